@@ -1,0 +1,55 @@
+"""The world: graphs, devices, costs, cutting, time, and TensorFlow as the truth to compare with.
+
+The functions below are all that a notebook needs; each is loaded when first used, so that importing the package
+costs nothing. The values that they pass to one another are described in `docs/walk.md`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.assignment import Assignment as Assignment
+    from simulator.cluster.cluster import Cluster as Cluster
+    from simulator.costs.table import CostTable as CostTable
+    from simulator.execution.trace import Trace as Trace
+    from simulator.graph.graph import Graph as Graph
+    from simulator.graph.step import Step as Step
+    from simulator.partitioning import Partitions as Partitions
+
+# name -> module that holds it
+_EXPORTS = {
+    "Assignment": "simulator.assignment",
+    "Cluster": "simulator.cluster.cluster",
+    "CostTable": "simulator.costs.table",
+    "Graph": "simulator.graph.graph",
+    "Partitions": "simulator.partitioning",
+    "Step": "simulator.graph.step",
+    "Trace": "simulator.execution.trace",
+    "calibrate": "simulator.costs.calibration",
+    "choose_step": "simulator.graph.step",
+    "compare": "simulator.comparison",
+    "estimate": "simulator.costs.roofline",
+    "inline": "simulator.graph.inlining",
+    "load": "simulator.graph.loading",
+    "load_cluster": "simulator.cluster.reading",
+    "lower_bound": "simulator.bounds",
+    "observe": "simulator.oracle",
+    "partition": "simulator.partitioning",
+    "simulate": "simulator.execution.simulate",
+    "with_shapes": "simulator.graph.shapes",
+}
+
+__all__ = sorted(_EXPORTS)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:  # Any: the type of a lazily loaded export is that of the export
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_EXPORTS])

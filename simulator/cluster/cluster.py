@@ -1,0 +1,123 @@
+"""The cluster: devices, the links between them, and the route of each pair.
+
+A link is a resource in one direction (a full-duplex NIC is two links); a route is the list of links that a
+transfer holds at the same time, from source to destination. The same link in several routes is how sharing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simulator.units import Bytes, Nanos
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of one task."""
+
+    name: str  # "/job:worker/replica:0/task:0/device:GPU:0", all five fields set
+    type: str  # "CPU" or "GPU": which kernels exist
+    kind: str  # the model: how fast; a row of CostTable.run_ns per kind
+    memory_bytes: Bytes
+    flop_per_s: int  # peak of the arithmetic that TensorFlow uses by default (float32)
+    bytes_per_s: int  # bandwidth of its own memory
+    launch_ns: Nanos  # from one op's end to the next op's start on a busy device
+    lanes: int = 1  # ops that it runs at the same time
+    host: str = ""  # machine that it stands in; tasks may share one
+
+    @property
+    def task(self) -> str:
+        """ "/job:worker/replica:0/task:0": the process that owns it."""
+        return self.name.rsplit("/device:", 1)[0]
+
+    @property
+    def short(self) -> str:
+        """ "worker:0/GPU:1", for tables; unique within a cluster of one replica per task."""
+        fields = dict(part.split(":", 1) for part in self.name.strip("/").split("/"))
+        replica = "" if fields.get("replica", "0") == "0" else f".{fields['replica']}"
+        return f"{fields['job']}{replica}:{fields['task']}/{fields['device']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A resource that one transfer at a time holds, in one direction."""
+
+    name: str
+    latency_ns: Nanos
+    bytes_per_s: int
+
+
+# From the execution measurements of the design notes: handing a tensor to another CPU device of the same process
+# passes a reference, whatever its size (TensorFlow 2.21, one machine, 2026).
+HANDOVER_NS: Nanos = 1800
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Devices in TensorFlow's order of names per task, links, and the route of each ordered pair of devices."""
+
+    devices: tuple[Device, ...]  # [D]
+    links: tuple[Link, ...]  # [L]
+    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] links in order; () a hand-over; None no way
+    name: str = "a cluster"  # the user's words for it
+    notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
+    handover_ns: Nanos = HANDOVER_NS
+    host_of_task: Mapping[str, str] = field(default_factory=dict)  # "/job:ps/replica:0/task:0" -> host
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Row of each full device name."""
+        return {device.name: row for row, device in enumerate(self.devices)}
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """[K] the device kinds, in order of first appearance; `CostTable.run_ns` has one column each."""
+        return tuple(dict.fromkeys(device.kind for device in self.devices))
+
+    @cached_property
+    def kind_of(self) -> tuple[int, ...]:
+        """[D] column of each device in `kinds`."""
+        column = {kind: k for k, kind in enumerate(self.kinds)}
+        return tuple(column[device.kind] for device in self.devices)
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks in order of first appearance."""
+        return tuple(dict.fromkeys(device.task for device in self.devices))
+
+    def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        """Time for one transfer that finds its route free: latencies, then bytes at the slowest link, rounded up.
+
+        Raises LookupError if the two devices have no route.
+        """
+        route = self.routes[source][target]
+        if route is None:
+            raise LookupError(f"no route from {self.devices[source].name} to {self.devices[target].name}")
+        if not route:
+            return self.handover_ns
+        rate = min(self.links[link].bytes_per_s for link in route)
+        return sum(self.links[link].latency_ns for link in route) + -(-nbytes * 10**9 // rate)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Devices as nodes and one edge per ordered pair, with its links and its slowest rate."""
+        import networkx
+
+        drawn = networkx.MultiDiGraph(name=self.name)
+        for device in self.devices:
+            drawn.add_node(device.name, type=device.type, kind=device.kind, host=device.host)
+        for s, row in enumerate(self.routes):
+            for t, route in enumerate(row):
+                if s != t and route is not None:
+                    rate = min((self.links[k].bytes_per_s for k in route), default=0)
+                    names = [self.links[k].name for k in route]
+                    drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, bytes_per_s=rate)
+        return drawn

@@ -1,0 +1,38 @@
+"""Read-only numpy columns: the material of every table in simviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Ids: TypeAlias = npt.NDArray[np.int32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+def frozen(values: npt.ArrayLike | Iterable[int], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+    """Return the values as a read-only array of the given type; one that is read-only already is not copied."""
+    given = values if hasattr(values, "__len__") else list(values)  # type: ignore[arg-type]  # then it is an iterator
+    if isinstance(given, np.ndarray) and given.dtype == dtype and not given.flags.writeable:
+        return given
+    column = np.array(given, dtype=dtype)
+    column.setflags(write=False)
+    return column
+
+
+def ints(values: npt.ArrayLike | Iterable[int]) -> Ints:
+    """A read-only column of 64-bit integers: times in ns, sizes in bytes."""
+    return frozen(values, np.int64)  # type: ignore[return-value]  # the dtype is fixed by the argument
+
+
+def ids(values: npt.ArrayLike | Iterable[int]) -> Ids:
+    """A read-only column of 32-bit row numbers."""
+    return frozen(values, np.int32)  # type: ignore[return-value]  # the dtype is fixed by the argument
+
+
+def flags(values: npt.ArrayLike | Iterable[int]) -> Flags:
+    """A read-only column of booleans."""
+    return frozen(values, np.bool_)  # type: ignore[return-value]  # the dtype is fixed by the argument

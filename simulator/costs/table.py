@@ -1,0 +1,30 @@
+"""The cost table: how long each node takes on each kind of device, and how much memory it needs beside its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ids, Ints
+
+STATIC, MEASURED, FALLBACK = 0, 1, 2  # CostTable.source
+SOURCES = ("static", "measured", "fallback")
+
+
+@dataclass(frozen=True, eq=False)
+class CostTable:
+    """Costs of a graph on the device kinds of a cluster. Axes: N nodes, K kinds."""
+
+    kinds: tuple[str, ...]  # [K]
+    run_ns: npt.NDArray[np.int64]  # [N, K] launch included; -1 where the kind's type has no kernel
+    scratch_bytes: Ints  # [N] held while the op runs
+    resident_bytes: Ints  # [N] held for as long as the graph is loaded: variables, constants, tables
+    source: Ids  # [N] row of SOURCES
+    flops: Ints  # [N] arithmetic operations, 0 where none are counted
+    moved_bytes: Ints  # [N] bytes read and written
+    notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, attributes that the file lacks, ...
+
+    def __len__(self) -> int:
+        return len(self.source)

@@ -1,0 +1,42 @@
+"""The trace: what ran when, what crossed when, and what memory held, as columns.
+
+A lane is one queue of one device: lane 0 is lane 0 of device 0, and so on in order. Nodes that only stand for
+communication (Send, Recv and the dummies of control edges) take no lane and are not slices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.columns import Ids, Ints
+from simulator.units import Nanos
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One simulated step. Axes: S slices in order of (start, lane), X transfers of the partitions, M memory events."""
+
+    node: Ids  # [S] row of Partitions.graph
+    device: Ids  # [S] row of Cluster.devices
+    lane: Ids  # [S] lane within the device
+    client: Ids  # [S] 0 while there is one client
+    step: Ids  # [S] 0 while there is one step
+    ready_ns: Ints  # [S]
+    start_ns: Ints  # [S]
+    end_ns: Ints  # [S]
+    transfer_ready_ns: Ints  # [X] the value is there and asked for
+    transfer_start_ns: Ints  # [X] -1 when it did not take place
+    transfer_end_ns: Ints  # [X]
+    memory_device: Ids  # [M] one row per change, in order of time
+    memory_time_ns: Ints  # [M]
+    memory_bytes: Ints  # [M] in use on that device from that moment
+    peak_bytes: Ints  # [D]
+    resident_bytes: Ints  # [D] before the step begins and after it ends
+    busy_ns: Ints  # [D] lane time in which ops ran
+    makespan: Nanos
+    order: str = "fifo"  # how a device chose among ready ops
+    contention: str = "serial"  # how transfers shared a link
+    critical: Ids | None = (
+        None  # [..] rows of slices (>= 0) and transfers (-1 - row) on the critical path, in order of time
+    )
+    notes: tuple[str, ...] = ()  # loops run once, ...

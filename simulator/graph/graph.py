@@ -1,0 +1,164 @@
+"""The graph: what could run, as columns, with rows that are made on demand.
+
+    nodes    0 .. N-1   in the order of the file
+    tensors  0 .. T-1   one per output of a node, sorted by (node, port); node i: tensor_ptr[i]:tensor_ptr[i+1]
+    edges    0 .. E-1   one per input of a node, sorted by (destination, position); node i: in_ptr[i]:in_ptr[i+1];
+                        the data inputs come first, in the order of their slots, then the control inputs
+
+Nothing here changes after it was made. `building.build` makes a graph and checks it; `with_shapes`, `inline` and
+`partition` make new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, ids
+from simulator.errors import GraphError
+
+Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
+# Any: an AttrValue message; its descriptors are made at run time (graph/messages.py), so no checker knows its fields
+Attrs: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One entry of a SavedModel or MetaGraph: argument name -> tensor name "node:port"."""
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One row of the node columns."""
+
+    id: int
+    name: str
+    op: str
+    requested: str  # the device string of the file, as it stands there
+    attrs: Attrs
+    inputs: tuple[str, ...]  # "node:port" or "^node", data inputs first
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One row of the tensor columns."""
+
+    id: int
+    node: int
+    port: int
+    dtype: int  # TensorFlow's DataType; 100 more for a reference; 0 unknown
+    shape: Shape | None
+    nbytes: int  # -1 unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A TensorFlow graph as read-only columns. Axes: N nodes, T tensors, E edges."""
+
+    names: tuple[str, ...]  # [N]
+    ops: tuple[str, ...]  # [N]
+    requested: tuple[str, ...]  # [N] device strings of the file, raw
+    attrs: tuple[Attrs, ...]  # [N] name -> AttrValue; shared between nodes, never to be changed
+    tensor_ptr: Ids  # [N+1] first tensor of each node
+    tensor_node: Ids  # [T]
+    tensor_port: Ids  # [T]
+    tensor_dtype: Ids  # [T] DataType, +100 for a reference, 0 unknown
+    tensor_shape: tuple[Shape | None, ...]  # [T] None: unknown rank
+    tensor_bytes: Ints  # [T] -1 unknown
+    in_ptr: Ids  # [N+1] first in-edge of each node
+    edge_src: Ids  # [E] node
+    edge_dst: Ids  # [E] node
+    edge_tensor: Ids  # [E] tensor, -1 for a control edge
+    edge_back: Flags  # [E] a loop's back edge: NextIteration -> Merge
+    order: Ids  # [N] smallest topological order by row, back edges ignored: TensorFlow's own node ids
+    library: Mapping[str, Any] = field(default_factory=dict)  # function name -> FunctionDef message
+    gradients: Mapping[str, str] = field(default_factory=dict)  # function name -> its gradient function
+    producer: int = 0  # GraphDef version of the writer; 0 when the file does not say
+    min_consumer: int = 0
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
+    source: str = "a graph in memory"  # what it was read from, for messages
+    notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Row of each node name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def out_ptr(self) -> Ids:
+        """[N+1] where each node's out-edges begin in `out_edge`."""
+        counts = np.bincount(self.edge_src, minlength=len(self)) if len(self.edge_src) else np.zeros(len(self), int)
+        return ids(np.concatenate([[0], np.cumsum(counts)]))
+
+    @cached_property
+    def out_edge(self) -> Ids:
+        """[E] edges sorted by (source, edge)."""
+        return ids(np.argsort(self.edge_src, kind="stable"))
+
+    def row(self, name: str) -> int:
+        """Row of the node with that name, or a GraphError that proposes near names."""
+        found = self.index.get(name)
+        if found is None:
+            raise GraphError(f"{self.source} has no node {name!r}.{near(name, self.names)}", node=name)
+        return found
+
+    def node(self, key: int | str) -> Node:
+        """The row view of a node, by row or by name."""
+        row = self.row(key) if isinstance(key, str) else key
+        return Node(row, self.names[row], self.ops[row], self.requested[row], self.attrs[row], self.inputs_of(row))
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in file order."""
+        return (self.node(row) for row in range(len(self)))
+
+    def tensor(self, row: int) -> Tensor:
+        """The row view of a tensor."""
+        return Tensor(
+            row,
+            int(self.tensor_node[row]),
+            int(self.tensor_port[row]),
+            int(self.tensor_dtype[row]),
+            self.tensor_shape[row],
+            int(self.tensor_bytes[row]),
+        )
+
+    def tensor_name(self, row: int) -> str:
+        """ "node:port" of a tensor."""
+        return f"{self.names[self.tensor_node[row]]}:{self.tensor_port[row]}"
+
+    def inputs_of(self, row: int) -> tuple[str, ...]:
+        """The inputs of a node as a NodeDef writes them: "a", "a:1", "^a"."""
+        written = []
+        for edge in range(self.in_ptr[row], self.in_ptr[row + 1]):
+            name = self.names[self.edge_src[edge]]
+            tensor = self.edge_tensor[edge]
+            if tensor < 0:
+                written.append("^" + name)
+            else:
+                port = self.tensor_port[tensor]
+                written.append(f"{name}:{port}" if port else name)
+        return tuple(written)
+
+    def noting(self, *sentences: str) -> Graph:
+        """The same graph with notes added for the reader of the result."""
+        return replace(self, notes=(*self.notes, *sentences))
+
+
+def near(name: str, names: tuple[str, ...] | list[str]) -> str:
+    """A clause " Did you mean 'a' or 'b'?" with the nearest names, or nothing."""
+    from difflib import get_close_matches
+
+    pool = names if len(names) <= 5000 else [n for n in names if abs(len(n) - len(name)) < 4][:5000]
+    found = get_close_matches(name, pool, n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""

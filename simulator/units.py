@@ -1,0 +1,95 @@
+"""Units: integer nanoseconds and bytes, and their readable forms ("25 GB/s", "16 GiB", "10 us").
+
+Time is an integer number of nanoseconds and memory an integer number of bytes everywhere, so that ties are exact and
+sums associate. Decimal prefixes (k, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TypeAlias
+
+Nanos: TypeAlias = int
+Bytes: TypeAlias = int
+
+_PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}  # nanoseconds per unit
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
+MAX_QUANTITY = 2**62  # every parsed quantity must fit a signed 64-bit integer with room to add
+
+
+def _split(text: str, what: str) -> tuple[Fraction, str]:
+    found = _QUANTITY.match(text)
+    if not found:
+        raise ValueError(f"{text!r} is not {what}")
+    return Fraction(found[1]), found[2]
+
+
+def _whole(value: Fraction, text: str) -> int:
+    if value > MAX_QUANTITY:
+        raise ValueError(f"{text!r} is too large")
+    return -(-value.numerator // value.denominator)
+
+
+def parse_bytes(text: str) -> Bytes:
+    """Read an amount of memory such as "16 GiB", "80 GB" or "512"; raise ValueError for any other unit."""
+    value, unit = _split(text, 'an amount of memory such as "16 GiB"')
+    body = unit.removesuffix("B")
+    scale = _BINARY.get(body) or _PREFIX.get(body)
+    if scale is None:
+        raise ValueError(f"{text!r} has the unknown unit {unit!r}; use B, kB, MB, GB, KiB, MiB or GiB")
+    return _whole(value * scale, text)
+
+
+def parse_nanos(text: str) -> Nanos:
+    """Read a duration such as "10 us" or "1.5 ms", rounded up to whole nanoseconds."""
+    value, unit = _split(text, 'a duration such as "10 us"')
+    if unit not in _SECONDS:
+        raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms or s")
+    return _whole(value * _SECONDS[unit], text)
+
+
+def parse_rate(text: str) -> int:
+    """Read a bandwidth such as "25 GB/s" (bytes) or "25 Gb/s" and "25 Gbit/s" (bits) as bytes per second."""
+    value, unit = _split(text, 'a bandwidth such as "25 GB/s"')
+    for suffix, bits in (("bit/s", 1), ("bps", 1), ("B/s", 8), ("b/s", 1)):
+        if unit.endswith(suffix):
+            body = unit.removesuffix(suffix)
+            scale = _BINARY.get(body) or _PREFIX.get(body)
+            if scale is not None:
+                return _whole(value * scale * bits / 8, text)
+    raise ValueError(f"{text!r} has the unknown unit {unit!r}; use GB/s, GiB/s or Gbit/s")
+
+
+def parse_flops(text: str) -> int:
+    """Read a compute speed such as "19.5 TFLOP/s" as floating-point operations per second."""
+    value, unit = _split(text, 'a speed such as "19.5 TFLOP/s"')
+    for suffix in ("FLOP/s", "FLOPS", "flop/s"):
+        if unit.endswith(suffix) and unit.removesuffix(suffix) in _PREFIX:
+            return _whole(value * _PREFIX[unit.removesuffix(suffix)], text)
+    raise ValueError(f"{text!r} has the unknown unit {unit!r}; use GFLOP/s or TFLOP/s")
+
+
+def _scaled(value: int, steps: tuple[tuple[int, str], ...]) -> str:
+    for size, unit in steps:
+        if abs(value) >= size:
+            shown = value / size
+            return f"{shown:.0f} {unit}" if shown >= 99.95 else f"{shown:.3g} {unit}"
+    return f"{value} {steps[-1][1]}"
+
+
+def show_nanos(value: Nanos) -> str:
+    """Print a duration with three digits: "12.3 ms"."""
+    return _scaled(value, ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns")))
+
+
+def show_bytes(value: Bytes) -> str:
+    """Print an amount of memory with three digits: "1.5 GiB"."""
+    return _scaled(value, ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
+
+
+def show_rate(value: int) -> str:
+    """Print a bandwidth given in bytes per second: "25 GB/s"."""
+    return _scaled(value, ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s")))

@@ -1,0 +1,33 @@
+"""The scene: all the values of one run, side by side, for whoever draws or prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.execution.trace import Trace
+from simulator.graph.graph import Graph
+from simulator.graph.step import Step
+from simulator.partitioning import Partitions
+from simulator.units import Nanos
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One graph on one cluster: what was asked, decided, cut and simulated."""
+
+    title: str  # the user's word for the graph: its file name
+    graph: Graph
+    step: Step
+    cluster: Cluster
+    costs: CostTable
+    assignment: Assignment
+    partitions: Partitions
+    trace: Trace
+    lower_bound_ns: Nanos
+    check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as the README describes it
+    notes: tuple[str, ...] = ()
