@@ -1,0 +1,157 @@
+"""Device specifications: "/job:ps/task:1/device:GPU:0" parsed, printed, matched and merged by TensorFlow's C++ rules.
+
+A spec has five fields, each of which may be unset (None): job, replica, task, type and id. A full device name sets all
+of them. The rules are those of `tensorflow/core/util/device_name_utils.cc`, which read the `device` field of a NodeDef;
+Python's `tf.device` reads names more generously and writes them in the canonical form that `str()` gives here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from simulator.errors import ClusterError, InfeasibleError
+
+
+class DeviceSpec(NamedTuple):
+    """A device name of which any field may be left open. `str()` is TensorFlow's canonical text."""
+
+    job: str | None = None
+    replica: int | None = None
+    task: int | None = None
+    type: str | None = None  # case matters: "cpu" is a type that no device has
+    id: int | None = None
+
+    def __str__(self) -> str:
+        text = "".join(
+            f"/{field}:{value}"
+            for field, value in (("job", self.job), ("replica", self.replica), ("task", self.task))
+            if value is not None
+        )
+        if self.type is None:  # an id without a type is not printed
+            return text
+        return f"{text}/device:{self.type}:{'*' if self.id is None else self.id}"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every field is set: the spec names exactly one device."""
+        return None not in self
+
+
+ANYWHERE = DeviceSpec()
+MAX_NUMBER = 2**31 - 1  # TensorFlow keeps replica, task and id in 32-bit integers
+
+_NAME = r"[A-Za-z][A-Za-z0-9_]*"
+_COMPONENT = re.compile(
+    rf"/job:(?P<job>\*|{_NAME})"
+    r"|/(?P<field>replica|task):(?P<number>\*|[0-9]+)"
+    rf"|/device:(?P<type>\*|{_NAME})(?::(?P<id>\*|[0-9]+))?"
+    r"|/(?P<legacy>cpu|CPU|gpu|GPU):(?P<legacy_id>\*|[0-9]+)"
+)
+
+
+def _number(text: str | None, whole: str) -> int | None:
+    """A decimal number, or None for "*" and for nothing."""
+    if text is None or text == "*":
+        return None
+    digits = text.lstrip("0") or "0"
+    if len(digits) > 10 or int(digits) > MAX_NUMBER:
+        raise ClusterError(f"Malformed device specification {whole!r}: {text[:20]} is too large a number")
+    return int(digits)
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> DeviceSpec:
+    """Read a device string by the rules that TensorFlow's placer applies to `NodeDef.device`.
+
+    Components may come in any order and may be repeated: the last one of a kind wins, and one with "*" unsets its
+    field. "" and "/" leave everything open. "/cpu:0", "/CPU:0", "/gpu:0" and "/GPU:0" are short for "/device:CPU:0"
+    and so on; no other spelling is.
+
+    Raises ClusterError for a malformed string: at which place, and what a good one looks like.
+
+    >>> str(parse("/job:ps/task:1/gpu:0"))
+    '/job:ps/task:1/device:GPU:0'
+    >>> parse("/device:GPU").id is None
+    True
+    """
+    fields: dict[str, str | int | None] = {}
+    place = 0
+    while place < len(text) and text != "/":
+        found = _COMPONENT.match(text, place)
+        if found is None:
+            raise ClusterError(
+                f"Malformed device specification {text!r}: cannot read {text[place : place + 40]!r}; "
+                'write it like "/job:worker/replica:0/task:1/device:GPU:0", leaving out what is open'
+            )
+        place = found.end()
+        if found["job"]:
+            fields["job"] = None if found["job"] == "*" else found["job"]
+        elif found["field"]:
+            fields[found["field"]] = _number(found["number"], text)
+        elif found["type"]:
+            fields["type"] = None if found["type"] == "*" else found["type"]
+            fields["id"] = _number(found["id"], text)
+        else:
+            fields["type"] = found["legacy"].upper()
+            fields["id"] = _number(found["legacy_id"], text)
+    return DeviceSpec(**fields)  # type: ignore[arg-type]  # the pattern's groups give each field its own type
+
+
+def matches(spec: DeviceSpec, device: DeviceSpec) -> bool:
+    """Whether the device has the same value in every field that the spec sets; case counts.
+
+    >>> matches(parse("/job:ps/gpu:*"), parse("/job:ps/replica:0/task:3/gpu:1"))
+    True
+    """
+    return all(asked is None or asked == found for asked, found in zip(spec, device, strict=True))
+
+
+def compatible(one: DeviceSpec, other: DeviceSpec) -> bool:
+    """Whether no field is set to different values in both."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool = False) -> DeviceSpec:
+    """Merge `other` into `target`, field by field; a field that only one of them sets is taken.
+
+    `soft` gives up type and id where the types conflict, and the id where only the ids do: neither side wins.
+    `override` takes the type and id of `other` instead; it is for pinning a group to the device chosen for it.
+    Raises InfeasibleError where jobs, replicas or tasks conflict, which nothing relaxes, and where types or ids do
+    and neither `soft` nor `override` is set.
+
+    >>> str(merge(parse("/cpu:1"), parse("/cpu:2"), soft=True))
+    '/device:CPU:*'
+    """
+    for field in ("job", "replica", "task"):
+        a, b = getattr(target, field), getattr(other, field)
+        if a is not None and b is not None and a != b:
+            raise _conflict(field, target, other)
+    merged = _laid_over(other, target)
+    if override:
+        return merged._replace(type=_laid_over(target, other).type, id=_laid_over(target, other).id)
+    if target.type is not None and other.type is not None and target.type != other.type:
+        if not soft:
+            raise _conflict("type", target, other)
+        return merged._replace(type=None, id=None)
+    if target.id is not None and other.id is not None and target.id != other.id:
+        if not soft:
+            raise _conflict("id", target, other)
+        return merged._replace(id=None)
+    return merged
+
+
+def _laid_over(under: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
+    """The fields of `over`, and those of `under` where it leaves them open."""
+    return DeviceSpec(
+        under.job if over.job is None else over.job,
+        under.replica if over.replica is None else over.replica,
+        under.task if over.task is None else over.task,
+        under.type if over.type is None else over.type,
+        under.id if over.id is None else over.id,
+    )
+
+
+def _conflict(field: str, target: DeviceSpec, other: DeviceSpec) -> InfeasibleError:
+    return InfeasibleError(f"Cannot merge devices with incompatible {field}s: '{target}' and '{other}'")
