@@ -1,0 +1,179 @@
+"""Run a question to TensorFlow in a child process that leaves nothing behind, whatever happens.
+
+    caller ── payload ──▶ stdin   ┌───────────────┐
+           ◀── answer ─── stdout  │ serve(work)   │   stdout is taken by the answer: what TensorFlow prints
+           ◀── the end of stderr  └───────────────┘   goes to stderr
+
+The child leads a process group of its own, which is killed whole as soon as the caller stops waiting: after an
+answer, an error, a time limit or Ctrl-C. If the caller is killed outright, the kernel kills the child (Linux).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from simulator.errors import OracleError
+
+MAX_ANSWER_BYTES = 2**30  # a child that sends more is broken; partition graphs of a million nodes stay below it
+KEPT_STDERR_BYTES = 2**14  # enough for the last traceback
+_CHUNK_BYTES = 2**16  # what a pipe holds
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_PARENT = "SIMVIZ_PARENT"  # environment: process id of the caller
+_PATH = "SIMVIZ_PATH"  # environment: the caller's sys.path
+_SIZE = struct.Struct("<Q")
+INSTALL = 'TensorFlow is not installed. Install it with: pip install "simviz[tensorflow]"'
+
+# The child sees exactly the modules that the caller sees; plain `-m` would look in the current folder first.
+_START = (
+    "import os, sys; sys.path[:] = os.environ.pop('SIMVIZ_PATH').split(os.pathsep); import runpy; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+
+
+def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = ()) -> bytes:
+    """Run `module` (its main part calls `serve`) in a child process and return its answer to the payload.
+
+    Raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child ends without
+    an answer, and if it takes longer than `timeout_s`. No process of the child's group outlives the call.
+    """
+    environment = {**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", _START, module, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        answer, errors = _exchange(child, payload, time.monotonic() + timeout_s)
+    except TimeoutError:
+        message = f"TensorFlow did not answer within {timeout_s:g} s ({module}); allow it more time or ask about less"
+        raise OracleError(message) from None
+    finally:
+        stop(child)
+    return _opened(answer, errors, module)
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """Kill the child's whole process group, then reap the child and close its pipes."""
+    if child.returncode is None:  # not yet reaped, so its process id, the name of the group, can't be another's
+        os.killpg(child.pid, signal.SIGKILL)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    child.wait()
+
+
+def _exchange(child: subprocess.Popen[bytes], payload: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """Write the payload and read both pipes until the answer ends: neither side can block the other."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    answer, errors = bytearray(), bytearray()
+    left = memoryview(payload)
+    with selectors.DefaultSelector() as pipes:
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            os.set_blocking(pipe.fileno(), False)
+            pipes.register(pipe, selectors.EVENT_WRITE if pipe is child.stdin else selectors.EVENT_READ)
+        while True:
+            ready = pipes.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
+                if key.fileobj is child.stdin:
+                    left = left[_written(key.fd, left) :]
+                    if not left:
+                        pipes.unregister(child.stdin)
+                        child.stdin.close()
+                    continue
+                read = os.read(key.fd, _CHUNK_BYTES)
+                if key.fileobj is child.stdout:
+                    answer += read
+                    if not read or len(answer) > MAX_ANSWER_BYTES:
+                        return bytes(answer), bytes(errors) + _rest(child.stderr.fileno())
+                elif read:
+                    errors += read
+                    del errors[:-KEPT_STDERR_BYTES]
+                else:
+                    pipes.unregister(child.stderr)
+
+
+def _written(descriptor: int, left: memoryview) -> int:
+    """Bytes that the child took; all of them if it has closed its end, for then nobody will read the rest."""
+    try:
+        return os.write(descriptor, left[:_CHUNK_BYTES])
+    except BrokenPipeError:
+        return len(left)
+
+
+def _rest(descriptor: int) -> bytes:
+    """What has been written to stderr and not yet read; a grandchild may hold it open, so do not wait for its end."""
+    try:
+        return os.read(descriptor, KEPT_STDERR_BYTES)
+    except BlockingIOError:
+        return b""
+
+
+def _opened(answer: bytes, errors: bytes, module: str) -> bytes:
+    if len(answer) <= _SIZE.size or len(answer) != _SIZE.size + _SIZE.unpack_from(answer)[0]:
+        lines = errors.decode(errors="replace").strip().splitlines()
+        last = f": {lines[-1][:1000]}" if lines else ""
+        raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer{last}")
+    kind, body = answer[_SIZE.size : _SIZE.size + 1], answer[_SIZE.size + 1 :]
+    if kind == b"+":
+        return body
+    told = json.loads(body)
+    raise OracleError(told["message"], refusal=told["refusal"])
+
+
+def serve(work: Callable[[bytes], bytes]) -> NoReturn:
+    """In the child: answer the payload on stdin by `work(payload)`, and end the process.
+
+    A missing TensorFlow and an OracleError reach the caller as OracleError; anything else as a traceback's last line.
+    """
+    die_with_parent(int(os.environ.pop(_PARENT, "0")))
+    answer_to = os.dup(1)  # not inherited by grandchildren, so that its end is the end of the answer
+    os.dup2(2, 1)
+    code = 1
+    try:
+        answer = _answer(work, sys.stdin.buffer.read())
+        with os.fdopen(answer_to, "wb") as out:
+            out.write(_SIZE.pack(len(answer)) + answer)
+        code = 0
+    except Exception:  # noqa: BLE001  # the caller reports its last line
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # TensorFlow's servers and thread pools may hang in an orderly exit
+
+
+def _answer(work: Callable[[bytes], bytes], payload: bytes) -> bytes:
+    try:
+        return b"+" + work(payload)
+    except OracleError as error:
+        told: dict[str, str | None] = {"message": str(error), "refusal": error.refusal}
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "tensorflow":
+            raise
+        told = {"message": INSTALL, "refusal": None}
+    return b"-" + json.dumps(told).encode()
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends; end at once if `parent` (0: any) is gone already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent and os.getppid() != parent:
+        os._exit(1)
