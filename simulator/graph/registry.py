@@ -1,0 +1,183 @@
+"""TensorFlow's op and kernel registries as they stood in one release, read from a data file that is shipped along.
+
+The file is gzip over text: a line of JSON with the provenance, then one line per op, `name TAB json`, which is parsed
+when that op is first asked for. `python -m simulator.oracle.kernels` writes it from an installed TensorFlow.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+Plain: TypeAlias = bool | int | float | str | tuple["Plain", ...] | None  # an attribute's value in Python's own types
+
+_FILE = Path(__file__).with_name("registry_2.21.gz")
+_DEVICE_TYPES = {"C": "CPU", "G": "GPU", "D": "DEFAULT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input or output argument of an op or function: one tensor, `number` equal ones, or a list of types.
+
+    Exactly one of `dtype` (fixed), `type_attr` and `list_attr` is given; `number_attr` may go with the first two.
+    """
+
+    name: str
+    dtype: int = 0
+    type_attr: str = ""
+    number_attr: str = ""
+    list_attr: str = ""
+    is_ref: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One registration: for which device type, under which constraints, with which arguments in host memory."""
+
+    device_type: str  # CPU, GPU or DEFAULT (any type that has no registration of its own that matches)
+    label: str
+    priority: int
+    host_memory: frozenset[str]  # argument names
+    constraints: tuple[tuple[str, frozenset[Plain]], ...]  # attribute name -> the values that it may have
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What the registries say of one op, or a library function's signature in the same form (without kernels)."""
+
+    name: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    attrs: Mapping[str, str]  # attribute name -> its kind: "type", "int", "list(type)", "func", ...
+    defaults: Mapping[str, Plain]
+    stateful: bool
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the facts come from."""
+
+    tensorflow: str  # version
+    ops: int
+    kernels: int  # registrations kept: those for CPU, GPU and DEFAULT
+    listed: int  # registrations that TensorFlow listed, all device types
+
+
+class ArgumentMessage(Protocol):
+    """OpDef.ArgDef, as far as it is read here."""
+
+    name: str
+    type: int
+    type_attr: str
+    number_attr: str
+    type_list_attr: str
+    is_ref: bool
+
+
+class AttributeMessage(Protocol):
+    """OpDef.AttrDef, as far as it is read here."""
+
+    name: str
+    type: str
+
+
+class SignatureMessage(Protocol):
+    """OpDef, as far as it is read here."""
+
+    name: str
+    is_stateful: bool
+
+    @property
+    def input_arg(self) -> Sequence[ArgumentMessage]:
+        """Arguments in order."""
+
+    @property
+    def output_arg(self) -> Sequence[ArgumentMessage]:
+        """Results in order."""
+
+    @property
+    def attr(self) -> Sequence[AttributeMessage]:
+        """Attributes in order."""
+
+
+class FunctionMessage(Protocol):
+    """FunctionDef, as far as it is read here."""
+
+    @property
+    def signature(self) -> SignatureMessage:
+        """The function's name, arguments, results and attributes."""
+
+
+@lru_cache(maxsize=1)
+def _lines() -> tuple[str, Mapping[str, str]]:
+    first, *rest = gzip.decompress(_FILE.read_bytes()).decode().splitlines()
+    return first, dict(line.split("\t", 1) for line in rest)
+
+
+def provenance() -> Provenance:
+    """The TensorFlow release that the facts come from, and how many there are."""
+    return Provenance(**json.loads(_lines()[0]))
+
+
+def names() -> tuple[str, ...]:
+    """Every op of the registry, sorted."""
+    return tuple(_lines()[1])
+
+
+@lru_cache(maxsize=4096)
+def facts(op: str) -> OpFacts | None:
+    """What the registries say of an op; None for an op that TensorFlow does not register (a function, a custom op)."""
+    line = _lines()[1].get(op)
+    if line is None:
+        return None
+    written = json.loads(line)
+    return OpFacts(
+        name=op,
+        inputs=tuple(Argument(*argument) for argument in written["i"]),
+        outputs=tuple(Argument(*argument) for argument in written["o"]),
+        attrs=written["a"],
+        defaults={name: _plain(value) for name, value in written["d"].items()},
+        stateful=bool(written["s"]),
+        kernels=tuple(_kernel(kernel) for kernel in written["k"]),
+    )
+
+
+def signature(function: FunctionMessage) -> OpFacts:
+    """A library function's signature in the form of an op's facts."""
+    given = function.signature
+    return OpFacts(
+        name=given.name,
+        inputs=tuple(_argument(argument) for argument in given.input_arg),
+        outputs=tuple(_argument(argument) for argument in given.output_arg),
+        attrs={attr.name: attr.type for attr in given.attr},
+        defaults={},
+        stateful=given.is_stateful,
+        kernels=(),
+    )
+
+
+def _argument(given: ArgumentMessage) -> Argument:
+    return Argument(given.name, given.type, given.type_attr, given.number_attr, given.type_list_attr, given.is_ref)
+
+
+def _kernel(written: Sequence[object]) -> Kernel:
+    device, label, priority, host, constraints = written
+    return Kernel(
+        _DEVICE_TYPES[str(device)],
+        str(label),
+        int(str(priority)),
+        frozenset(host),  # type: ignore[call-overload]  # a list of names, as the writer made it
+        tuple((name, frozenset(allowed)) for name, allowed in constraints),  # type: ignore[attr-defined]  # likewise
+    )
+
+
+def _plain(value: object) -> Plain:
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    return value  # type: ignore[return-value]  # JSON holds nothing else

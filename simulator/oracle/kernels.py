@@ -1,0 +1,122 @@
+"""Write the data file of graph/registry.py from the installed TensorFlow.
+
+Called as `python -m simulator.oracle.kernels [-o FILE]`.
+
+The full Linux wheel lists its GPU kernels on a machine without a GPU as well; the `tensorflow-cpu` wheel does not have
+them, so its file would say that nothing runs on a GPU, and it is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import OracleError
+
+_DEVICES = {"CPU": "C", "GPU": "G", "DEFAULT": "D"}
+_FEWEST_GPU_KERNELS = 1000  # 2.21 registers 5,017; a wheel without GPU support a few dozen
+
+
+def collect() -> tuple[list[Any], list[Any], str]:
+    """Ask TensorFlow for all OpDefs, all KernelDefs and its version; raise OracleError without GPU kernels."""
+    try:
+        import tensorflow as tf
+        from tensorflow.core.framework import op_def_pb2
+        from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.framework import kernels
+    except ImportError as problem:
+        raise OracleError(f"TensorFlow cannot be imported ({problem}). Install the `tensorflow` wheel.") from problem
+    listed = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    registered = list(kernels.get_all_registered_kernels().kernel)
+    gpu = sum(kernel.device_type == "GPU" for kernel in registered)
+    if gpu < _FEWEST_GPU_KERNELS:
+        raise OracleError(
+            f"TensorFlow {tf.__version__} lists only {gpu} GPU kernels: this is the tensorflow-cpu wheel or a build "
+            "without GPU support. Install the full `tensorflow` wheel for Linux."
+        )
+    return list(listed.op), registered, str(tf.__version__)
+
+
+def encode(ops: Sequence[Any], kernels: Sequence[Any], version: str) -> bytes:
+    """The data file: the same bytes for the same registries."""
+    by_op: dict[str, list[Any]] = {}
+    for kernel in kernels:
+        if kernel.device_type in _DEVICES:
+            by_op.setdefault(kernel.op, []).append(kernel)
+    ordered = sorted(ops, key=lambda op: op.name)
+    kept = sum(len(by_op.get(op.name, ())) for op in ordered)
+    head = {"tensorflow": version, "ops": len(ordered), "kernels": kept, "listed": len(kernels)}
+    lines = [_json(head)]
+    lines += [f"{op.name}\t{_json(_op(op, by_op.get(op.name, ())))}" for op in ordered]
+    return gzip.compress("\n".join(lines).encode(), compresslevel=9, mtime=0)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _op(op: Any, kernels: Sequence[Any]) -> dict[str, object]:
+    return {
+        "i": [_argument(argument) for argument in op.input_arg],
+        "o": [_argument(argument) for argument in op.output_arg],
+        "a": {attr.name: attr.type for attr in op.attr},
+        "d": {attr.name: _value(attr.default_value) for attr in op.attr if attr.HasField("default_value")},
+        "s": int(op.is_stateful),
+        "k": sorted((_kernel(kernel) for kernel in kernels), key=_json),
+    }
+
+
+def _argument(argument: Any) -> list[object]:
+    """The fields of registry.Argument in order, without the empty ones at the end."""
+    fields = [argument.name, argument.type, argument.type_attr, argument.number_attr, argument.type_list_attr]
+    fields.append(argument.is_ref)
+    while len(fields) > 1 and not fields[-1]:
+        fields.pop()
+    return fields
+
+
+def _kernel(kernel: Any) -> list[object]:
+    constraints = sorted((constraint.name, _value(constraint.allowed_values)) for constraint in kernel.constraint)
+    return [
+        _DEVICES[kernel.device_type],
+        kernel.label,
+        kernel.priority,
+        sorted(set(kernel.host_memory_arg)),
+        constraints,
+    ]
+
+
+def _value(value: Any) -> object:
+    """An AttrValue in JSON's types; a tensor or function, on which no rule depends, as its text."""
+    kind = value.WhichOneof("value")
+    if kind == "list":
+        filled = value.list.ListFields()
+        return [_single(field.name, item) for field, items in filled for item in items]
+    return None if kind is None else _single(kind, getattr(value, kind))
+
+
+def _single(kind: str, item: Any) -> object:
+    if kind == "s":
+        return item.decode("latin-1")
+    if kind == "shape":
+        return None if item.unknown_rank else [dim.size for dim in item.dim]
+    return item if kind in {"i", "f", "b", "type"} else str(item)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the file named by `-o`, by default the one that this checkout ships."""
+    default = Path(__file__).parents[1] / "graph" / "registry_2.21.gz"
+    parser = argparse.ArgumentParser(
+        prog="python -m simulator.oracle.kernels", description=(__doc__ or "").split(":")[0]
+    )
+    parser.add_argument("-o", type=Path, default=default, metavar="FILE", dest="file")
+    chosen = parser.parse_args(arguments)
+    chosen.file.write_bytes(encode(*collect()))
+
+
+if __name__ == "__main__":
+    main()
