@@ -113,6 +113,17 @@ def compatible(one: DeviceSpec, other: DeviceSpec) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
+def specialise(spec: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
+    """The spec with every field that `over` sets taken from there."""
+    return DeviceSpec(
+        spec.job if over.job is None else over.job,
+        spec.replica if over.replica is None else over.replica,
+        spec.task if over.task is None else over.task,
+        spec.type if over.type is None else over.type,
+        spec.id if over.id is None else over.id,
+    )
+
+
 def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool = False) -> DeviceSpec:
     """Merge `other` into `target`, field by field; a field that only one of them sets is taken.
 
@@ -128,9 +139,9 @@ def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool =
         a, b = getattr(target, field), getattr(other, field)
         if a is not None and b is not None and a != b:
             raise _conflict(field, target, other)
-    merged = _laid_over(other, target)
+    merged = specialise(other, target)
     if override:
-        return merged._replace(type=_laid_over(target, other).type, id=_laid_over(target, other).id)
+        return specialise(target, other)
     if target.type is not None and other.type is not None and target.type != other.type:
         if not soft:
             raise _conflict("type", target, other)
@@ -140,17 +151,6 @@ def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool =
             raise _conflict("id", target, other)
         return merged._replace(id=None)
     return merged
-
-
-def _laid_over(under: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
-    """The fields of `over`, and those of `under` where it leaves them open."""
-    return DeviceSpec(
-        under.job if over.job is None else over.job,
-        under.replica if over.replica is None else over.replica,
-        under.task if over.task is None else over.task,
-        under.type if over.type is None else over.type,
-        under.id if over.id is None else over.id,
-    )
 
 
 def _conflict(field: str, target: DeviceSpec, other: DeviceSpec) -> InfeasibleError:

@@ -1,0 +1,91 @@
+"""Device models by name: how fast, how much memory, and who says so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from simulator.errors import ClusterError
+from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_CPU, DEFAULT_GPU = "cpu", "a100"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A device model: one processor or host processor set."""
+
+    name: str  # "a100"
+    type: str  # "CPU" or "GPU"
+    title: str  # "A100 SXM 80 GB"
+    memory_bytes: int
+    flop_per_s: int
+    bytes_per_s: int
+    launch_ns: int
+    nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
+    source: str = ""
+
+    def share(self, parts: int) -> Model:
+        """The model divided evenly between several devices of one host, under a name that says so."""
+        if parts == 1:
+            return self
+        return replace(
+            self,
+            name=f"{self.name}/{parts}",
+            title=f"1/{parts} of {self.title}",
+            memory_bytes=self.memory_bytes // parts,
+            flop_per_s=max(1, self.flop_per_s // parts),
+            bytes_per_s=max(1, self.bytes_per_s // parts),
+        )
+
+
+MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "launch", "nvlink", "source")
+
+
+def read_model(name: str, table: Mapping[str, Any]) -> Model:
+    """Make a model from a TOML table with the keys of MODEL_KEYS; raise ValueError or KeyError naming the key."""
+    for key in ("type", "memory", "compute", "bandwidth"):
+        if key not in table:
+            raise KeyError(f"model {name!r} lacks the key {key!r}")
+    if table["type"] not in ("CPU", "GPU"):
+        raise ValueError(f'model {name!r} has type {table["type"]!r}; use "CPU" or "GPU"')
+    return Model(
+        name=name,
+        type=table["type"],
+        title=str(table.get("title", name)),
+        memory_bytes=parse_bytes(table["memory"]),
+        flop_per_s=parse_flops(table["compute"]),
+        bytes_per_s=parse_rate(table["bandwidth"]),
+        launch_ns=parse_nanos(table.get("launch", "4 us" if table["type"] == "GPU" else "130 ns")),
+        nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
+        source=str(table.get("source", "")),
+    )
+
+
+@cache
+def known_models() -> Mapping[str, Model]:
+    """The models that simviz ships, by name."""
+    text = files("simulator.cluster").joinpath("models.toml").read_text(encoding="utf-8")
+    return {name: read_model(name, table) for name, table in tomllib.loads(text).items()}
+
+
+def find_model(name: str, own: Mapping[str, Model] | None = None) -> Model:
+    """The model of that name, the user's own before the shipped ones; `gpu` is the default GPU.
+
+    Raises ClusterError with the names that exist.
+    """
+    models = {**known_models(), **(own or {})}
+    found = models.get(DEFAULT_GPU if name == "gpu" and "gpu" not in models else name)
+    if found is None:
+        names = ", ".join(sorted({"gpu", *models}))
+        raise ClusterError(f"there is no device model {name!r}; known are {names}")
+    return found

@@ -1,0 +1,106 @@
+"""The compact notation of clusters: "4gpu", "cpu=2,gpu=4", "ps=2,worker=64x8gpu", "worker=2x4v100".
+
+    CLUSTER := PART ("," PART)*
+    PART    := n (cpu | gpu | MODEL) | cpu=n | gpu=n | JOB=TASKS ["x" n (cpu | gpu | MODEL)]
+
+`cpu` and `gpu` are reserved words; parts without a job make devices of /job:localhost/replica:0/task:0. Every task has
+CPU:0 and stands on a host of its own; a job that is named again goes on counting its tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.models import DEFAULT_CPU, Model, find_model
+from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, connect
+from simulator.errors import ClusterError
+from simulator.units import show_rate
+
+GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
+_COUNT = re.compile(r"([0-9]{1,5})([A-Za-z][A-Za-z0-9.-]*)\Z")
+_JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,5})(?:x([0-9]{1,5})([A-Za-z][A-Za-z0-9.-]*))?\Z")
+
+
+def is_notation(text: str) -> bool:
+    """Whether the text has the form of the compact notation, right or wrong in its names."""
+    return all(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
+
+
+def read_notation(text: str, *, own: Mapping[str, Model] | None = None) -> Cluster:
+    """Read the compact notation. Raises ClusterError that names the part that does not fit."""
+    local: list[tuple[int, str]] = []
+    jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, what
+    for part in text.replace(" ", "").split(","):
+        _read_part(part, text, local, jobs)
+    hosts: list[Host] = []
+    tasks: list[Task] = []
+    if local:
+        _add_task("localhost", 0, local, hosts, tasks, own)
+    numbers: dict[str, int] = {}
+    for job, count, devices, what in jobs:
+        if count * (1 + devices) > MAX_DEVICES:
+            raise ClusterError(
+                f"{job}={count}x{devices}{what} makes more than the {MAX_DEVICES} devices that simviz takes"
+            )
+        for _ in range(count):
+            number = numbers.get(job, 0)
+            numbers[job] = number + 1
+            _add_task(job, number, [(devices, what)], hosts, tasks, own)
+    return connect(hosts, tasks, name=text, notes=assumptions(hosts))
+
+
+def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tuple[str, int, int, str]]) -> None:
+    counted, job = _COUNT.match(part), _JOB.match(part)
+    if counted:
+        local.append((int(counted[1]), counted[2].lower()))
+    elif job and job[1] in ("cpu", "gpu"):
+        if job[3]:
+            raise ClusterError(f"{part!r} in {text!r}: {job[1]!r} is a reserved word, not a job; {GRAMMAR}")
+        local.append((int(job[2]), job[1]))
+    elif job:
+        jobs.append((job[1], int(job[2]), int(job[3] or 0), (job[4] or "gpu").lower()))
+    else:
+        raise ClusterError(f"{part!r} in the cluster {text!r} is not a part of one; {GRAMMAR}")
+    counts = (local[-1][0],) if counted or (job and job[1] in ("cpu", "gpu")) else (jobs[-1][1], jobs[-1][2] or 1)
+    if 0 in counts:
+        raise ClusterError(f"{part!r} in the cluster {text!r} counts zero devices or tasks; {GRAMMAR}")
+    if max(counts) > MAX_DEVICES:
+        raise ClusterError(
+            f"{part!r} in the cluster {text!r} makes more than the {MAX_DEVICES} devices that simviz takes"
+        )
+
+
+def _add_task(
+    job: str,
+    number: int,
+    parts: Sequence[tuple[int, str]],
+    hosts: list[Host],
+    tasks: list[Task],
+    own: Mapping[str, Model] | None,
+) -> None:
+    cpus, gpus, cpu = 0, [], find_model(DEFAULT_CPU, own)
+    for count, what in parts:
+        model = find_model(what, own)
+        if model.type == "CPU":
+            cpus, cpu = cpus + count, model
+        else:
+            gpus += [model] * count
+    name = job if job == "localhost" else f"{job}{number}"
+    hosts.append(Host(name, cpu, tuple(gpus)))
+    tasks.append(Task(job, number, name, max(1, cpus), tuple(range(len(gpus)))))
+
+
+def assumptions(hosts: Sequence[Host]) -> list[str]:
+    """What figures a description rests on: device models, links inside a host, links between hosts."""
+    models = dict.fromkeys([host.cpu for host in hosts] + [gpu for host in hosts for gpu in host.gpus])
+    said = [f"{model.type} model {model.name}: {model.title}" for model in models]
+    bare = next((host for host in hosts if host.gpus and host.nvswitch is None and not host.nvlinks), None)
+    if bare is not None:
+        kind = "PCIe 4.0 x16" if bare.pcie == PCIE4 else "PCIe"
+        said.append(f"GPUs of a host are joined by {kind}, {show_rate(bare.pcie.bytes_per_s)} each way")
+    if len(hosts) > 1:
+        kind = "25 Gbit/s Ethernet" if hosts[0].nic == NIC_25GBE else "a network"
+        said.append(f"hosts are joined by {kind}, {show_rate(hosts[0].nic.bytes_per_s)} each way")
+    return said
