@@ -148,6 +148,13 @@ def facts(op: str) -> OpFacts | None:
     )
 
 
+def registered(op: str) -> OpFacts:
+    """The facts of an op that is known to be registered."""
+    found = facts(op)
+    assert found is not None, op
+    return found
+
+
 def signature(function: FunctionMessage) -> OpFacts:
     """A library function's signature in the form of an op's facts."""
     given = function.signature

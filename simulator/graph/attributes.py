@@ -1,0 +1,61 @@
+"""Read the attributes on which an op's arguments and kernels depend, as plain hashable values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from simulator.graph.graph import Attrs
+from simulator.graph.registry import OpFacts, Plain
+
+Values: TypeAlias = tuple[Plain, ...]
+Reader: TypeAlias = Callable[[Any], Plain]  # Any: an AttrValue message (see graph.Attrs)
+Wanted: TypeAlias = tuple[tuple[str, Reader, Plain], ...]  # name, how to read it, what it is when absent
+
+
+def reader_of_list(field: str) -> Reader:
+    """How to read one field of a list attribute."""
+    read = attrgetter(f"list.{field}")
+    return lambda value: tuple(read(value)) if value.HasField("list") else None
+
+
+def _scalar(field: str) -> Reader:
+    read: Reader = attrgetter(field)
+    return lambda value: read(value) if value.HasField(field) else None
+
+
+def text(value: Any) -> Plain:
+    """A string attribute."""
+    return str(value.s.decode("latin-1")) if value.HasField("s") else None
+
+
+def texts(value: Any) -> Plain:
+    """A list of strings."""
+    return tuple(item.decode("latin-1") for item in value.list.s) if value.HasField("list") else None
+
+
+_READERS: Mapping[str, Reader] = {
+    "type": lambda value: value.type or None,
+    "int": _scalar("i"),
+    "bool": _scalar("b"),
+    "string": text,
+    "list(type)": reader_of_list("type"),
+    "list(int)": reader_of_list("i"),
+    "list(bool)": reader_of_list("b"),
+    "list(string)": texts,
+}
+
+
+def wanted(given: OpFacts, names: tuple[str, ...]) -> Wanted:
+    """How to read those attributes of that op; one that the op does not declare is taken for a type."""
+    return tuple((name, _READERS[given.attrs.get(name, "type")], given.defaults.get(name)) for name in names)
+
+
+def values(given: Wanted, attrs: Attrs) -> Values:
+    """The values of those attributes; None: absent and without a default, or not of the kind that it should be."""
+    found = []
+    for name, read, default in given:
+        value = attrs.get(name)
+        found.append(default if value is None else read(value))
+    return tuple(found)

@@ -1,0 +1,142 @@
+"""Which device types have a kernel for a node, and which of its inputs and outputs that kernel keeps in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from simulator.graph import registry
+from simulator.graph.attributes import Values, Wanted, reader_of_list, text, values, wanted
+from simulator.graph.dtypes import REF, RESOURCE, STRING
+from simulator.graph.graph import Attrs
+from simulator.graph.registry import Kernel, Plain, registered
+from simulator.graph.signatures import (
+    Library,
+    Ranges,
+    Types,
+    by_name,
+    input_types,
+    inputs,
+    output_types,
+    outputs,
+    ranges_of,
+    signature_attrs,
+)
+
+# Both the priority order of TensorFlow's device factories (GPU 210, CPU 60) and the types that are modelled.
+DEVICE_TYPES = ("GPU", "CPU")
+# common_runtime's IsFunctionCallOp: ops whose memory kinds follow from the types alone, like a library function's.
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "While"})
+_LABEL = "_kernel"
+_HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
+_NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+_INT32 = 3
+
+
+def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
+    """Device types that have a kernel for the node, with the kernel's priority; best first.
+
+    TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel priority, then GPU
+    before CPU. An op that is not registered (a function, a custom op) may run on either; () means no kernel at all.
+    """
+    if registry.facts(op) is None:
+        return tuple((device_type, 0) for device_type in DEVICE_TYPES)
+    return _kernel_types(op, values(kernel_attrs(op), attrs))
+
+
+def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> tuple[frozenset[int], frozenset[int]]:
+    """Input slots and output ports that live in host memory when the node runs on a device of that type.
+
+    TensorFlow's MemoryTypesForNode (framework/memory_types.cc): the kernel's host_memory_arg, strings and resources,
+    the lists `_input_hostmem` and `_output_hostmem`; for a call, or without a kernel, int32 too. Nothing is known of
+    an unknown op's slots: both sets are empty then.
+    """
+    if registry.facts(op) is not None:
+        return _host_memory(op, device_type, values(signature_attrs(op), attrs), values(_host_attrs(op), attrs))
+    given, taken = inputs(op, attrs, library), outputs(op, attrs, library)
+    if given is None or taken is None:
+        return _NOTHING
+    return _best_effort(given, taken)
+
+
+@lru_cache(maxsize=4096)
+def kernel_attrs(op: str) -> Wanted:
+    """The attributes on which the choice of a registered op's kernel depends; the label comes last."""
+    given = registered(op)
+    names = sorted({name for kernel in given.kernels for name, _ in kernel.constraints})
+    return (*wanted(given, tuple(names)), (_LABEL, text, ""))
+
+
+@lru_cache(maxsize=4096)
+def _host_attrs(op: str) -> Wanted:
+    extra = tuple((name, reader_of_list("i"), ()) for name in (_HOST_INPUTS, _HOST_OUTPUTS))
+    return (*kernel_attrs(op), *extra)
+
+
+def _holds(value: Plain, allowed: frozenset[Plain]) -> bool:
+    if value is None:  # unknown: counts as matching
+        return True
+    return all(item in allowed for item in value) if isinstance(value, tuple) else value in allowed
+
+
+def _kernel(op: str, device_type: str, value: Mapping[str, Plain]) -> Kernel | None:
+    """The registration that TensorFlow finds: of that device type, else of DEFAULT; the highest priority wins."""
+    for registered_for in (device_type, "DEFAULT"):
+        matching = [
+            kernel
+            for kernel in registered(op).kernels
+            if kernel.device_type == registered_for
+            and kernel.label == value[_LABEL]
+            and all(_holds(value[name], allowed) for name, allowed in kernel.constraints)
+        ]
+        if matching:
+            return max(matching, key=lambda kernel: kernel.priority)
+    return None
+
+
+def _by_constraint(op: str, values: Values) -> dict[str, Plain]:
+    named = {name: value for (name, _, _), value in zip(kernel_attrs(op), values, strict=True)}
+    named[_LABEL] = named[_LABEL] or ""
+    return named
+
+
+@lru_cache(maxsize=16_384)
+def _kernel_types(op: str, values: Values) -> tuple[tuple[str, int], ...]:
+    value = _by_constraint(op, values)
+    found = ((device_type, _kernel(op, device_type, value)) for device_type in DEVICE_TYPES)
+    supported = [(device_type, kernel.priority) for device_type, kernel in found if kernel]
+    return tuple(sorted(supported, key=lambda pair: -pair[1]))
+
+
+def _always_on_host(types: Types, *more: int) -> set[int]:
+    return {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE, *more)}
+
+
+def _best_effort(given: Types, taken: Types) -> tuple[frozenset[int], frozenset[int]]:
+    return frozenset(_always_on_host(given, _INT32)), frozenset(_always_on_host(taken, _INT32))
+
+
+@lru_cache(maxsize=16_384)
+def _host_memory(op: str, device_type: str, signature: Values, values: Values) -> tuple[frozenset[int], frozenset[int]]:
+    *constrained, host_inputs, host_outputs = values
+    given, taken = input_types(op, signature), output_types(op, signature)
+    if given is None or taken is None:
+        return _NOTHING
+    kernel = None if op in _CALLS else _kernel(op, device_type, _by_constraint(op, tuple(constrained)))
+    if kernel is None:
+        return _best_effort(given, taken)
+    value = by_name(op, signature)
+    return (
+        _slots(ranges_of(registered(op).inputs, value), given, kernel.host_memory, host_inputs),
+        _slots(ranges_of(registered(op).outputs, value), taken, kernel.host_memory, host_outputs),
+    )
+
+
+def _slots(ranges: Ranges | None, types: Types, host: frozenset[str], extra: Plain) -> frozenset[int]:
+    slots = _always_on_host(types)
+    for name, first, last in ranges or ():
+        if name in host:
+            slots.update(range(first, last))
+    if isinstance(extra, tuple):
+        slots.update(slot for slot in extra if isinstance(slot, int) and 0 <= slot < len(types))
+    return frozenset(slots)
