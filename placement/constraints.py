@@ -1,0 +1,198 @@
+"""Where each node may go: colocation groups, and the devices that each group may use.
+
+A group's devices are those that match what its members asked for and that have a kernel for every member, in the order
+in which TensorFlow prefers them (placer.cc, FilterSupportedDevices); soft placement gives up the type and the number
+of a device that does not exist, never its job, replica or task. A placement that keeps each group on one of its
+devices is one that TensorFlow accepts even when it is written into every node and placement is hard. The exceptions
+are the `_class` entries in `dropped`: soft placement gives them up, hard placement would refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement.grouping import DeviceTypes, Groups, merge_types, tie
+from placement.refusals import refuse
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.errors import ClusterError, GraphError
+from simulator.graph import ops
+from simulator.graph.graph import Graph
+
+_STRING, _VARIANT = 7, 21  # DataType
+_CPU_ONLY: DeviceTypes = (("CPU", 0),)
+# TensorFlow connects a session to one task, whose devices come before equal ones of other tasks.
+_MASTERS = ("localhost", "chief", "master", "worker")
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Axes: N nodes, G groups (in order of their first member), D devices."""
+
+    group: Ids  # [N] row of the node's group
+    members: tuple[tuple[int, ...], ...]  # [G] nodes, ascending
+    allowed: tuple[tuple[int, ...], ...]  # [G] device rows, the one that TensorFlow prefers first; never empty
+    asked: Flags  # [G] some member asks for a job, a task, a type or a number
+    specs: tuple[DeviceSpec, ...]  # [N] what the node itself asks for
+    relaxed: Flags  # [G] no allowed device is what the group asks for: its type or number was given up
+    dropped: tuple[tuple[int, str], ...] = ()  # (node, key): `_class` entries that soft placement gave up
+    notes: tuple[str, ...] = ()
+
+
+def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constraints:
+    """Find the groups of a graph and the devices that each may use.
+
+    Raises GraphError for a malformed device string, and InfeasibleError for a group without a device: its members and
+    what each allows, or the job that the cluster lacks and a cluster that would hold the graph.
+    """
+    specs = _parse_all(graph)
+    groups, dropped = tie(graph, specs, _device_types(graph), soft=soft)
+    roots = [groups.root(node) for node in range(len(graph))]
+    row_of_root = {root: row for row, root in enumerate(dict.fromkeys(roots))}
+    group = [row_of_root[root] for root in roots]
+    members: list[list[int]] = [[] for _ in row_of_root]
+    for node, row in enumerate(group):
+        members[row].append(node)
+    allowed, relaxed = _allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)
+    notes: tuple[str, ...] = ()
+    if dropped:
+        first = graph.names[dropped[0][0]]
+        notes = (
+            f"soft placement gave up {len(dropped)} colocation requests that cannot be met, first that of {first!r}",
+        )
+    return Constraints(
+        group=ids(group),
+        members=tuple(map(tuple, members)),
+        allowed=tuple(allowed),
+        asked=flags([groups.requested[root] != ANYWHERE for root in row_of_root]),
+        specs=tuple(specs),
+        relaxed=flags(relaxed),
+        dropped=tuple(dropped),
+        notes=notes,
+    )
+
+
+def local_task(cluster: Cluster) -> str:
+    """The task that a client connects to: chief, else master, else worker 0, else the first one of the cluster."""
+    job_of = {task: task.split("/", 2)[1].removeprefix("job:") for task in cluster.tasks}
+    return min(
+        cluster.tasks, key=lambda task: _MASTERS.index(job_of[task]) if job_of[task] in _MASTERS else len(_MASTERS)
+    )
+
+
+def _parse_all(graph: Graph) -> list[DeviceSpec]:
+    known: dict[str, DeviceSpec] = {}
+    for node, text in enumerate(graph.requested):
+        if text not in known:
+            try:
+                known[text] = parse(text)
+            except ClusterError as error:
+                raise GraphError(f"{error} (node {graph.names[node]!r})", node=graph.names[node]) from None
+    return [known[text] for text in graph.requested]
+
+
+def _device_types(graph: Graph) -> list[DeviceTypes]:
+    types = [ops.kernel_types(op, attrs) for op, attrs in zip(graph.ops, graph.attrs, strict=True)]
+    for node in _host_lists(graph):
+        types[node] = merge_types(types[node], _CPU_ONLY)
+    return types
+
+
+def _host_lists(graph: Graph) -> list[int]:
+    """Nodes that take a list of strings as a variant: a variant's content decides where it may live."""
+    todo = [node for node, op in enumerate(graph.ops) if _element_type(graph, node, op) == _STRING]
+    limited: set[int] = set()
+    while todo:
+        node = todo.pop()
+        for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
+            tensor, target = int(graph.edge_tensor[edge]), int(graph.edge_dst[edge])
+            if tensor < 0 or graph.tensor_dtype[tensor] != _VARIANT or target in limited:
+                continue
+            limited.add(target)
+            if not _element_type(graph, target, graph.ops[target]):
+                todo.append(target)
+    return sorted(limited)
+
+
+def _element_type(graph: Graph, node: int, op: str) -> int:
+    """What a list op holds; 0 for other ops and for lists of variants."""
+    if not op.startswith(("TensorList", "EmptyTensorList")):
+        return 0
+    value = graph.attrs[node].get("element_dtype")
+    return 0 if value is None or value.type == _VARIANT else int(value.type)
+
+
+def _allowed(
+    graph: Graph,
+    cluster: Cluster,
+    groups: Groups,
+    roots: list[int],
+    members: list[list[int]],
+    specs: list[DeviceSpec],
+    *,
+    soft: bool,
+) -> tuple[list[tuple[int, ...]], list[bool]]:
+    """Per group its devices, and whether its request had to be relaxed; groups are judged in placement order."""
+    devices = [parse(device.name) for device in cluster.devices]
+    local = local_task(cluster)
+    known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[tuple[int, ...], bool]] = {}
+    found = []
+    failed = []
+    for row, root in enumerate(roots):
+        key = (groups.requested[root], groups.resource[root], groups.types[root])
+        if key not in known:
+            known[key] = _candidates(cluster, devices, local, *key, soft=soft)
+        found.append(known[key])
+        if not known[key][0]:
+            failed.append(row)
+    if failed:
+        position = np.empty(len(graph), np.int64)
+        position[graph.order] = np.arange(len(graph))
+        row = min(failed, key=lambda row: int(position[members[row]].min()))
+        first = min(members[row], key=lambda node: int(position[node]))
+        raise refuse(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
+    return [devices for devices, _ in found], [relaxed for _, relaxed in found]
+
+
+def _candidates(
+    cluster: Cluster,
+    devices: list[DeviceSpec],
+    local: str,
+    requested: DeviceSpec,
+    resource: DeviceSpec,
+    types: DeviceTypes,
+    *,
+    soft: bool,
+) -> tuple[tuple[int, ...], bool]:
+    """Devices that match the request, or what soft placement makes of it, and whether it had to."""
+    for step, spec in enumerate(_relaxations(requested, resource) if soft else (requested,)):
+        matching = (row for row, device in enumerate(devices) if matches(spec, device))
+        chosen = _preferred(cluster, local, types, matching)
+        if chosen:
+            return chosen, step > 0
+    return (), False
+
+
+def _relaxations(requested: DeviceSpec, resource: DeviceSpec) -> tuple[DeviceSpec, DeviceSpec, DeviceSpec]:
+    """The request; without type and number unless a variable insists on them; without them in any case."""
+    kept = requested._replace(
+        type=requested.type if resource.type is not None else None,
+        id=requested.id if resource.id is not None else None,
+    )
+    return requested, kept, requested._replace(type=None, id=None)
+
+
+def _preferred(cluster: Cluster, local: str, types: DeviceTypes, rows: Iterable[int]) -> tuple[int, ...]:
+    """Devices with a kernel in the order of kernel priority, type priority, own task before others, name as text."""
+    priority = dict(types)
+    rank = {name: place for place, name in enumerate(ops.DEVICE_TYPES)}
+
+    def preference(row: int) -> tuple[int, int, bool, str]:
+        device = cluster.devices[row]
+        return -priority[device.type], rank[device.type], device.task != local, device.name
+
+    return tuple(sorted((row for row in rows if cluster.devices[row].type in priority), key=preference))

@@ -1,0 +1,233 @@
+"""Tie nodes that must share a device into groups, by the rules of TensorFlow's placer (colocation_graph.cc).
+
+Union-find with a request that travels along: each root carries what its members asked for. Three things tie nodes:
+an edge into a reference or resource input, a variant edge between two datasets, and a key in the `_class` lists. The
+order of the merges matters (it decides whose request wins), so edges come in the order
+in which TensorFlow creates them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, specialise
+from simulator.errors import InfeasibleError
+from simulator.graph import ops
+from simulator.graph.graph import Graph
+
+DeviceTypes: TypeAlias = tuple[tuple[str, int], ...]  # (device type, kernel priority), best first
+
+_RESOURCE, _VARIANT, _REFERENCE = 20, 21, 100  # DataType; a reference is its value's type plus 100
+
+# InputColocationExemptionRegistry of TensorFlow 2.21: ops that take resources from other devices than their own.
+EXEMPT = frozenset(
+    {
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "IdentityN",
+        "DeleteMultiDeviceIterator",
+        "RpcServerRegister",
+        "FilterDataset",
+        "FlatMapDataset",
+        "GeneratorDataset",
+        "GroupByReducerDataset",
+        "GroupByWindowDataset",
+        "InterleaveDataset",
+        "LegacyParallelInterleaveDatasetV2",
+        "MapAndBatchDataset",
+        "MapDataset",
+        "ParallelFilterDataset",
+        "ParallelInterleaveDataset",
+        "ParallelInterleaveDatasetV2",
+        "ParallelInterleaveDatasetV3",
+        "ParallelInterleaveDatasetV4",
+        "ParallelMapDataset",
+        "ParallelMapDatasetV2",
+        "ReduceDataset",
+        "ScanDataset",
+        "TakeWhileDataset",
+        "ExperimentalGroupByReducerDataset",
+        "ExperimentalGroupByWindowDataset",
+        "ExperimentalMapAndBatchDataset",
+        "ExperimentalParallelInterleaveDataset",
+        "ExperimentalScanDataset",
+        "ExperimentalTakeWhileDataset",
+    }
+)
+_DATASET = re.compile(r".*Dataset(V[0-9]+)?\Z|DatasetFromGraph\Z", re.DOTALL)
+_PREFIX = b"loc:@"
+
+
+@dataclass(slots=True)
+class Groups:
+    """A union-find forest over the nodes; requested, resource and types count at the roots only."""
+
+    parent: list[int]
+    rank: list[int]
+    requested: list[DeviceSpec]
+    resource: list[DeviceSpec]  # what generators of references and resources asked for: never overruled
+    types: list[DeviceTypes]
+
+    def root(self, node: int) -> int:
+        """The node that stands for the group; paths are halved on the way."""
+        parent = self.parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+
+def is_generator(graph: Graph, node: int) -> bool:
+    """Whether the node makes a reference or a resource out of nothing: no data inputs, exactly that one output."""
+    first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
+    if last - first != 1 or not (graph.tensor_dtype[first] == _RESOURCE or graph.tensor_dtype[first] >= _REFERENCE):
+        return False
+    edge = graph.in_ptr[node]
+    return bool(edge == graph.in_ptr[node + 1] or graph.edge_tensor[edge] < 0)
+
+
+def tie(
+    graph: Graph, requested: Sequence[DeviceSpec], types: Sequence[DeviceTypes], *, soft: bool
+) -> tuple[Groups, list[tuple[int, str]]]:
+    """Group the nodes of a graph; also the `_class` entries (node, key) that soft placement gave up.
+
+    Soft placement keeps two nodes apart whose `_class` ties them though they ask for different tasks, are variables
+    with different places, or have no device type in common, as TensorFlow does; an edge is never given up.
+    Raises InfeasibleError where members of a group exclude each other.
+    """
+    resource = [
+        spec if spec != ANYWHERE and is_generator(graph, node) else ANYWHERE for node, spec in enumerate(requested)
+    ]
+    groups = Groups(list(range(len(graph))), [0] * len(graph), list(requested), resource, list(types))
+    for source, target in tied_edges(graph):
+        _tie_edge(groups, graph, source, target, soft=soft)
+    return groups, _tie_classes(groups, graph, soft=soft)
+
+
+def tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
+    """The edges that tie their ends together, in the order of TensorFlow's edge ids: back edges come last."""
+    data = np.flatnonzero(graph.edge_tensor >= 0)
+    dtype = graph.tensor_dtype[graph.edge_tensor[data]]
+    seen = data[(dtype == 0) | (dtype == _RESOURCE) | (dtype == _VARIANT) | (dtype >= _REFERENCE)]
+    position = np.empty(len(graph), np.int64)
+    position[graph.order] = np.arange(len(graph))
+    for edge in seen[np.lexsort((seen, position[graph.edge_dst[seen]], graph.edge_back[seen]))].tolist():
+        source, target = int(graph.edge_src[edge]), int(graph.edge_dst[edge])
+        if _ties(graph, edge, source, target):
+            yield source, target
+
+
+def _ties(graph: Graph, edge: int, source: int, target: int) -> bool:
+    carried = int(graph.tensor_dtype[graph.edge_tensor[edge]])
+    op = graph.ops[target]
+    if carried == _VARIANT:
+        return _is_dataset(graph, source) and _is_dataset(graph, target)
+    if op in EXEMPT:
+        return False
+    wanted = ops.inputs(op, graph.attrs[target], graph.library)
+    slot = edge - int(graph.in_ptr[target])
+    if wanted is None or slot >= len(wanted):  # an unknown op: a resource can only go where a resource is wanted
+        return carried == _RESOURCE
+    return wanted[slot] == _RESOURCE or wanted[slot] >= _REFERENCE
+
+
+def _is_dataset(graph: Graph, node: int) -> bool:
+    return _DATASET.match(graph.ops[node]) is not None and graph.tensor_ptr[node + 1] - graph.tensor_ptr[node] == 1
+
+
+def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: bool) -> None:
+    a, b = groups.root(source), groups.root(target)
+    if a == b:
+        return
+    names = f"The edge's source node is {graph.names[source]!r}, and the destination node is {graph.names[target]!r}."
+    if not compatible(groups.resource[a], groups.resource[b]):
+        raise InfeasibleError(
+            "Cannot place the graph because a reference or resource edge connects colocation groups with incompatible "
+            f"resource devices: {groups.resource[a]} vs {groups.resource[b]}. {names} "
+            "Ask for the same device for both, or for none.",
+            members=(graph.names[source], graph.names[target]),
+        )
+    if not compatible(groups.requested[a], groups.requested[b]):  # the source's request overrules, even when hard
+        groups.requested[b] = specialise(groups.requested[a], groups.resource[b])
+    try:
+        _join(groups, a, b, soft=soft)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            "Nodes were connected by a reference or resource connection (requiring them to be on the same device), "
+            f"but they cannot share one: {error}. {names}",
+            members=(graph.names[source], graph.names[target]),
+        ) from None
+
+
+def _tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int, str]]:
+    """Join the nodes that share a key; every node also joins the group that is named after itself."""
+    keys = [_class_keys(attrs) if "_class" in attrs else () for attrs in graph.attrs]
+    mentioned = {key for row in keys for key in row}
+    if not mentioned:
+        return []
+    dropped: list[tuple[int, str]] = []
+    first: dict[str, int] = {}  # key -> the first node to mention it
+    for node in graph.order.tolist():
+        own = (graph.names[node],) if graph.names[node] in mentioned else ()
+        for key in (*keys[node], *own):
+            other = first.setdefault(key, node)
+            a, b = groups.root(node), groups.root(other)
+            if a == b:
+                continue
+            try:
+                _join(groups, a, b, soft=soft)
+            except InfeasibleError as error:
+                if not soft:
+                    raise InfeasibleError(
+                        f"Cannot colocate nodes {graph.names[node]!r} and {graph.names[other]!r}: {error}. "
+                        "Allow soft placement, or ask for devices that agree.",
+                        members=(graph.names[node], graph.names[other]),
+                    ) from None
+                dropped.append((node, key))
+    return dropped
+
+
+def _class_keys(attrs: object) -> tuple[str, ...]:
+    value = attrs["_class"]  # type: ignore[index]  # a mapping to AttrValue messages, whose fields no checker knows
+    return tuple(item[len(_PREFIX) :].decode("utf-8", "replace") for item in value.list.s if item.startswith(_PREFIX))
+
+
+def _join(groups: Groups, a: int, b: int, *, soft: bool) -> None:
+    """Merge two roots; equal ranks make `a` the root.
+
+    Raises InfeasibleError, and changes nothing, where the two exclude each other.
+    """
+    root, other = (b, a) if groups.rank[a] < groups.rank[b] else (a, b)
+    resource = merge(groups.resource[root], groups.resource[other], soft=False)
+    requested = specialise(merge(groups.requested[root], groups.requested[other], soft=soft), resource)
+    types = merge_types(groups.types[root], groups.types[other])
+    if not types:
+        raise InfeasibleError("no device type supports both of those nodes and the other nodes colocated with them")
+    groups.rank[root] += groups.rank[a] == groups.rank[b]
+    groups.parent[other] = root
+    groups.resource[root], groups.requested[root], groups.types[root] = resource, requested, types
+
+
+def merge_types(target: DeviceTypes, other: DeviceTypes) -> DeviceTypes:
+    """The device types of both, best first; kernel priorities count while the two do not contradict each other.
+
+    PrioritizedDeviceTypeVector's merge in colocation_graph.cc: priorities of the only side that has some; where the two
+    sides order the types differently nobody's count, and a GPU comes before a CPU.
+    """
+    if target == other:
+        return target
+    wanted, mine = dict(other), dict(target)
+    ours = tuple(pair for pair in target if pair[0] in wanted)
+    theirs = tuple(pair for pair in other if pair[0] in mine)
+    if not any(priority for _, priority in theirs):
+        return ours
+    if not any(priority for _, priority in ours):
+        return theirs
+    if [name for name, _ in ours] == [name for name, _ in theirs]:
+        return ours
+    return tuple((name, 0) for name in ops.DEVICE_TYPES if name in wanted and name in mine)

@@ -1,0 +1,130 @@
+"""Say why no device can take a group: its members, what each allows, and a cluster that would hold the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
+from simulator.errors import InfeasibleError
+from simulator.graph import ops
+from simulator.graph.graph import Graph
+
+MAX_LISTED = 8  # members that a message lists; the error's attributes hold them all
+
+
+def refuse(
+    graph: Graph,
+    cluster: Cluster,
+    specs: Sequence[DeviceSpec],
+    node: int,
+    members: Sequence[int],
+    requested: DeviceSpec,
+) -> InfeasibleError:
+    """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
+    allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
+    reason = _reason(graph, cluster, specs, node, members, requested)
+    listed = [f"  {name} ({graph.ops[graph.row(name)]}): {_shown(allows[name])}" for name in list(allows)[:MAX_LISTED]]
+    if len(allows) > MAX_LISTED:
+        listed.append(f"  and {len(allows) - MAX_LISTED} more")
+    tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
+    message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
+    return InfeasibleError(message, members=tuple(allows), allows=allows)
+
+
+def propose_cluster(specs: Iterable[DeviceSpec]) -> str:
+    """The smallest cluster that has every job, task and GPU that a graph names: "ps=1,worker=2x1gpu", "2gpu", "1cpu".
+
+    GPUs that are named without a job are given to every task of the job that a client would connect to.
+
+    >>> propose_cluster([parse("/job:ps/task:1"), parse("/job:worker/gpu:1")])
+    'ps=2,worker=1x2gpu'
+    """
+    tasks: dict[str, int] = {}
+    gpus: dict[str | None, int] = {}
+    cpus = 1
+    for spec in specs:
+        if spec.job is not None:
+            tasks[spec.job] = max(tasks.get(spec.job, 1), (spec.task or 0) + 1)
+        if spec.type == "GPU":
+            gpus[spec.job] = max(gpus.get(spec.job, 1), (spec.id or 0) + 1)
+        elif spec.type == "CPU":
+            cpus = max(cpus, (spec.id or 0) + 1)
+    if not tasks or tasks == {"localhost": 1}:
+        most = max(gpus.values(), default=0)
+        return f"{most}gpu" if cpus == 1 and most else f"{cpus}cpu" + (f",{most}gpu" if most else "")
+    order = sorted(tasks)
+    home = next((job for job in ("chief", "master", "worker") if job in tasks), order[0])
+    if None in gpus:
+        gpus[home] = max(gpus.get(home, 0), gpus[None])
+    return ",".join(f"{job}={tasks[job]}" + (f"x{gpus[job]}gpu" if job in gpus else "") for job in order)
+
+
+def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: int) -> tuple[str, ...]:
+    """The devices of the cluster that match what a node itself asks for and have a kernel for it."""
+    types = {name for name, _ in ops.kernel_types(graph.ops[node], graph.attrs[node])}
+    return tuple(
+        device.name for device in cluster.devices if device.type in types and matches(specs[node], parse(device.name))
+    )
+
+
+def _shown(devices: Sequence[str]) -> str:
+    if not devices:
+        return "no device of this cluster"
+    more = f" and {len(devices) - MAX_LISTED} more" if len(devices) > MAX_LISTED else ""
+    return ", ".join(devices[:MAX_LISTED]) + more
+
+
+def _reason(
+    graph: Graph,
+    cluster: Cluster,
+    specs: Sequence[DeviceSpec],
+    node: int,
+    members: Sequence[int],
+    requested: DeviceSpec,
+) -> str:
+    """What is missing, in the terms of placer.cc: the task, the kernel, or the agreement within the group."""
+    devices = [parse(device.name) for device in cluster.devices]
+    place = requested._replace(type=None, id=None)
+    here = [device for device in devices if matches(place, device)]
+    if not here:
+        return _missing_task(graph, cluster, specs, requested, devices)
+    without = [member for member in members if not ops.kernel_types(graph.ops[member], graph.attrs[member])]
+    if without:
+        first = graph.node(without[0])
+        return (
+            f"no OpKernel is registered for the op {first.op!r} of node {first.name!r} with these attributes, neither "
+            "for CPUs nor for GPUs; fetch only what does not need it, or cut it out of the graph."
+        )
+    available = ", ".join(sorted(device.name for device in cluster.devices))
+    if requested == ANYWHERE:
+        return f"no device of this cluster has a kernel for all of these nodes. Available devices are [ {available} ]."
+    if any(matches(requested, device) for device in devices):
+        return (
+            f"could not satisfy the device specification {str(requested)!r} because no supported kernel for "
+            f"{requested.type or 'those'} devices is available for all of these nodes; allow soft placement."
+        )
+    if specs[node] != requested and specs[node] != ANYWHERE:
+        return (
+            f"could not satisfy {str(specs[node])!r} because the node was colocated with nodes that require the "
+            f"incompatible device {str(requested)!r}. Available devices are [ {available} ]."
+        )
+    return (
+        f"it was explicitly assigned to {requested} but available devices are [ {available} ]. Allow soft placement, "
+        f"or use a cluster that has this device, such as --cluster {propose_cluster(specs)}"
+    )
+
+
+def _missing_task(
+    graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], requested: DeviceSpec, devices: Sequence[DeviceSpec]
+) -> str:
+    jobs = list(dict.fromkeys(device.job for device in devices))
+    if requested.job is not None and requested.job not in jobs:
+        lacks = f"the job {requested.job!r}"
+    else:
+        lacks = f"the task {str(requested._replace(type=None, id=None))!r}"
+    return (
+        f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
+        f"{', '.join(cluster.tasks[:MAX_LISTED])}. Soft placement never moves a node to another task. "
+        f"A cluster that holds the graph: --cluster {propose_cluster(specs)}"
+    )
