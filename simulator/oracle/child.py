@@ -20,8 +20,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from simulator.errors import OracleError
 
@@ -169,6 +169,23 @@ def _answer(work: Callable[[bytes], bytes], payload: bytes) -> bytes:
             raise
         told = {"message": INSTALL, "refusal": None}
     return b"-" + json.dumps(told).encode()
+
+
+def pack(facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """One message out of JSON facts and byte strings, for a payload or an answer."""
+    head = json.dumps({"facts": dict(facts), "sizes": [len(blob) for blob in blobs]}).encode()
+    return b"".join((_SIZE.pack(len(head)), head, *blobs))
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """The facts and byte strings of a packed message."""
+    start = _SIZE.size + _SIZE.unpack_from(message)[0]
+    head = json.loads(message[_SIZE.size : start])
+    blobs = []
+    for size in head["sizes"]:
+        blobs.append(message[start : start + size])
+        start += size
+    return head["facts"], blobs
 
 
 def die_with_parent(parent: int) -> None:

@@ -1,0 +1,141 @@
+"""In the child process: make TensorFlow place and cut a graph, without running any of it.
+
+The graph goes into the session through the C interface, so that TensorFlow sees exactly our GraphDef; Python's
+`import_graph_def` would move nodes with a `_class` to the device string of the node that they name. A callable is made
+for the step and never called: placing, pruning and cutting happen when it is made, so nothing has to be runnable, and
+nothing from the graph's file is executed.
+
+What TensorFlow says comes back by three ways: the placement log through C's stdio, the partition graphs of a local
+session through its pass registry, which dumps every partition to stderr when told so by environment variables, and
+those of a cluster through the stand-in workers that received them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any
+
+from simulator.oracle import child
+
+REFUSAL_CHARACTERS = 4000  # TensorFlow lists every kernel of an op; the sentence that matters comes first
+# before the first import of TensorFlow, which reads them once
+_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # nothing between the dumped graphs but fatal errors
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # its rewriting of ops is a matter of this machine's CPU
+    "TF_DUMP_GRAPH_PREFIX": "-",  # stderr: no file that could be left behind
+    "TF_DUMP_GRAPH_NAME_FILTER": "partition",
+    "TF_DUMP_GRAPH_GROUPS": "main",
+    "TF_DUMP_GRAPH_FMT": "TXT",  # the binary form is cut at its first zero byte on its way to stderr
+}
+_LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
+# A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
+_DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTALL)
+
+
+def answer(payload: bytes) -> bytes:
+    """Facts: counts {device type: n}, feeds, targets, soft. Blob: the GraphDef. See `local.ask` for the answer."""
+    facts, (graph_def,) = child.unpack(payload)
+    prepare(gpus=facts["counts"].get("GPU", 0) > 0)
+    import tensorflow as tf
+
+    if len(tf.config.list_physical_devices("GPU")) < facts["counts"].get("GPU", 0):
+        return child.pack({"enough": False})
+    config = configuration(soft=facts["soft"])
+    config.device_count.update(facts["counts"])
+    placement, dumps, refusal = observe(graph_def, config, facts["feeds"], facts["targets"])
+    partitions = partitions_of(dumps)
+    told = {
+        "enough": True,
+        "tensorflow": tf.__version__,
+        "placement": placement,
+        # with the partitions in hand, the error is about making kernels, which is not what was asked
+        "refusal": None if partitions else refusal,
+    }
+    return child.pack(told, partitions)
+
+
+def prepare(*, gpus: bool) -> None:
+    """Set the environment that TensorFlow reads when it is imported."""
+    os.environ.update(_ENVIRONMENT)
+    if not gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY", "GRPC_PROXY"):
+        os.environ.pop(name, None)  # gRPC would go through it even to this machine
+
+
+def configuration(*, soft: bool) -> Any:
+    """A ConfigProto that logs the placement and switches off whatever rewrites the graph (Grappler, folding)."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto(log_device_placement=True, allow_soft_placement=soft)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    return config
+
+
+def observe(
+    graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str = ""
+) -> tuple[list[tuple[str, str, str]], str, str | None]:
+    """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal."""
+    import tensorflow as tf
+
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as dumped:
+        kept = os.dup(1), os.dup(2)
+        try:
+            os.dup2(printed.fileno(), 1)
+            os.dup2(dumped.fileno(), 2)
+            refusal = None
+            try:
+                _make_callable(graph_def, config, feeds, targets, master)
+            except (tf.errors.OpError, ValueError) as error:  # the importer and the shape functions raise ValueError
+                refusal = str(getattr(error, "message", error)).strip()[:REFUSAL_CHARACTERS]
+            ctypes.CDLL(None).fflush(None)
+        finally:
+            for number, original in enumerate(kept, start=1):
+                os.dup2(original, number)
+                os.close(original)
+        return _LOG_LINE.findall(_text(printed)), _text(dumped), refusal
+
+
+def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:
+    import tensorflow as tf
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.client import pywrap_tf_session as c_api
+    from tensorflow.python.framework import c_api_util
+
+    graph = tf.Graph()
+    options = c_api_util.ScopedTFImportGraphDefOptions()
+    c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)  # a key may name no node
+    buffer = c_api.TF_NewBufferFromString(graph_def)
+    with graph._c_graph.get() as c_graph:
+        c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
+    c_api.TF_DeleteBuffer(buffer)
+    session = tf.compat.v1.Session(master, graph=graph, config=config)
+    # The callable is kept alive by the session until the process ends; releasing it would wait for its workers.
+    session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
+
+
+def partitions_of(dumps: str) -> list[bytes]:
+    """The partition graphs, one per device, each as it was first dumped: before the passes that follow the cut."""
+    from google.protobuf import text_format
+    from tensorflow.core.framework import graph_pb2
+
+    first: dict[str, bytes] = {}
+    for text in _DUMPED.findall(dumps):
+        device = re.search(r'^  device: "(.*)"$', text, re.MULTILINE)
+        if device is not None and device[1] not in first:
+            first[device[1]] = text_format.Parse(text, graph_pb2.GraphDef()).SerializeToString(deterministic=True)
+    return list(first.values())
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+if __name__ == "__main__":
+    child.serve(answer)
