@@ -1,0 +1,204 @@
+"""Lay out the columns of `Tables` from ops and edges, whole columns at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import ClusterError
+from simulator.graph import ops as registry
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+
+# The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
+NO_KERNEL = frozenset({"Const", "NoOp"})
+
+
+@dataclass(frozen=True, eq=False)
+class Ops:
+    """The ops of a `Tables` to be. Axes: n ops, N graph rows."""
+
+    node: Ids  # [n] graph row
+    row_op: Ids  # [N] op of each graph row, -1: does not run
+    fed: Flags  # [n] its value is handed in
+    inserted: Flags  # [n] by the cut
+    cost_row: Ids  # [n] row of the cost table
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of a `Tables` to be, duplicates included, in graph order."""
+
+    source: Ids  # op
+    target: Ids  # op
+    port: Ids  # of the source; larger than every port of the graph for a control edge
+    row: Ids  # as Tables.tensor_row
+    nbytes: Ints  # 0 where unknown
+    apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
+    source_host: Flags  # the output is in host memory when a GPU produces it
+    target_host: Flags  # the input is in host memory when a GPU reads it
+
+
+class Layout(TypedDict):
+    """Columns of `Tables` that say who waits for what."""
+
+    tensor_ptr: Ids
+    tensor_op: Ids
+    tensor_row: Ids
+    tensor_bytes: Ints
+    tensor_rank: Ids
+    tensor_host: Flags
+    consumer_ptr: Ids
+    consumer: Ids
+    consumer_host: Flags
+    in_ptr: Ids
+    in_edge: Ids
+
+
+class ClusterColumns(TypedDict):
+    """Columns of `Tables` that describe devices and routes."""
+
+    devices: tuple[str, ...]
+    cpu: Flags
+    home: Ids
+    lanes: Ids
+    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
+    links: int
+    latency_ns: npt.NDArray[np.int64]
+    bytes_per_s: npt.NDArray[np.int64]
+
+
+def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: bool) -> Edges:
+    """The given edges of the graph; with `host`, also which ends are in host memory on a GPU."""
+    tensor = graph.edge_tensor[edge]
+    source = graph.edge_src[edge]
+    control = tensor < 0
+    ports = int(graph.tensor_port.max(initial=0)) + 1
+
+    def of_tensor(values: Ids | Ints, otherwise: int) -> npt.NDArray[np.int64]:
+        padded = np.append(values, otherwise).astype(np.int64)
+        return padded[np.where(control, len(values), tensor)]
+
+    port = of_tensor(graph.tensor_port, ports)
+    nowhere = np.zeros(len(edge), bool)
+    source_host, target_host = _host_ends(graph, edge, port) if host else (nowhere, nowhere)
+    return Edges(
+        source=ids(ops.row_op[source]),
+        target=ids(ops.row_op[graph.edge_dst[edge]]),
+        port=ids(port),
+        row=ids(np.where(control, -1 - source, tensor)),
+        nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
+        apart=flags(of_tensor(graph.tensor_dtype, 0) > 100),
+        source_host=flags(source_host & ~control),
+        target_host=flags(target_host & ~control),
+    )
+
+
+def _host_ends(graph: Graph, edge: npt.NDArray[np.intp], port: npt.NDArray[np.int64]) -> tuple[Flags, Flags]:
+    """[E] whether each end of an edge is in host memory on a GPU."""
+    slots = [
+        registry.host_memory(op, attrs, "GPU", graph.library) for op, attrs in zip(graph.ops, graph.attrs, strict=True)
+    ]
+    position = (edge - graph.in_ptr[graph.edge_dst[edge]]).tolist()
+    source = [p in slots[row][1] for row, p in zip(graph.edge_src[edge].tolist(), port.tolist(), strict=True)]
+    target = [p in slots[row][0] for row, p in zip(graph.edge_dst[edge].tolist(), position, strict=True)]
+    return flags(source), flags(target)
+
+
+def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
+    """Number the tensors and merge duplicate edges; also the tensor of each given edge. `count` ops."""
+    ports = int(edges.port.max(initial=0)) + 1
+    place = edges.source.astype(np.int64) * ports + edges.port  # control comes after the values
+    share = np.where(edges.apart, np.arange(len(place)) + 1, 0)  # one tensor per reader of a reference output
+    order = np.lexsort((share, place))
+    new = starts(place[order], share[order])
+    tensor_of = np.empty(len(place), np.int64)
+    tensor_of[order] = np.cumsum(new) - 1
+    first = order[new]  # one edge per tensor
+    pairs = np.unique((tensor_of * count + edges.target) * 2 + edges.target_host)
+    edge_tensor, consumer = pairs // (2 * max(count, 1)), pairs // 2 % max(count, 1)
+    tensor_op = edges.source[first]
+    columns = Layout(
+        tensor_ptr=pointers(tensor_op, count),
+        tensor_op=ids(tensor_op),
+        tensor_row=ids(edges.row[first]),
+        tensor_bytes=ints(edges.nbytes[first]),
+        tensor_rank=ids(np.cumsum(starts(place[first])) - 1),
+        tensor_host=flags(edges.source_host[first]),
+        consumer_ptr=pointers(edge_tensor, len(first)),
+        consumer=ids(consumer),
+        consumer_host=flags(pairs % 2),
+        in_ptr=pointers(consumer, count),
+        in_edge=ids(np.argsort(consumer, kind="stable")),
+    )
+    return columns, tensor_of
+
+
+def starts(*columns: Ids | Ints) -> Flags:
+    """Where a run of equal rows begins, in sorted columns."""
+    new = np.ones(len(columns[0]), bool)
+    if len(new):
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return new
+
+
+def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
+    """[count + 1] where each value's rows begin once the column is sorted."""
+    return ids(np.concatenate([[0], np.cumsum(np.bincount(sorted_or_not, minlength=count))]))
+
+
+def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:
+    """[n, D] time of each op on each device; -1 where there is no kernel, else 0 for instant ops."""
+    unpriced = [kind for kind in cluster.kinds if kind not in costs.kinds]
+    if unpriced:
+        raise ClusterError(f"The cost table has no column for {unpriced[0]!r}; estimate costs for this cluster.")
+    column = [costs.kinds.index(cluster.kinds[kind]) for kind in cluster.kind_of]
+    times = costs.run_ns[ops.cost_row][:, column].astype(np.int64)
+    times[instant] = np.minimum(times[instant], 0)
+    times[ops.fed | ops.inserted] = 0
+    times.setflags(write=False)
+    return times
+
+
+def cluster_columns(cluster: Cluster) -> ClusterColumns:
+    """Devices and the routes between them; times and rates of links are checked here, before any work."""
+    for link in cluster.links:
+        if link.latency_ns < 0 or link.bytes_per_s <= 0:
+            raise ClusterError(
+                f"Link {link.name!r} has latency {link.latency_ns} ns and {link.bytes_per_s} bytes/s; "
+                "a latency is not negative and a bandwidth is positive."
+            )
+    cpus = {device.task: row for row, device in reversed([*enumerate(cluster.devices)]) if device.type == "CPU"}
+    count = len(cluster)
+    latency = np.zeros((count, count), np.int64)
+    rate = np.zeros((count, count), np.int64)
+    for source, row in enumerate(cluster.routes):
+        for target, route in enumerate(row):
+            if source == target:
+                continue
+            if route is None:
+                latency[source, target] = -1
+            elif not route:
+                latency[source, target] = cluster.handover_ns
+            else:
+                latency[source, target] = sum(cluster.links[link].latency_ns for link in route)
+                rate[source, target] = min(cluster.links[link].bytes_per_s for link in route)
+    latency.setflags(write=False)
+    rate.setflags(write=False)
+    return ClusterColumns(
+        devices=tuple(device.name for device in cluster.devices),
+        cpu=flags([device.type == "CPU" for device in cluster.devices]),
+        home=ids([cpus.get(device.task, row) for row, device in enumerate(cluster.devices)]),
+        lanes=ids([device.lanes for device in cluster.devices]),
+        routes=cluster.routes,
+        links=len(cluster.links),
+        latency_ns=latency,
+        bytes_per_s=rate,
+    )

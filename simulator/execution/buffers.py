@@ -1,0 +1,155 @@
+"""Which outputs take memory of their own, which pass a buffer on, and which constants are copied to their readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+
+if TYPE_CHECKING:
+    from simulator.costs.table import CostTable
+    from simulator.execution.assembling import Edges, Layout, Ops
+    from simulator.graph.graph import Graph
+
+OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step
+
+# Output 0 (for Switch both outputs) is the buffer of input 0: the kernels set their output from their input without
+# allocating (kernels/identity_op.cc, reshape_op.cc, control_flow_ops.cc, resource_variable_ops.cc, sendrecv_ops.cc).
+_FORWARDS = frozenset(
+    (
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "CheckNumerics",
+        "PlaceholderWithDefault",
+        "Bitcast",
+        "Switch",
+        "RefSwitch",
+        "Merge",
+        "RefMerge",
+        "Enter",
+        "RefEnter",
+        "Exit",
+        "RefExit",
+        "NextIteration",
+        "RefNextIteration",
+        "LoopCond",
+        "RefIdentity",
+        "ReadVariableOp",
+        "EnsureShape",
+        "_Send",
+        "_Recv",
+        "_HostSend",
+        "_HostRecv",
+    )
+)
+_FORWARDS_EACH = frozenset({"IdentityN"})  # output i is input i
+_RESIDENT = frozenset(
+    (
+        "Const",
+        "HostConst",
+        "Variable",
+        "VariableV2",
+        "TemporaryVariable",
+        "VarHandleOp",
+        "AutoReloadVariable",
+        "_VarHandlesOp",
+        "ImmutableConst",
+    )
+)
+# replicate_constants_pass.cc copies a constant of up to this many elements to the CPUs where it is read
+_COPIED_ELEMENTS = 16
+
+
+class Buffers(TypedDict):
+    """Columns of `Tables` that say what memory the step takes."""
+
+    scratch_bytes: Ints
+    resident_bytes: Ints
+    forwards: Ids
+    replicable: Flags
+
+
+def buffers(
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], costs: CostTable
+) -> Buffers:
+    """The memory columns; `tensor_of` is the tensor of each given edge."""
+    resident = np.where(ops.inserted | ops.fed, 0, costs.resident_bytes[ops.cost_row])
+    kind = [graph.ops[row] for row in ops.node.tolist()]
+    held = np.array([op in _RESIDENT for op in kind], bool) | (resident > 0)
+    held &= ~ops.fed
+    forwards = _forwards(graph, ops, edges, columns, tensor_of, kind)
+    reference = np.zeros(len(forwards), bool)
+    reference[tensor_of[edges.apart]] = True
+    forwards[held[columns["tensor_op"]] | reference] = RESIDENT
+    scratch = np.where(ops.inserted | ops.fed, 0, costs.scratch_bytes[ops.cost_row])
+    return Buffers(
+        scratch_bytes=ints(scratch + np.where(held, 0, _unread(graph, ops, columns, kind))),
+        resident_bytes=ints(resident),
+        forwards=ids(forwards),
+        replicable=flags(_replicable(graph, ops, edges, columns, tensor_of, kind)),
+    )
+
+
+def _forwards(
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
+) -> npt.NDArray[np.int64]:
+    """[T] the input tensor whose buffer each tensor passes on, or OWN."""
+    inputs: dict[int, list[int]] = {}  # op that forwards -> tensors of its data inputs, in order of slot
+    passes = np.array([op in _FORWARDS or op in _FORWARDS_EACH for op in kind], bool) & ~ops.fed
+    for edge in np.flatnonzero(passes[edges.target] & (edges.row >= 0)).tolist():
+        inputs.setdefault(int(edges.target[edge]), []).append(int(tensor_of[edge]))
+    forwards = np.full(len(columns["tensor_op"]), OWN, np.int64)
+    rows = columns["tensor_row"]
+    for tensor in np.flatnonzero(passes[columns["tensor_op"]] & (rows >= 0)).tolist():
+        op = int(columns["tensor_op"][tensor])
+        given = inputs.get(op, ())
+        slot = int(graph.tensor_port[rows[tensor]]) if kind[op] in _FORWARDS_EACH else 0
+        if slot < len(given):
+            forwards[tensor] = given[slot]
+    return forwards
+
+
+def _unread(graph: Graph, ops: Ops, columns: Layout, kind: list[str]) -> npt.NDArray[np.int64]:
+    """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
+    unread = graph.tensor_bytes > 0
+    unread[columns["tensor_row"][columns["tensor_row"] >= 0]] = False
+    unread &= graph.tensor_dtype < 100
+    op = ops.row_op[graph.tensor_node]
+    passes = np.array([name in _FORWARDS or name in _FORWARDS_EACH for name in kind] + [True])
+    unread &= (op >= 0) & ~passes[op]  # row -1, the one added last, stands for nodes that do not run
+    return np.bincount(op[unread], graph.tensor_bytes[unread], minlength=len(kind)).astype(np.int64)
+
+
+def _replicable(
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
+) -> npt.NDArray[np.bool_]:
+    """[T] constants that replicate_constants_pass.cc may copy: few elements, two readers or more, no control edge."""
+    few = np.zeros(len(columns["tensor_op"]), bool)
+    readers = np.bincount(tensor_of, minlength=len(few))
+    waits = np.zeros(len(kind), bool)
+    waits[edges.target] = True
+    controls = np.zeros(len(kind), bool)
+    controls[edges.source[edges.row < 0]] = True
+    for tensor, op in enumerate(columns["tensor_op"].tolist()):
+        if kind[op] == "Const" and readers[tensor] > 1 and not (ops.fed[op] or waits[op] or controls[op]):
+            few[tensor] = _elements(graph, int(ops.node[op])) <= _COPIED_ELEMENTS
+    return few
+
+
+def _elements(graph: Graph, node: int) -> int:
+    """Elements of a constant, from its value's shape; more than any limit where it does not say."""
+    value = graph.attrs[node].get("value")
+    if value is None:
+        return _COPIED_ELEMENTS + 1
+    count = 1
+    for dim in value.tensor.tensor_shape.dim:
+        count *= dim.size
+    return int(count)

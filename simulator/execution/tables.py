@@ -1,0 +1,119 @@
+"""Reduce step, cluster and costs to flat integer tables, once; every simulation and search runs over these.
+
+    ops        0 .. n-1   the nodes that run, in order of graph row; in pieces the Sends come last, in order of transfer
+    tensors    0 .. T-1   outputs that a running op consumes, sorted by (op, port); where a running op waits for the
+                          end of another without a value, one zero-byte control tensor stands after the values
+    edges      0 .. E-1   (tensor, consumer) pairs without duplicates, sorted by tensor, then consumer
+
+Nothing here depends on who runs where, so a search makes the tables once and calls the engine with many assignments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids
+from simulator.execution.assembling import (
+    NO_KERNEL,
+    Edges,
+    Ops,
+    cluster_columns,
+    graph_edges,
+    layout,
+    run_times,
+)
+from simulator.execution.buffers import OWN, RESIDENT, buffers
+from simulator.graph.building import MERGES
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
+
+__all__ = ["OWN", "RESIDENT", "Tables", "of_step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What the engine needs. Axes: n ops, T tensors, E edges, D devices."""
+
+    names: tuple[str, ...]  # [n] for messages
+    node: Ids  # [n] graph row
+    run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel; 0 for instant ops
+    merge: Flags  # [n] starts at its first data input (and all its control inputs)
+    instant: Flags  # [n] takes no lane and no time: fed nodes, Const, NoOp, what the cut inserted
+    scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
+    resident_bytes: Ints  # [n] held all the time on the op's device
+    tensor_ptr: Ids  # [n+1] first tensor of each op
+    tensor_op: Ids  # [T]
+    tensor_row: Ids  # [T] tensor of the graph; -1 - node for a control tensor
+    tensor_bytes: Ints  # [T] 0 where unknown
+    tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
+    tensor_host: Flags  # [T] in host memory when a GPU produces it
+    forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
+    replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
+    consumer_ptr: Ids  # [T+1] first edge of each tensor
+    consumer: Ids  # [E] op
+    consumer_host: Flags  # [E] a GPU reads it in host memory
+    in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
+    in_edge: Ids  # [E] edges sorted by (consumer, tensor)
+    devices: tuple[str, ...]  # [D] full names
+    cpu: Flags  # [D]
+    home: Ids  # [D] CPU of the device's task; itself where there is none
+    lanes: Ids  # [D]
+    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] as in Cluster
+    links: int  # how many there are
+    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no way
+    bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @cached_property
+    def edge_tensor(self) -> Ids:
+        """[E] tensor of each edge."""
+        return ids(np.repeat(np.arange(len(self.tensor_op)), np.diff(self.consumer_ptr)))
+
+    @cached_property
+    def in_tensor(self) -> Ids:
+        """[E] input tensors of each op, where `in_ptr` says."""
+        return ids(self.edge_tensor[self.in_edge])
+
+
+def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tables:
+    """The step's normal form: no device is chosen yet, any edge may cross.
+
+    Back edges of loops are left out, and so is everything that a fed node would have waited for. Raises ClusterError
+    where the cluster has an impossible link or a kind without costs.
+    """
+    fed = np.zeros(len(graph), bool)
+    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
+    node = np.flatnonzero(step.runs)
+    row_op = np.full(len(graph), -1)
+    row_op[node] = np.arange(len(node))
+    ops = Ops(ids(node), ids(row_op), flags(fed[node]), flags(np.zeros(len(node), bool)), ids(node))
+    kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~graph.edge_back & ~fed[graph.edge_dst]
+    edges = graph_edges(graph, ops, np.flatnonzero(kept), host=any(d.type != "CPU" for d in cluster.devices))
+    return _tables(graph, ops, edges, cluster, costs)
+
+
+def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostTable) -> Tables:
+    rows = ops.node.tolist()
+    instant = flags(ops.fed | ops.inserted | np.array([graph.ops[row] in NO_KERNEL for row in rows], bool))
+    columns, tensor_of = layout(edges, len(rows))
+    return Tables(
+        names=tuple(graph.names[row] for row in rows),
+        node=ops.node,
+        run_ns=run_times(ops, instant, cluster, costs),
+        merge=flags(np.array([graph.ops[row] in MERGES for row in rows], bool) & ~ops.fed),
+        instant=instant,
+        **columns,
+        **buffers(graph, ops, edges, columns, tensor_of, costs),
+        **cluster_columns(cluster),
+    )
