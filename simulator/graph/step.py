@@ -5,9 +5,21 @@ TensorFlow places the whole graph and prunes afterwards; time and memory cover t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.columns import Flags
+from simulator.errors import GraphError
+from simulator.graph.covering import smallest_cover
+from simulator.graph.dtypes import REF, RESOURCE
+from simulator.graph.fanin import PLACEHOLDERS, fan_in, sinks
+from simulator.graph.graph import Graph, near
+from simulator.graph.purposes import apply_nodes, computes
+
+SERVING = "serving_default"
+INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,3 +33,131 @@ class Step:
     fetches: tuple[str, ...]  # "node:port" for a tensor, "node" for a node that only has to run; sorted
     runs: Flags  # [N]
     rule: str  # one sentence: by which rule the step was chosen
+
+
+def choose_step(
+    graph: Graph, *, feeds: Sequence[str] = (), fetches: Sequence[str] | None = None, signature: str | None = None
+) -> Step:
+    """Choose the feeds, the fetches and the nodes that run.
+
+    Fetches and feeds are written "node:port" (a tensor) or "node": fetched, the node only has to run; fed, all its
+    outputs are handed in. Placeholders that the fetches need are fed whether they are named or not. Without fetches
+    and signature the first rule that applies decides:
+
+    1. the `train_op` collection of the MetaGraph;
+    2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
+    3. a signature: `serving_default`, else the first by name;
+    4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers;
+    5. all sinks.
+
+    Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for fetches together
+    with a signature, and for a graph without nodes.
+    """
+    if not len(graph):
+        raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")
+    if fetches is not None and signature is not None:
+        raise GraphError(f"{graph.source}: give fetches or the signature {signature!r}, not both.")
+    if fetches is not None:
+        if not fetches:
+            raise GraphError(f"{graph.source}: the list of fetches is empty; name at least one node or tensor.")
+        return _step(graph, feeds, fetches, "the fetches that were asked for")
+    if signature is not None:
+        return _signature(graph, feeds, signature, f"the signature {signature!r} that was asked for")
+    return _default(graph, feeds)
+
+
+def _default(graph: Graph, feeds: Sequence[str]) -> Step:
+    trained = [name for name in graph.train_ops if name.partition(":")[0] in graph.index]
+    if trained:
+        return _step(graph, feeds, [name.partition(":")[0] for name in trained], "the graph's train_op collection")
+    updates = apply_nodes(graph)
+    covering = smallest_cover(graph, updates, lambda rows: computes(graph, rows)) if updates else []
+    if covering:
+        rule = f"the fewest sinks whose fan-in holds every optimizer update ({_count(len(updates), 'Apply op')})"
+        return _step(graph, feeds, [graph.names[row] for row in covering], rule)
+    named = sorted(name for name in graph.signatures if name != INIT_SIGNATURE and graph.signatures[name].outputs)
+    if named:
+        chosen = SERVING if SERVING in named else named[0]
+        return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
+    ends = sinks(graph)
+    working = computes(graph, ends)
+    if working:
+        left_out = len(ends) - len(working)
+        rule = "no train op: all sinks" + (
+            f" but {left_out} that only initialise, save, check readiness, run queues, summarise or are left over"
+            if left_out
+            else ""
+        )
+        return _step(graph, feeds, _fetched(graph, working), rule)
+    rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
+    return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:
+    """Values are fetched; a node whose outputs are references or handles, or that has none, only runs."""
+    fetches = []
+    for row in rows:
+        ports = range(int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1]))
+        values = [at for at in ports if graph.tensor_dtype[at] < REF and graph.tensor_dtype[at] != RESOURCE]
+        fetches += [graph.tensor_name(at) for at in values] or [graph.names[row]]
+    return fetches
+
+
+def _signature(graph: Graph, feeds: Sequence[str], name: str, rule: str) -> Step:
+    found = graph.signatures.get(name)
+    if found is None:
+        if not graph.signatures:
+            raise GraphError(f"{graph.source} has no signatures; name fetches instead of {name!r}.")
+        known = ", ".join(map(repr, sorted(graph.signatures)))
+        raise GraphError(f"{graph.source} has no signature {name!r}; it has {known}.")
+    return _step(graph, (*feeds, *found.inputs.values()), tuple(found.outputs.values()) or (), rule)
+
+
+def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str) -> Step:
+    fed = {tensor for name in feeds for tensor in _fed(graph, name)}
+    targets = sorted({_target(graph, name)[0] for name in fetches})
+    runs = fan_in(graph, targets, fed)
+    placeholders = [row for row in np.flatnonzero(runs).tolist() if graph.ops[row] in PLACEHOLDERS]
+    handed = fed | {at for row in placeholders for at in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1])}
+    if handed != fed:
+        runs = fan_in(graph, targets, handed)
+    return Step(
+        feeds=tuple(sorted(graph.tensor_name(tensor) for tensor in handed)),
+        fetches=tuple(sorted({_target(graph, name)[1] for name in fetches})),
+        runs=runs,
+        rule=rule,
+    )
+
+
+def _fed(graph: Graph, name: str) -> list[int]:
+    row, port = _read(graph, name)
+    begin, end = int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1])
+    if begin == end:
+        raise GraphError(f"{graph.source}: {graph.names[row]!r} has no output, so it cannot be fed.", node=name)
+    return [begin + port] if port is not None else list(range(begin, end))
+
+
+def _target(graph: Graph, name: str) -> tuple[int, str]:
+    """The row that must run, and the fetch in TensorFlow's spelling."""
+    row, port = _read(graph, name)
+    return row, graph.names[row] if port is None else f"{graph.names[row]}:{port}"
+
+
+def _read(graph: Graph, text: str) -> tuple[int, int | None]:
+    """Row and port of "node:port", row and None of "node"."""
+    name, colon, port = text.rpartition(":")
+    if not colon or text in graph.index:
+        return graph.row(text.removeprefix("^")), None
+    row = graph.row(name)
+    outputs = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+    if not (port.isascii() and port.isdigit()) or len(port) > 9 or int(port) >= outputs:
+        raise GraphError(
+            f"{graph.source} has no tensor {text!r}: {name!r} has {_count(outputs, 'output')}"
+            + (f", {name}:0 to {name}:{outputs - 1}." if outputs else f"; write {name!r} to only run it."),
+            node=name,
+        )
+    return row, int(port)

@@ -1,0 +1,130 @@
+"""What a node is there for: to train, or only to prepare, save, watch or feed the computation.
+
+Told from the ops in its fan-in, never from names: a name is the user's, an op is TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from simulator.columns import Flags, flags
+from simulator.graph.graph import Graph
+
+# Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
+_APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
+_SAVE = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
+_CHECK = re.compile(r"IsVariableInitialized|VarIsInitializedOp|Is\w+Initialized")
+_SIDE = re.compile(
+    r"\w*Summary\w*"
+    r"|(Queue|Barrier)(Enqueue|EnqueueMany|Close|InsertMany)(V2)?"
+    r"|InitializeTable\w*|LookupTableImport(V2)?|MakeIterator|DestroyResourceOp"
+)
+_ASSIGN = re.compile(r"Assign(VariableOp)?")
+_LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
+# What computes nothing by itself: a sink of this kind is a leftover.
+_IDLE = re.compile(
+    r"Const|Placeholder(V2|WithDefault)?|Variable(V2)?|VarHandleOp|NoOp|_Arg|\w*Queue(V2)?|HashTable(V2)?|Iterator(V2)?"
+)
+
+_GROUP = re.compile(r"NoOp|Identity|IdentityN")
+MAX_INITIAL_VALUE = 5000  # nodes; what needs more than that is computed, not given
+
+
+def is_apply(op: str) -> bool:
+    """Whether the op updates a variable by an optimizer's rule."""
+    return bool(_APPLY.fullmatch(op))
+
+
+def apply_nodes(graph: Graph) -> list[int]:
+    """The nodes that update variables by an optimizer's rule, themselves or in a function that they call."""
+    training = _training_functions(graph.library)
+    chosen = {op for op in set(graph.ops) if is_apply(op) or op in training}
+    rows = {row for row, op in enumerate(graph.ops) if op in chosen}
+    if training:
+        rows |= {row for row, attrs in enumerate(graph.attrs) if not training.isdisjoint(_called(attrs))}
+    return sorted(rows)
+
+
+def _called(attrs: Mapping[str, Any]) -> list[str]:
+    names = []
+    for value in attrs.values():
+        kind = value.WhichOneof("value")
+        if kind == "func":
+            names.append(value.func.name)
+        elif kind == "list":
+            names += [func.name for func in value.list.func]
+    return names
+
+
+def _training_functions(library: Mapping[str, Any]) -> set[str]:
+    """The functions whose body, or that of a function they call, holds an optimizer's update."""
+    callers: dict[str, list[str]] = {}
+    found = set()
+    for name, function in library.items():
+        for node in function.node_def:
+            if is_apply(node.op):
+                found.add(name)
+            for called in (node.op, *_called(node.attr)):
+                if called in library:
+                    callers.setdefault(called, []).append(name)
+    pending = sorted(found)
+    while pending:
+        for caller in callers.get(pending.pop(), ()):
+            if caller not in found:
+                found.add(caller)
+                pending.append(caller)
+    return found
+
+
+def computes(graph: Graph, candidates: list[int]) -> list[int]:
+    """Those of the nodes that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers."""
+    side = _side_work(graph)
+    return [row for row in candidates if not side[row]]
+
+
+def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:
+    chosen = {op for op in set(graph.ops) if pattern.fullmatch(op)}
+    return flags([op in chosen for op in graph.ops])
+
+
+def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
+    """Per node whether an op of that kind lies in its fan-in, itself included (loops' back edges left out)."""
+    mark = _kinds(graph, pattern).tolist()
+    if True in mark:
+        in_ptr = graph.in_ptr.tolist()
+        edge_src = graph.edge_src.tolist()
+        for row in graph.order.tolist():
+            if not mark[row]:
+                mark[row] = any([mark[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]]])
+    return flags(mark)
+
+
+def _side_work(graph: Graph) -> list[bool]:
+    live = _below(graph, _LIVE)
+    side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | _below(graph, _SAVE) | (_below(graph, _CHECK) & ~live)
+    in_ptr = graph.in_ptr.tolist()
+    edge_src = graph.edge_src.tolist()
+    work = side.tolist()
+    for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
+        work[row] = _initialises(row, in_ptr, edge_src)
+    # A NoOp that groups others, or an Identity after them, is there for what they are there for.
+    for row in graph.order[_kinds(graph, _GROUP)[graph.order]].tolist():
+        work[row] = work[row] or all([work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]]])
+    return work
+
+
+def _initialises(row: int, in_ptr: list[int], edge_src: list[int]) -> bool:
+    """Whether an Assign, none of whose inputs is live, gives a first value: one not computed from the variable itself."""
+    inputs = edge_src[in_ptr[row] : in_ptr[row + 1]]
+    seen = set(inputs[1:])
+    pending = inputs[1:]
+    while pending and len(seen) < MAX_INITIAL_VALUE:
+        at = pending.pop()
+        new = [source for source in edge_src[in_ptr[at] : in_ptr[at + 1]] if source not in seen]
+        seen.update(new)
+        pending += new
+    return not pending and seen.isdisjoint(inputs[:1])
