@@ -1,0 +1,250 @@
+"""The command line: simviz graph.pbtxt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from simulator.errors import SimvizError
+
+if TYPE_CHECKING:
+    from viz.running import Request
+    from viz.scene import Scene
+
+ALGORITHMS = ("requested", "single", "whitepaper", "heft")  # written out: --help must not load them
+
+_EPILOG = """\
+clusters:
+  4gpu, 2cpu, cpu=2,gpu=4      devices of one process
+  ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model's name for gpu: worker=2x8h100
+  dgx-a100, ps-25gbe, ...      machines that simviz knows (docs/clusters.md lists them)
+  FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
+  without it                   the jobs, tasks and GPUs that the graph names, else one host with four GPUs
+
+output:
+  -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
+                               NAME.partitions (a folder of GraphDefs, one per device)
+  --json FILE                  everything as one JSON object; with - it goes to standard output and nothing else does
+
+examples:
+  simviz graph.pbtxt
+  simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
+  simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
+  simviz graph.pb --algorithm requested --check
+
+exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options, with the help that teaches them."""
+    made = argparse.ArgumentParser(
+        prog="simviz",
+        description="See where a TensorFlow graph runs: place it on a cluster, cut it, simulate a step, draw it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = made.add_argument
+    add(
+        "graph",
+        nargs="?",
+        metavar="GRAPH",
+        help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
+    )
+    add("--cluster", metavar="C", help="the machines (see below)")
+    add("--algorithm", choices=ALGORITHMS, default="whitepaper", help="how devices are chosen (default: whitepaper)")
+    add("--signature", metavar="S", help="run this signature of a SavedModel")
+    add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
+    add(
+        "--feed",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help="feed a tensor of this shape: image=32,224,224,3; repeatable",
+    )
+    add(
+        "--batch",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fills the unknown first dimension of placeholders (default: 1)",
+    )
+    add("--keep-calls", action="store_true", help="leave function calls as single nodes")
+    add("--costs", metavar="FILE", help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns")
+    softness = made.add_mutually_exclusive_group()
+    softness.add_argument(
+        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
+    )
+    softness.add_argument(
+        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
+    )
+    add(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write a picture; the suffix is the format; repeatable",
+    )
+    add("--json", metavar="FILE", help="write the result for machines; - for standard output")
+    add("--check", action="store_true", help="ask the real TensorFlow whether it does the same")
+    add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
+    add("--quiet", action="store_true", help="no summary and no progress")
+    add("--version", action="store_true", help="print the version and end")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit code."""
+    made = parser()
+    asked = made.parse_args(arguments)
+    if asked.version:
+        from simulator import __version__
+
+        print(f"simviz {__version__}")
+        return 0
+    if asked.graph is None:
+        made.error("name a graph: a file, a SavedModel folder, or - for standard input")
+    try:
+        return _run(asked)
+    except SimvizError as error:
+        from viz.running import exit_code
+
+        _complain(str(error))
+        return exit_code(error)
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written")
+        return 130
+    except BrokenPipeError:
+        # the reader of our output left; a second failure at the flush of exit is nobody's concern
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except RecursionError:
+        _complain(f"{asked.graph}: nested too deeply to be a graph that TensorFlow wrote")
+        return 2
+    except MemoryError:
+        _complain(f"{asked.graph}: too large for this machine's memory")
+        return 2
+
+
+def _complain(message: str) -> None:
+    shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
+    print(f"simviz: {shown}", file=sys.stderr)
+
+
+def _request(asked: argparse.Namespace) -> Request:
+    from viz.running import Request, parse_feed
+
+    if asked.batch < 1 or asked.batch > 2**31:
+        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
+    try:
+        feeds = dict(parse_feed(text) for text in asked.feed)
+    except ValueError as error:
+        raise SimvizError(f"--feed: {error}") from None
+    return Request(
+        graph=asked.graph,
+        cluster=asked.cluster,
+        algorithm=asked.algorithm,
+        signature=asked.signature,
+        fetches=tuple(asked.fetch) if asked.fetch else None,
+        feeds=feeds,
+        batch=asked.batch,
+        keep_calls=asked.keep_calls,
+        costs=asked.costs,
+        soft=asked.soft,
+        check=asked.check,
+        seed=asked.seed,
+    )
+
+
+def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
+    """(path, suffix) of what is to be drawn; refused here if it could not be written later."""
+    from viz.writing import check_place, check_suffix
+
+    paths = list(dict.fromkeys(asked.output))
+    if not paths and asked.json is None:
+        paths = [_default_report(asked.graph)]
+    found = [(path, check_suffix(path)) for path in paths]
+    for path, suffix in found:
+        check_place(path, folder=suffix == ".partitions")
+    if asked.json not in (None, "-"):
+        check_place(asked.json)
+    return found
+
+
+def _default_report(graph: str) -> str:
+    """The file name without its last suffix, in the current folder."""
+    name = os.path.basename(os.path.normpath(graph))
+    stem = os.path.splitext(name)[0] if graph != "-" and name not in ("", ".", "..") else "graph"
+    return f"{stem}.html"
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from viz.running import run
+
+    request = _request(asked)
+    outputs = _outputs(asked)
+    with _progress(asked.quiet) as say:
+        scene = run(request, say)
+        written = _write(scene, asked, outputs, say)
+    if not asked.quiet and asked.json != "-":
+        from viz.summary import summarise
+
+        print(summarise(scene))
+        for path in written:
+            print(f"wrote      {path}")
+    return _verdict(scene)
+
+
+def _write(
+    scene: Scene, asked: argparse.Namespace, outputs: list[tuple[str, str]], say: Callable[[str], None]
+) -> list[str]:
+    """Draw everything first and write afterwards, so that a failure leaves the files as they were."""
+    from viz.record import to_json
+    from viz.writing import draw, write
+
+    contents = []
+    for path, suffix in outputs:
+        say(f"drawing {os.path.basename(path)}")
+        contents.append((path, draw(scene, suffix)))
+    if asked.json is not None:
+        text = to_json(scene)
+        if asked.json == "-":
+            sys.stdout.buffer.write(text.encode("utf-8"))
+            sys.stdout.buffer.flush()
+        else:
+            contents.append((asked.json, text.encode("utf-8")))
+    for path, content in contents:
+        write(path, content)
+    return [path for path, _ in contents]
+
+
+def _verdict(scene: Scene) -> int:
+    """1 when the plan does not fit or TensorFlow does something else, else 0."""
+    from simulator.execution.memory import out_of_memory
+
+    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
+    if full is not None:
+        _complain(str(full))
+        return 1
+    check = scene.check
+    if check is None:
+        return 0
+    agreed = all(check[what]["agree"] == check[what]["of"] for what in ("placement", "partition") if check.get(what))
+    return 0 if agreed and not check.get("refused") and not check.get("laws") else 1
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line that changes while the work goes on, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda stage: status.update(stage)

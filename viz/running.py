@@ -1,0 +1,157 @@
+"""The whole way from a file to a scene: load, inline, shapes, step, cluster, costs, place, cut, simulate, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.errors import ClusterError, InfeasibleError, SimvizError
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph, Shape
+    from viz.scene import Scene
+
+PREDICTED = ("requested", "tensorflow")  # algorithms that claim to do what TensorFlow does; all others are pinned
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, in the words of the command line."""
+
+    graph: str
+    cluster: str | None = None
+    algorithm: str = "whitepaper"
+    signature: str | None = None
+    fetches: tuple[str, ...] | None = None
+    feeds: Mapping[str, Shape] = field(default_factory=dict)
+    batch: int = 1
+    keep_calls: bool = False
+    costs: str | None = None
+    soft: bool = True
+    check: bool = False
+    seed: int = 0
+
+
+def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
+    """Do all that was asked and return the values side by side; `say` hears the name of each stage as it begins.
+
+    Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask TensorFlow,
+    any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
+    """
+    from placement import place
+    from simulator import lower_bound, partition, simulate
+    from viz.scene import Scene
+
+    say("loading the graph")
+    graph = _graph(request, say)
+    say("choosing the step")
+    from simulator.graph.step import choose_step
+
+    fetches, feeds = request.fetches, tuple(request.feeds)
+    step = choose_step(graph, feeds=feeds, fetches=fetches, signature=request.signature)
+    cluster = _cluster(request, graph)
+    say("pricing the ops")
+    costs = _costs(request, graph, cluster)
+    say(f"placing {len(graph)} nodes on {len(cluster)} devices ({request.algorithm})")
+    try:
+        assignment = place(
+            graph, cluster, costs, step=step, algorithm=request.algorithm, soft=request.soft, seed=request.seed
+        )
+    except InfeasibleError as error:
+        where = f"{request.graph} cannot be placed on {cluster.name}"
+        raise InfeasibleError(f"{where}: {error}", members=error.members, allows=error.allows) from None
+    say("cutting the graph")
+    partitions = partition(graph, assignment, cluster, step=step)
+    say("simulating the step")
+    trace = simulate(partitions, cluster, costs, seed=request.seed)
+    bound = lower_bound(graph, cluster, costs, step=step)
+    scene = Scene(
+        title="standard input" if request.graph == "-" else Path(request.graph).name,
+        graph=graph,
+        step=step,
+        cluster=cluster,
+        costs=costs,
+        assignment=assignment,
+        partitions=partitions,
+        trace=trace,
+        lower_bound_ns=bound,
+    )
+    if not request.check:
+        return scene
+    say("asking TensorFlow")
+    return replace(scene, check=_check(request, scene))
+
+
+def _graph(request: Request, say: Callable[[str], None]) -> Graph:
+    from simulator import load
+    from simulator.oracle.shapes import infer
+
+    graph = load(request.graph)
+    if not request.keep_calls:
+        from simulator.graph.inlining import inline
+
+        graph = inline(graph)
+
+    def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
+        say("asking TensorFlow for shapes")
+        return infer(graph, feeds)
+
+    from simulator.graph.shapes import with_shapes
+
+    return with_shapes(graph, batch=request.batch, feeds=request.feeds, infer=ask)
+
+
+def _cluster(request: Request, graph: Graph) -> Cluster:
+    from simulator.cluster.reading import default_cluster, load_cluster
+
+    return default_cluster(graph) if request.cluster is None else load_cluster(request.cluster)
+
+
+def _costs(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
+    from simulator import estimate
+
+    costs: CostTable = estimate(graph, cluster)
+    if request.costs is None:
+        return costs
+    from simulator.costs.calibration import calibrate, read_measurement
+
+    return calibrate(costs, read_measurement(request.costs), graph, cluster)
+
+
+def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
+    """Ask the real TensorFlow. Any: the JSON object of --check."""
+    from simulator.oracle import check
+
+    mode = "predict" if request.algorithm in PREDICTED else "pin"
+    found: Mapping[str, Any] = check(
+        scene.graph, scene.cluster, scene.assignment, scene.partitions, scene.step, mode=mode, soft=request.soft
+    )
+    return found
+
+
+def parse_feed(text: str) -> tuple[str, Shape]:
+    """Read NAME=32,224,224,3 (NAME= for a scalar); raise ValueError that shows the form."""
+    name, equals, dims = text.rpartition("=")
+    form = f"{text!r} is not of the form NAME=32,224,224,3"
+    if not equals or not name:
+        raise ValueError(form)
+    try:
+        shape = tuple(int(dim) for dim in dims.replace("x", ",").split(",")) if dims.strip() else ()
+    except ValueError:
+        raise ValueError(form) from None
+    if any(dim < 0 or dim > 2**31 for dim in shape):
+        raise ValueError(f"{form}: a dimension is a number from 0 to 2^31")
+    return name, shape
+
+
+def exit_code(error: SimvizError) -> int:
+    """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
+    from simulator.errors import OracleError, OutOfMemoryError
+
+    if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) and not isinstance(error, ClusterError):
+        return 1
+    return 2

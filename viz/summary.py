@@ -1,0 +1,139 @@
+"""The summary: ten lines that say how long a step takes, why, and what was assumed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from simulator.costs.categories import category
+from simulator.units import show_bytes, show_nanos
+from viz.record import counts, tensor_label
+from viz.scene import Scene
+
+MOST_DEVICES = 8  # lines for devices; the busiest when there are more
+MOST_NOTES = 8
+
+
+def summarise(scene: Scene) -> str:
+    """The summary as plain text, one fact per line, without a final newline."""
+    lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _moved(scene)]
+    lines += [_critical(scene), *_counted(scene), *_check(scene)]
+    return "\n".join(_tame(line) for line in lines if line)
+
+
+def _tame(line: str) -> str:
+    """Names come from the file: what is not printable is shown as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+
+
+def _few(names: tuple[str, ...], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _step(scene: Scene) -> str:
+    runs = int(np.count_nonzero(scene.step.runs))
+    fetched = f"; fetches {_few(scene.step.fetches)}" if scene.step.fetches else ""
+    return f"graph      {scene.title}: {runs} of {len(scene.graph)} nodes run in a step{fetched} ({scene.step.rule})"
+
+
+def _cluster(scene: Scene) -> str:
+    return f"cluster    {scene.cluster.name}: {'; '.join(scene.cluster.notes)}"
+
+
+def _algorithm(scene: Scene) -> str:
+    asked, used = scene.assignment.asked, scene.assignment.used
+    instead = "" if asked == used else f"; {used} was better and is shown"
+    return f"placement  {asked}{instead}"
+
+
+def _time(scene: Scene) -> str:
+    ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
+    bound = f"{ratio:.2f} x the lower bound of {show_nanos(scene.lower_bound_ns)}"
+    return f"makespan   {show_nanos(scene.trace.makespan)}, {bound}"
+
+
+def _devices(scene: Scene) -> list[str]:
+    trace, cluster = scene.trace, scene.cluster
+    order = sorted(range(len(cluster)), key=lambda d: (-int(trace.busy_ns[d]), d))
+    shown = sorted(order[:MOST_DEVICES])
+    width = max(len(cluster.devices[d].short) for d in shown)
+    lines = []
+    for d in shown:
+        device = cluster.devices[d]
+        busy = int(trace.busy_ns[d]) / (scene.trace.makespan * device.lanes) if trace.makespan else 0.0
+        peak, room = int(trace.peak_bytes[d]), device.memory_bytes
+        over = "  OUT OF MEMORY" if peak > room else ""
+        lines.append(
+            f"  {device.short:<{width}}  busy {busy:6.1%}  peak {show_bytes(peak)} of {show_bytes(room)}{over}"
+        )
+    if len(order) > len(shown):
+        idle = sum(int(trace.busy_ns[d]) == 0 for d in order)
+        lines.append(f"  and {len(order) - len(shown)} devices that are less busy ({idle} of all run nothing)")
+    return lines
+
+
+def _moved(scene: Scene) -> str:
+    cut, trace = scene.partitions, scene.trace
+    crossing = np.flatnonzero((cut.src_device != cut.dst_device) & (trace.transfer_start_ns >= 0))
+    if not len(crossing):
+        return "moved      nothing crosses devices"
+    total = int(np.maximum(cut.nbytes[crossing], 0).sum())
+    spent = trace.transfer_end_ns[crossing] - trace.transfer_start_ns[crossing]
+    longest = crossing[np.argsort(-spent, kind="stable")[:3]].tolist()
+    shown = ", ".join(
+        f"{tensor_label(scene, row)} ({show_bytes(max(0, int(cut.nbytes[row])))}, "
+        f"{show_nanos(int(trace.transfer_end_ns[row] - trace.transfer_start_ns[row]))})"
+        for row in longest
+    )
+    return f"moved      {show_bytes(total)} in {len(crossing)} transfers; longest: {shown}"
+
+
+def _critical(scene: Scene) -> str:
+    """Where the time on the critical path goes, by category, with the wires apart."""
+    if scene.trace.critical is None or not scene.trace.makespan:
+        return ""
+    spent: Counter[str] = Counter()
+    trace, cut = scene.trace, scene.partitions
+    for row in scene.trace.critical.tolist():
+        if row >= 0:
+            op = cut.graph.ops[int(trace.node[row])]
+            spent[category(op)] += int(trace.end_ns[row] - trace.start_ns[row])
+        else:
+            spent["transfers"] += int(trace.transfer_end_ns[-1 - row] - trace.transfer_start_ns[-1 - row])
+    parts = [f"{name} {time / trace.makespan:.0%}" for name, time in spent.most_common(4) if time]
+    return f"critical   {', '.join(parts)} of the makespan on the critical path"
+
+
+def _counted(scene: Scene) -> list[str]:
+    told = {
+        "fallback_costs": "nodes priced by the fallback",
+        "unknown_shapes": "tensors of unknown size",
+        "unknown_ops": "nodes with unknown ops",
+        "relaxed_devices": "nodes whose asked-for device was relaxed",
+    }
+    found = [f"{number} {told[key]}" for key, number in counts(scene).items() if number and key in told]
+    lines = [f"counted    {', '.join(found)}"] if found else []
+    said = (*scene.graph.notes, *scene.assignment.notes, *scene.costs.notes, *scene.trace.notes, *scene.notes)
+    lines += [f"note       {note}" for note in said[:MOST_NOTES]]
+    if len(said) > MOST_NOTES:
+        lines.append(f"note       and {len(said) - MOST_NOTES} more in the report")
+    return lines
+
+
+def _check(scene: Scene) -> list[str]:
+    if scene.check is None:
+        return []
+    check = scene.check
+    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']})"]
+    if check.get("refused"):
+        return [*lines, f"  refused: {check['refused']}"]
+    for what in ("placement", "partition"):
+        if check.get(what):
+            lines.append(f"  {what} agrees for {check[what]['agree']} of {check[what]['of']} nodes")
+    for row in check["differences"][:5]:
+        lines.append(f"  {row['node']}: ours {row['ours']}, TensorFlow's {row['theirs']} ({row['rule']})")
+    if len(check["differences"]) > 5:
+        lines.append(f"  and {len(check['differences']) - 5} more differences in the report and in --json")
+    lines += [f"  law broken: {law}" for law in check.get("laws", ())]
+    return lines

@@ -1,0 +1,122 @@
+"""Write results to files: whole or not at all, the format told by the suffix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulator.errors import SimvizError
+from viz.scene import Scene
+
+SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions")
+
+
+def check_suffix(path: str) -> str:
+    """The suffix by which a file is written; raise SimvizError that lists them for any other."""
+    for suffix in SUFFIXES:
+        if path.endswith(suffix) and Path(path).name != suffix:
+            return suffix
+    raise SimvizError(f"{path}: the format is told by the suffix; use one of {' '.join(SUFFIXES)}")
+
+
+def check_place(path: str, *, folder: bool = False) -> None:
+    """Raise SimvizError if the file could not be written, before any work is done."""
+    target = Path(path)
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise SimvizError(f"{path}: there is no folder {parent}")
+    if not os.access(parent, os.W_OK):
+        raise SimvizError(f"{path}: the folder {parent} cannot be written to")
+    if target.exists() and target.is_dir() != folder:
+        raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
+
+
+def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
+    """The content of a file with that suffix: bytes, or file names with their text for a folder."""
+    if suffix == ".html":
+        from viz.report import draw_report
+
+        return draw_report(scene).encode("utf-8")
+    if suffix == ".trace.json":
+        from viz.timeline import draw_timeline
+
+        return draw_timeline(scene).encode("utf-8")
+    if suffix == ".partitions":
+        from simulator.partitioning import partition_files
+
+        return partition_files(scene.partitions)
+    from viz.dot import draw_graph, render
+
+    source = draw_graph(scene)
+    return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
+
+
+def write(path: str, content: bytes | Mapping[str, str]) -> None:
+    """Replace a file, or a folder of files, by a finished one; on any failure the old one stays.
+
+    Raises SimvizError when the system refuses.
+    """
+    target = Path(path)
+    try:
+        if isinstance(content, bytes):
+            _write_file(target, content)
+        else:
+            _write_folder(target, content)
+    except OSError as error:
+        raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _mode(folder: bool) -> int:
+    """The permissions that a new file or folder has under the user's umask; temporary ones are private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return (0o777 if folder else 0o666) & ~mask
+
+
+def _write_file(target: Path, content: bytes) -> None:
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)  # a device or a pipe: there is nothing to replace
+        return
+    real = target.resolve()  # a link stays a link
+    handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, real.stat().st_mode & 0o777 if real.exists() else _mode(folder=False))
+        os.replace(name, real)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _write_folder(target: Path, files: Mapping[str, str]) -> None:
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", dir=target.absolute().parent))
+    old = fresh.with_name(fresh.name + ".old")
+    try:
+        for name, text in files.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        fresh.chmod(_mode(folder=True))
+        if target.exists():
+            _refuse_foreign(target)
+            target.rename(old)
+        try:
+            fresh.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A folder that holds anything but partitions is somebody's: it is not replaced."""
+    foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != ".pbtxt")
+    if foreign:
+        raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")
