@@ -1,0 +1,133 @@
+"""Which tensors cross under an assignment: one transfer per (tensor, destination device, host or device memory).
+
+These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
+memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
+small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
+it from the CPU of its task. Between the two memories of one GPU a value takes the way between the GPU and that CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.execution.tables import Tables
+
+MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
+_SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """The transfers of an assignment, in the order in which those of one instant are served. X transfers, E edges."""
+
+    tensor: Ids  # [X]
+    source: Ids  # [X] device
+    target: Ids  # [X] device
+    host: Flags  # [X] arrives in host memory
+    duration_ns: Ints  # [X] when it finds its route free
+    route: tuple[tuple[int, ...], ...]  # [X] links that it holds
+    of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+
+def checked(tables: Tables, device: Sequence[int] | npt.NDArray[np.integer]) -> Ids:
+    """The device of each op as a column; an error if there are too few, an unknown one, or one without a kernel."""
+    column = ids(device)
+    if column.shape != (len(tables),):
+        raise SimvizError(f"The assignment has {column.size} devices for {len(tables)} ops; give one per op that runs.")
+    known = (column >= 0) & (column < len(tables.devices))
+    if not known.all():
+        op = int(np.argmin(known))
+        raise SimvizError(
+            f"Node {tables.names[op]!r} is on device {int(column[op])}, but the cluster has {len(tables.devices)} devices."
+        )
+    times = tables.run_ns[np.arange(len(tables)), column]
+    if (times < 0).any():
+        op = int(np.argmin(times))
+        name, where = tables.names[op], tables.devices[column[op]]
+        raise InfeasibleError(f"Node {name!r} has no kernel for {where}; place it elsewhere.", members=[name])
+    return column
+
+
+def crossings(tables: Tables, device: Ids) -> Crossings:
+    """The transfers that the device of each op asks for. Raises ClusterError where two devices have no route."""
+    tensor, target = tables.edge_tensor, device[tables.consumer]
+    source = _sources(tables, device, target)
+    host = tables.cpu[target] | tables.consumer_host
+    within = (source == target) & ~tables.cpu[target] & (tables.tensor_host[tensor] != tables.consumer_host)
+    edge = np.flatnonzero((source != target) | within)
+    key = _keys(tables, tensor[edge], target[edge], host[edge])
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    of_edge = np.full(len(tensor), -1)
+    of_edge[edge] = which
+    chosen = edge[first]
+    start, end = _ends(tables, source[chosen], target[chosen], host[chosen])
+    _check_routes(tables, tensor[chosen], start, end)
+    routes = tables.routes
+    return Crossings(
+        tensor=ids(tensor[chosen]),
+        source=ids(source[chosen]),
+        target=ids(target[chosen]),
+        host=flags(host[chosen]),
+        duration_ns=durations(tables, start, end, tables.tensor_bytes[tensor[chosen]]),
+        route=tuple(routes[s][t] or () for s, t in zip(start.tolist(), end.tolist(), strict=True)),
+        of_edge=ids(of_edge),
+    )
+
+
+def _sources(tables: Tables, device: Ids, target: Ids) -> npt.NDArray[np.int32]:
+    """[E] the device from which each consumer gets its tensor: the producer's, or a copied constant's."""
+    source = device[tables.tensor_op[tables.edge_tensor]]
+    for tensor in np.flatnonzero(tables.replicable & tables.cpu[device[tables.tensor_op]]).tolist():
+        edges = slice(tables.consumer_ptr[tensor], tables.consumer_ptr[tensor + 1])
+        near = tables.home[target[edges]]
+        if (near != near[0]).any():  # with one target device the constant stays where it is
+            source[edges] = near
+    return source
+
+
+def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[np.int64]:
+    """Rows of (rank of the tensor, target, host memory, tensor), each as one number that sorts alike."""
+    rank = tables.tensor_rank.astype(np.int64)
+    apart = np.arange(len(rank)) - np.searchsorted(rank, rank)  # which reader of a reference output
+    key = (rank[tensor] * len(tables.devices) + target) * 2 + host
+    return np.asarray(key * (apart.max(initial=0) + 1) + apart[tensor])
+
+
+def _ends(tables: Tables, source: Ids, target: Ids, host: Flags) -> tuple[Ids, Ids]:
+    """Whose route each transfer takes: within one GPU, between it and the CPU of its task."""
+    within = source == target
+    start = np.where(within & ~host, tables.home[source], source)
+    return ids(start), ids(np.where(within & host, tables.home[target], target))
+
+
+def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
+    lost = np.flatnonzero(tables.latency_ns[start, end] < 0)
+    if len(lost):
+        first = lost[0]
+        name = tables.names[tables.tensor_op[tensor[first]]]
+        raise ClusterError(
+            f"The cluster has no route from {tables.devices[start[first]]} to {tables.devices[end[first]]}, which the "
+            f"output of {name!r} would have to take; add a link or place its consumers elsewhere."
+        )
+
+
+def durations(tables: Tables, start: Ids, end: Ids, nbytes: Ints) -> Ints:
+    """[X] time of each transfer on a free route: latencies, then bytes at the slowest link, rounded up."""
+    latency, rate = tables.latency_ns[start, end], tables.bytes_per_s[start, end]
+    bounded = np.minimum(nbytes, _SAFE_BYTES)
+    wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
+    for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
+        exact = -(-int(nbytes[row]) * 10**9 // int(rate[row]))
+        if exact > MAX_NS:
+            raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
+        wire[row] = exact
+    return ints(latency + wire)
