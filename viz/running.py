@@ -39,8 +39,8 @@ class Request:
 def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
     """Do all that was asked and return the values side by side; `say` hears the name of each stage as it begins.
 
-    Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask TensorFlow,
-    any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
+    Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask
+    TensorFlow, any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
     """
     from placement import place
     from simulator import lower_bound, partition, simulate

@@ -56,6 +56,9 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:
     for key in ("type", "memory", "compute", "bandwidth"):
         if key not in table:
             raise KeyError(f"model {name!r} lacks the key {key!r}")
+    for key in ("memory", "compute", "bandwidth", "launch", "nvlink"):
+        if not isinstance(table.get(key, ""), str):
+            raise ValueError(f"{key}: {table[key]!r} needs a unit: write it in quotes")
     if table["type"] not in ("CPU", "GPU"):
         raise ValueError(f'model {name!r} has type {table["type"]!r}; use "CPU" or "GPU"')
     return Model(

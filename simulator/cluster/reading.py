@@ -50,9 +50,9 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object]) -> Clust
             raise ClusterError("the environment variable TF_CONFIG is not set")
         return read_tf_config(os.environ["TF_CONFIG"], "TF_CONFIG")
     name, at, model = text.rpartition("@")
-    if at and Path(name).is_file():
+    if at and os.path.isfile(name):
         return _read_file(Path(name), model)
-    if text and Path(text).exists():
+    if os.path.exists(text):
         return _read_file(Path(text), None)
     if is_notation(text):
         return read_notation(text)

@@ -136,8 +136,8 @@ def _models(reader: _Reader, tables: object) -> dict[str, Model]:
         reader.keys(table, MODEL_KEYS, section)
         try:
             own[name] = read_model(name, table)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            message = str(error.args[0]) if error.args else str(error)
+        except (KeyError, ValueError) as error:
+            message = str(error.args[0])
             culprit = next((k for k, v in table.items() if repr(v) in message), "")
             reader.fail(f"model {name!r}: {message}", section, 0, culprit)
     return own

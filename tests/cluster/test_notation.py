@@ -1,0 +1,119 @@
+"""The compact notation of clusters, and the cluster that a graph names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.cluster.notation import read_notation
+from simulator.cluster.reading import load_cluster
+from simulator.errors import ClusterError
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("1cpu", ["localhost:0/CPU:0"]),
+        ("2gpu", ["localhost:0/CPU:0", "localhost:0/GPU:0", "localhost:0/GPU:1"]),
+        ("gpu=2", ["localhost:0/CPU:0", "localhost:0/GPU:0", "localhost:0/GPU:1"]),
+        ("cpu=2,gpu=1", ["localhost:0/CPU:0", "localhost:0/CPU:1", "localhost:0/GPU:0"]),
+        ("1v100,1t4", ["localhost:0/CPU:0", "localhost:0/GPU:0", "localhost:0/GPU:1"]),
+        ("ps=1,worker=2", ["ps:0/CPU:0", "worker:0/CPU:0", "worker:1/CPU:0"]),
+        ("worker=1x2gpu", ["worker:0/CPU:0", "worker:0/GPU:0", "worker:0/GPU:1"]),
+        ("worker=1x2cpu", ["worker:0/CPU:0", "worker:0/CPU:1"]),
+        ("worker=1,worker=1x1gpu", ["worker:0/CPU:0", "worker:1/CPU:0", "worker:1/GPU:0"]),
+    ],
+)
+def test_notation_makes_these_devices(text, devices):
+    assert [device.short for device in read_notation(text).devices] == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "''"),
+        ("4", "'4'"),
+        ("ps=0", "zero"),
+        ("0gpu", "zero"),
+        ("ps=1,", "''"),
+        ("worker=2x", "'worker=2x'"),
+        ("gpu=2x2gpu", "reserved"),
+        ("4xpu", "xpu"),
+        ("9999gpu", "1024"),
+        ("worker=200x8gpu", "1024"),
+        ("wor-ker=1", "wor-ker"),
+    ],
+)
+def test_a_wrong_part_is_named(text, part):
+    with pytest.raises(ClusterError, match=part):
+        read_notation(text)
+
+
+def test_models_are_mixed_and_priced_apart():
+    cluster = read_notation("1v100,1h100")
+    assert cluster.kinds == ("cpu", "v100", "h100")
+    assert cluster.kind_of == (0, 1, 2)
+
+
+def test_cpu_devices_of_a_host_share_its_processor():
+    one, four = read_notation("1cpu"), read_notation("4cpu")
+    assert sum(d.flop_per_s for d in four.devices) == one.devices[0].flop_per_s
+    assert sum(d.memory_bytes for d in four.devices) == one.devices[0].memory_bytes
+
+
+def names(cluster, source, target):
+    return [cluster.links[link].name for link in cluster.routes[source][target]]
+
+
+def test_routes_of_one_host():
+    cluster = read_notation("2gpu,2cpu")
+    cpu0, cpu1, gpu0, gpu1 = range(4)
+    assert names(cluster, cpu0, cpu1) == []
+    assert cluster.transfer_ns(cpu0, cpu1, 1) == cluster.transfer_ns(cpu0, cpu1, 2**30) == cluster.handover_ns
+    assert names(cluster, gpu0, cpu0) == ["localhost gpu0 pcie out"]
+    assert names(cluster, cpu1, gpu1) == ["localhost gpu1 pcie in"]
+    assert names(cluster, gpu0, gpu1) == ["localhost gpu0 pcie out", "localhost gpu1 pcie in"]
+
+
+def test_routes_between_hosts_share_the_nic():
+    cluster = read_notation("ps=1,worker=1x2gpu")
+    ps, cpu, gpu0, gpu1 = range(4)
+    assert names(cluster, ps, cpu) == ["ps0 nic out", "worker0 nic in"]
+    assert names(cluster, gpu0, ps) == ["worker0 gpu0 pcie out", "worker0 nic out", "ps0 nic in"]
+    assert names(cluster, gpu0, ps)[1:] == names(cluster, gpu1, ps)[1:]
+
+
+def test_transfer_time_adds_latencies_and_takes_the_slowest_link():
+    cluster = read_notation("ps=1,worker=1x1gpu")
+    pcie, nic = 5_000, 55_000
+    assert cluster.transfer_ns(0, 2, 0) == pcie + 2 * nic
+    assert cluster.transfer_ns(0, 2, 3_125_000_000) == pcie + 2 * nic + 10**9
+    assert cluster.transfer_ns(0, 2, 1) == pcie + 2 * nic + 1, "rounded up"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["ps", "worker", "chief"]), st.integers(1, 4), st.integers(0, 3)),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda part: part[0],
+    )
+)
+def test_every_pair_has_a_route_of_distinct_links(parts):
+    cluster = read_notation(",".join(f"{job}={tasks}" + (f"x{gpus}gpu" if gpus else "") for job, tasks, gpus in parts))
+    assert len(cluster) == sum(tasks * (1 + gpus) for _, tasks, gpus in parts)
+    assert len({device.name for device in cluster.devices}) == len(cluster)
+    for s, row in enumerate(cluster.routes):
+        for t, route in enumerate(row):
+            assert len(set(route)) == len(route)
+            assert bool(route) == (s != t)
+            back = {cluster.links[k].name.replace(" out", "").replace(" in", "") for k in cluster.routes[t][s]}
+            assert back == {cluster.links[k].name.replace(" out", "").replace(" in", "") for k in route}
+
+
+def test_a_cluster_is_drawn_by_networkx():
+    drawn = load_cluster("ps=1,worker=1").to_networkx()
+    assert drawn.number_of_nodes() == 2
+    (edge,) = drawn.get_edge_data(
+        "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
+    ).values()
+    assert edge["bytes_per_s"] == 3_125_000_000

@@ -1,0 +1,185 @@
+"""Clusters from files, presets, TF_CONFIG, nvidia-smi's matrix, and from the graph itself."""
+
+import json
+
+import pytest
+
+from simulator.cluster.reading import default_cluster, load_cluster, named_cluster, presets
+from simulator.errors import ClusterError
+from simulator.graph.building import build
+
+TOML = """\
+name = "two boxes"
+
+[model.mine]
+type = "GPU"
+memory = "24 GB"
+compute = "30 TFLOP/s"
+bandwidth = "600 GB/s"
+
+[[host]]
+name = "box"
+count = 2
+gpus = "2 mine"
+nic = { bandwidth = "100 Gbit/s", latency = "20 us" }
+
+[[task]]
+job = "worker"
+host = "box0"
+gpus = [1]
+
+[[task]]
+job = "ps"
+host = "box1"
+gpus = []
+
+[[task]]
+job = "worker"
+host = "box1"
+"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "cluster.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_toml_says_which_gpu_is_whose(tmp_path):
+    cluster = load_cluster(written(tmp_path, TOML))
+    assert [d.short for d in cluster.devices] == [
+        "worker:0/CPU:0", "worker:0/GPU:0", "ps:0/CPU:0", "worker:1/CPU:0", "worker:1/GPU:0", "worker:1/GPU:1",
+    ]  # fmt: skip
+    assert cluster.devices[1].memory_bytes == 24 * 10**9
+    assert [cluster.links[k].name for k in cluster.routes[1][5]] == [
+        "box0 gpu1 pcie out", "box0 nic out", "box1 nic in", "box1 gpu1 pcie in",
+    ]  # fmt: skip
+    assert [cluster.links[k].name for k in cluster.routes[2][4]] == ["box1 loopback", "box1 gpu0 pcie in"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('memory = "24 GB"', 'memory = "24 XB"', 5, "unknown unit 'XB'"),
+        ('compute = "30 TFLOP/s"', "compute = 30", 6, "model 'mine'"),
+        ('"100 Gbit/s"', '"100 Gx"', 13, "unknown unit 'Gx'"),
+        ('"100 Gbit/s"', '"0 Gbit/s"', 13, "carries nothing"),
+        ("count = 2", "cuont = 2", 11, "Did you mean 'count'"),
+        ("gpus = [1]", "gpus = [2]", 18, "from 0 to 1"),
+        ('host = "box1"\ngpus = []', 'host = "bix1"\ngpus = []', 22, "no host 'bix1'"),
+        ('gpus = "2 mine"', 'gpus = "2 nine"', 12, "no device model 'nine'"),
+        ('name = "two boxes"', "name = two", 1, "not TOML"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path, old, new, line, words):
+    assert TOML.count(old) == 1
+    with pytest.raises(ClusterError, match=words) as caught:
+        load_cluster(written(tmp_path, TOML.replace(old, new)))
+    assert caught.value.line == line
+    assert str(line) in str(caught.value)
+
+
+def test_a_gpu_has_one_owner(tmp_path):
+    text = '[[host]]\nname = "a"\ngpus = "1 t4"\n[[task]]\njob = "x"\n[[task]]\njob = "y"\n'
+    with pytest.raises(ClusterError, match="belongs to /job:x/replica:0/task:0 and to /job:y/replica:0/task:0"):
+        load_cluster(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", presets())
+def test_presets_load_and_state_their_sources(name):
+    cluster = load_cluster(name)
+    assert any(note.startswith("figures: ") and "20" in note for note in cluster.notes)
+    assert all(route is not None for row in cluster.routes for route in row)
+
+
+def test_dgx1_joins_each_gpu_by_six_nvlinks():
+    cluster = load_cluster("dgx1-v100")
+    for gpu in range(1, 9):
+        rates = [
+            cluster.links[route[0]].bytes_per_s
+            for route in cluster.routes[gpu][1:]
+            if route and "nvlink" in cluster.links[route[0]].name
+        ]
+        assert sum(rates) == 6 * 25 * 10**9
+
+
+def test_tf_config_puts_tasks_of_one_address_on_one_host(monkeypatch):
+    spec = {"cluster": {"ps": ["a:1"], "worker": ["a:2", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
+    cluster = load_cluster("TF_CONFIG")
+    assert [d.host for d in cluster.devices] == ["a", "a", "b"]
+    assert [cluster.links[k].name for k in cluster.routes[0][1]] == ["a loopback"]
+    assert load_cluster(spec["cluster"]).index == cluster.index
+
+
+MATRIX = """\
+\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\x1b[0m
+GPU0\t X \tNV2\tSYS\tSYS\tPIX\t0-9
+GPU1\tNV2\t X \tSYS\tSYS\tPIX\t0-9
+GPU2\tSYS\tSYS\t X \tPIX\tSYS\t10-19
+GPU3\tSYS\tSYS\tPIX\t X \tSYS\t10-19
+NIC0\tPIX\tPIX\tSYS\tSYS\t X
+
+Legend:
+"""
+
+
+def test_nvidia_matrix_gives_links(tmp_path):
+    path = written(tmp_path, MATRIX)
+    cluster = load_cluster(f"{path}@v100")
+    assert cluster.kinds == ("cpu", "v100")
+    bond = cluster.links[cluster.routes[1][2][0]]
+    assert (bond.name, bond.bytes_per_s) == ("host nvlink 0>1", 50 * 10**9)
+    assert [cluster.links[k].name for k in cluster.routes[3][4]] == ["host gpu2 pcie out", "host gpu3 pcie in"]
+    assert "host socket 0>2" in [cluster.links[k].name for k in cluster.routes[1][3]] or any(
+        "socket" in cluster.links[k].name for k in cluster.routes[1][3]
+    )
+    assert any("does not name the GPU model" in note for note in load_cluster(path).notes)
+
+
+def test_nvidia_matrix_with_one_speed_everywhere_is_a_switch(tmp_path):
+    rows = [f"GPU{a}\t" + "\t".join("X" if a == b else "NV12" for b in range(4)) for a in range(4)]
+    cluster = load_cluster(f"{written(tmp_path, chr(10).join(rows))}@a100")
+    assert [cluster.links[k].name for k in cluster.routes[1][2]] == ["host gpu0 nvlink out", "host gpu1 nvlink in"]
+    assert cluster.links[cluster.routes[1][2][0]].bytes_per_s == 300 * 10**9
+
+
+def test_a_torn_matrix_is_refused(tmp_path):
+    with pytest.raises(ClusterError, match="line 3"):
+        load_cluster(written(tmp_path, MATRIX.replace("GPU1\tNV2\t X \tSYS\tSYS", "GPU1\tNV2\t X")))
+    with pytest.raises(ClusterError, match="symmetric"):
+        load_cluster(written(tmp_path, MATRIX.replace("GPU1\tNV2", "GPU1\tNV1")))
+
+
+@pytest.mark.parametrize("text", ["nothing", "/nowhere.toml", ".", "{}", '{"cluster": {"ps": 3}}', "x" * 5000])
+def test_what_is_no_cluster_is_refused(text):
+    with pytest.raises(ClusterError):
+        load_cluster(text)
+
+
+@pytest.mark.parametrize(
+    ("devices", "named"),
+    [
+        (["", ""], None),
+        (["/job:worker/task:1", "/job:ps/task:0/cpu:0"], "ps=1,worker=2"),
+        (["/job:worker/task:0/device:GPU:1", "/job:ps/task:2"], "ps=3,worker=1x2gpu"),
+        (["/gpu:1", "/job:worker", "/job:ps"], "ps=1,worker=1x2gpu"),
+        (["/device:GPU:3", "/cpu:0"], "4gpu"),
+        (["/cpu:1", ""], "2cpu"),
+        (["/cpu:0"], "1cpu"),
+        (["/gpu:not-a-number"], None),
+    ],
+)
+def test_the_cluster_that_a_graph_names(devices, named):
+    names = [f"n{row}" for row in range(len(devices))]
+    graph = build(names, ["NoOp"] * len(names), devices, [[]] * len(names), [{}] * len(names))
+    assert named_cluster(graph) == named
+    cluster = default_cluster(graph)
+    assert cluster.name == (named or "4gpu")
+    assert "no cluster was given" in cluster.notes[0]
+
+
+def test_a_graph_that_names_too_much_is_told_so():
+    graph = build(["a"], ["NoOp"], ["/job:worker/task:999999999"], [[]], [{}])
+    with pytest.raises(ClusterError, match="give --cluster"):
+        default_cluster(graph)

@@ -1,0 +1,56 @@
+"""Units: what is read is exact, what is printed is short."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate, show_bytes, show_nanos, show_rate
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_bytes, "16 GiB", 16 * 2**30),
+        (parse_bytes, "80GB", 80 * 10**9),
+        (parse_bytes, "512", 512),
+        (parse_bytes, "1.5 kB", 1500),
+        (parse_nanos, "10 us", 10_000),
+        (parse_nanos, "0.1 ns", 1),
+        (parse_nanos, "1.5 ms", 1_500_000),
+        (parse_rate, "25 GB/s", 25 * 10**9),
+        (parse_rate, "25 Gbit/s", 3_125_000_000),
+        (parse_rate, "25 Gb/s", 3_125_000_000),
+        (parse_rate, "8 bit/s", 1),
+        (parse_flops, "19.5 TFLOP/s", 195 * 10**11),
+        (parse_flops, "3 GFLOPS", 3 * 10**9),
+    ],
+)
+def test_reading(parse, text, value):
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize("parse", [parse_bytes, parse_nanos, parse_rate, parse_flops])
+@pytest.mark.parametrize("text", ["", "x", "-1 GB", "1 parsec", "1e999 GB", "nan", "9" * 400 + " GB/s", "1 GBB"])
+def test_other_words_are_refused(parse, text):
+    with pytest.raises(ValueError, match=r"is not|unknown unit|too large"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (show_nanos(0), "0 ns"),
+        (show_nanos(999), "999 ns"),
+        (show_nanos(1234), "1.23 us"),
+        (show_nanos(123_456_789), "123 ms"),
+        (show_bytes(1536), "1.5 KiB"),
+        (show_rate(3_125_000_000), "3.12 GB/s"),
+    ],
+)
+def test_printing(shown, text):
+    assert shown == text
+
+
+@given(st.integers(0, 2**40))
+def test_what_is_printed_is_near_what_it_was(value):
+    assert abs(parse_bytes(show_bytes(value)) - value) <= value * 0.01
