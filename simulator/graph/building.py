@@ -231,9 +231,7 @@ def _smallest_order(pending: list[int], edge_src: Any, edge_dst: Any, control: A
     return order
 
 
-def _refuse_cycle(
-    names: Sequence[str], order: list[int], edge_src: Any, edge_dst: Any, back: Any, source: str
-) -> None:
+def _refuse_cycle(names: Sequence[str], order: list[int], edge_src: Any, edge_dst: Any, back: Any, source: str) -> None:
     """Walk backwards from a node that never became ready until one comes twice: that is a cycle."""
     stuck = np.ones(len(names), bool)
     stuck[order] = False

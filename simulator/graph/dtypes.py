@@ -15,14 +15,14 @@ _TYPES = (
     "VARIANT 0, UINT32 4, UINT64 8, FLOAT8_E5M2 1, FLOAT8_E4M3FN 1, FLOAT8_E4M3FNUZ 1, FLOAT8_E4M3B11FNUZ 1, "
     "FLOAT8_E5M2FNUZ 1, INT4 1, UINT4 1, INT2 1, UINT2 1, FLOAT4_E2M1FN 1"
 )
-_ROWS = tuple((number, *row.split()) for number, row in enumerate(_TYPES.split(", ")))
+_ROWS = [row.split() for row in _TYPES.split(", ")]
 
-SIZE: Mapping[int, int] = MappingProxyType({number: int(size) for number, _, size in _ROWS})
+SIZE: Mapping[int, int] = MappingProxyType({number: int(size) for number, (_, size) in enumerate(_ROWS)})
 """Bytes per element by DataType; -1 where an element has no fixed size."""
 
 NAMES: Mapping[int, str] = MappingProxyType(
-    {number: f"DT_{name}" for number, name, _ in _ROWS}
-    | {number + REF: f"DT_{name}_REF" for number, name, _ in _ROWS if number}
+    {number: f"DT_{name}" for number, (name, _) in enumerate(_ROWS)}
+    | {number + REF: f"DT_{name}_REF" for number, (name, _) in enumerate(_ROWS) if number}
 )
 """DataType's number -> its name in TensorFlow, references included."""
 

@@ -60,7 +60,8 @@ def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
 
 def sinks(graph: Graph) -> list[int]:
     """The nodes that nobody consumes, in ascending order."""
-    return np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()
+    rows: list[int] = np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()
+    return rows
 
 
 def _fed_placeholders(graph: Graph, fed: Collection[int]) -> set[int]:

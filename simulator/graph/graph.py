@@ -150,6 +150,12 @@ class Graph:
                 written.append(f"{name}:{port}" if port else name)
         return tuple(written)
 
+    def to_networkx(self) -> Any:
+        """A `networkx.MultiDiGraph` of the names; see `bridging.to_networkx`."""
+        from simulator.graph.bridging import to_networkx
+
+        return to_networkx(self)
+
     def noting(self, *sentences: str) -> Graph:
         """The same graph with notes added for the reader of the result."""
         return replace(self, notes=(*self.notes, *sentences))

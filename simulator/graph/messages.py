@@ -5,30 +5,43 @@ TensorFlow nor collide with it when it is loaded in the same process. Only the w
 by one are read by the other.
 """
 
-# Any: descriptors made at run time have fields that no checker knows; this module is one of the two doors where
-# untyped values enter.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from simulator.graph import dtypes, wire
 
+# Any: descriptors made at run time have fields that no checker knows; this module is one of the two doors where
+# untyped values enter.
 _Field = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {
-    name: getattr(_Field, f"TYPE_{name.upper()}")
-    for name in ("bool bytes double fixed64 float int32 int64 sint64 string uint32 uint64").split()
-}
+_SCALAR_NAMES = (
+    "bool",
+    "bytes",
+    "double",
+    "fixed64",
+    "float",
+    "int32",
+    "int64",
+    "sint64",
+    "string",
+    "uint32",
+    "uint64",
+)
+_SCALARS = {name: getattr(_Field, f"TYPE_{name.upper()}") for name in _SCALAR_NAMES}
 _ANY = "google.protobuf.Any"
+
+Table: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
 
 
 def _camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _table(text: str) -> dict[str, list[list[str]]]:
+def _table(text: str) -> Table:
     """Name -> rows of words, from lines "Name: word word, word word" that go on where they are indented."""
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     joined = re.sub(r"\n +", " ", "\n".join(lines))
@@ -36,7 +49,7 @@ def _table(text: str) -> dict[str, list[list[str]]]:
     return {name: [row.split() for row in rows.split(",") if row.strip()] for name, rows in entries}
 
 
-def _set_type(field: Any, kind: str, enums: dict[str, list[list[str]]]) -> None:
+def _set_type(field: Any, kind: str, enums: Table) -> None:
     if kind in _SCALARS:
         field.type = _SCALARS[kind]
     else:
@@ -44,7 +57,7 @@ def _set_type(field: Any, kind: str, enums: dict[str, list[list[str]]]) -> None:
         field.type_name = f".{kind}" if kind == _ANY else f".tensorflow.{kind}"
 
 
-def _add_field(message: Any, row: list[str], path: str, enums: dict[str, list[list[str]]]) -> None:
+def _add_field(message: Any, row: Sequence[str], path: str, enums: Table) -> None:
     name, number, kind = row
     kind, _, oneof = kind.partition("|")
     field = message.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
@@ -70,8 +83,8 @@ def _add_field(message: Any, row: list[str], path: str, enums: dict[str, list[li
 
 def _declare(pool: descriptor_pool.DescriptorPool) -> None:
     rows = _table(wire.MESSAGES)
-    enums = _table(wire.ENUMS)
-    enums["DataType"] = [[name, str(number)] for number, name in dtypes.NAMES.items()]
+    data_type = [(name, str(number)) for number, name in dtypes.NAMES.items()]
+    enums = {**_table(wire.ENUMS), "DataType": data_type}
     files = {
         package: descriptor_pb2.FileDescriptorProto(name=f"simviz/{package}.proto", package=package, syntax="proto3")
         for package in ("google.protobuf", "tensorflow")

@@ -99,7 +99,7 @@ def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
         edge_src = graph.edge_src.tolist()
         for row in graph.order.tolist():
             if not mark[row]:
-                mark[row] = any([mark[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]]])
+                mark[row] = any(mark[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return flags(mark)
 
 
@@ -108,17 +108,17 @@ def _side_work(graph: Graph) -> list[bool]:
     side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | _below(graph, _SAVE) | (_below(graph, _CHECK) & ~live)
     in_ptr = graph.in_ptr.tolist()
     edge_src = graph.edge_src.tolist()
-    work = side.tolist()
+    work: list[bool] = side.tolist()
     for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
         work[row] = _initialises(row, in_ptr, edge_src)
     # A NoOp that groups others, or an Identity after them, is there for what they are there for.
     for row in graph.order[_kinds(graph, _GROUP)[graph.order]].tolist():
-        work[row] = work[row] or all([work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]]])
+        work[row] = work[row] or all(work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return work
 
 
 def _initialises(row: int, in_ptr: list[int], edge_src: list[int]) -> bool:
-    """Whether an Assign, none of whose inputs is live, gives a first value: one not computed from the variable itself."""
+    """Whether an Assign, none of whose inputs is live, gives a first value: one not made from the variable."""
     inputs = edge_src[in_ptr[row] : in_ptr[row + 1]]
     seen = set(inputs[1:])
     pending = inputs[1:]

@@ -15,7 +15,7 @@ from simulator.errors import GraphError
 from simulator.graph.covering import smallest_cover
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.fanin import PLACEHOLDERS, fan_in, sinks
-from simulator.graph.graph import Graph, near
+from simulator.graph.graph import Graph
 from simulator.graph.purposes import apply_nodes, computes
 
 SERVING = "serving_default"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
+from simulator.graph.ops import outputs
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_OUTPUTS = 1 << 16  # of one node
@@ -46,7 +46,6 @@ def tensor_columns(
 
     A node of an op that is not registered has as many outputs as its shapes list or its readers use.
     """
-    outputs = _outputs()
     used = np.zeros(len(names), np.int64)
     np.maximum.at(used, edge_src, port + 1)
     used_ports = used.tolist()
@@ -79,13 +78,6 @@ def tensor_columns(
         sizes,
         (note,) if absurd else (),
     )
-
-
-def _outputs() -> Any:
-    try:
-        return import_module("simulator.graph.ops").outputs
-    except ImportError:
-        return lambda op, attrs, library: None
 
 
 def _shapes(listed: Any) -> tuple[Shape | None, ...]:

@@ -1,0 +1,76 @@
+"""Graphs to and from networkx, for analyses that simviz does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simulator.errors import GraphError
+
+if TYPE_CHECKING:
+    from simulator.graph.graph import Graph
+
+# what belongs to the whole graph travels as attributes of the networkx graph
+_WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "source")
+
+
+def to_networkx(graph: Graph) -> Any:
+    """A `networkx.MultiDiGraph` whose nodes are the names.
+
+    A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
+    `slot` (its place among the inputs of the node that it enters), `nbytes` (-1 unknown) and `back` (closes a loop).
+    """
+    import networkx as nx
+
+    whole = {key: getattr(graph, key) for key in _WHOLE}
+    made = nx.MultiDiGraph(**whole)
+    for row, name in enumerate(graph.names):
+        made.add_node(name, row=row, op=graph.ops[row], requested=graph.requested[row], attrs=graph.attrs[row])
+    for row, name in enumerate(graph.names):
+        begin = int(graph.in_ptr[row])
+        for edge in range(begin, int(graph.in_ptr[row + 1])):
+            tensor = int(graph.edge_tensor[edge])
+            made.add_edge(
+                graph.names[graph.edge_src[edge]],
+                name,
+                tensor=graph.tensor_name(tensor) if tensor >= 0 else None,
+                slot=edge - begin,
+                nbytes=int(graph.tensor_bytes[tensor]) if tensor >= 0 else 0,
+                back=bool(graph.edge_back[edge]),
+            )
+    return made
+
+
+def from_networkx(made: Any) -> Graph:
+    """The graph of a networkx digraph: the inverse of `to_networkx`, lenient about what is missing.
+
+    A node without `op` becomes a "NoOp" if nothing but control edges leave it, else an op of its own kind, "Unknown";
+    an edge without `tensor` carries the source's output 0, one whose `tensor` is None is a control edge. Inputs stand
+    in the order of `slot`, those without in the order of the edges. Raises GraphError for an undirected graph and for
+    whatever `build` refuses.
+    """
+    from simulator.graph.building import build
+
+    if not made.is_directed():
+        raise GraphError("from_networkx wants a directed graph: edges point from producer to consumer.")
+    names = [str(name) for name in made.nodes]
+    inputs: dict[str, list[tuple[bool, int, str]]] = {name: [] for name in names}
+    gives_data = set()
+    for source, target, facts in made.edges(data=True):
+        tensor = facts.get("tensor", f"{source}:0")
+        if tensor is not None:
+            gives_data.add(str(source))
+        written = f"^{source}" if tensor is None else str(tensor)
+        entering = inputs[str(target)]
+        entering.append((tensor is None, int(facts.get("slot", len(entering))), written))
+    facts_of = [made.nodes[name] for name in made.nodes]
+    return build(
+        names,
+        [
+            str(facts.get("op", "Unknown" if name in gives_data else "NoOp"))
+            for name, facts in zip(names, facts_of, strict=True)
+        ],
+        [str(facts.get("requested", "")) for facts in facts_of],
+        [[written for _, _, written in sorted(inputs[name], key=lambda entry: entry[:2])] for name in names],
+        [facts.get("attrs", {}) for facts in facts_of],
+        **{"source": "a networkx graph", **{key: made.graph[key] for key in _WHOLE if key in made.graph}},
+    )
