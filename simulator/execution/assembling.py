@@ -42,8 +42,7 @@ class Edges:
     row: Ids  # as Tables.tensor_row
     nbytes: Ints  # 0 where unknown
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
-    source_host: Flags  # the output is in host memory when a GPU produces it
-    target_host: Flags  # the input is in host memory when a GPU reads it
+    host: Flags  # the input is in host memory when a GPU reads it
 
 
 class Layout(TypedDict):
@@ -54,7 +53,6 @@ class Layout(TypedDict):
     tensor_row: Ids
     tensor_bytes: Ints
     tensor_rank: Ids
-    tensor_host: Flags
     consumer_ptr: Ids
     consumer: Ids
     consumer_host: Flags
@@ -76,7 +74,7 @@ class ClusterColumns(TypedDict):
 
 
 def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: bool) -> Edges:
-    """The given edges of the graph; with `host`, also which ends are in host memory on a GPU."""
+    """The given edges of the graph; with `host`, also which inputs are in host memory on a GPU."""
     tensor = graph.edge_tensor[edge]
     source = graph.edge_src[edge]
     control = tensor < 0
@@ -86,30 +84,27 @@ def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: boo
         padded = np.append(values, otherwise).astype(np.int64)
         return padded[np.where(control, len(values), tensor)]
 
-    port = of_tensor(graph.tensor_port, ports)
-    nowhere = np.zeros(len(edge), bool)
-    source_host, target_host = _host_ends(graph, edge, port) if host else (nowhere, nowhere)
     return Edges(
         source=ids(ops.row_op[source]),
         target=ids(ops.row_op[graph.edge_dst[edge]]),
-        port=ids(port),
+        port=ids(of_tensor(graph.tensor_port, ports)),
         row=ids(np.where(control, -1 - source, tensor)),
         nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
         apart=flags(of_tensor(graph.tensor_dtype, 0) > 100),
-        source_host=flags(source_host & ~control),
-        target_host=flags(target_host & ~control),
+        host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
     )
 
 
-def _host_ends(graph: Graph, edge: npt.NDArray[np.intp], port: npt.NDArray[np.int64]) -> tuple[Flags, Flags]:
-    """[E] whether each end of an edge is in host memory on a GPU."""
+def _in_host_memory(graph: Graph, edge: npt.NDArray[np.intp]) -> Flags:
+    """Whether each edge is a data input that a GPU reads in host memory."""
     slots = [
-        registry.host_memory(op, attrs, "GPU", graph.library) for op, attrs in zip(graph.ops, graph.attrs, strict=True)
+        registry.host_memory(op, attrs, "GPU", graph.library)[0]
+        for op, attrs in zip(graph.ops, graph.attrs, strict=True)
     ]
-    position = (edge - graph.in_ptr[graph.edge_dst[edge]]).tolist()
-    source = [p in slots[row][1] for row, p in zip(graph.edge_src[edge].tolist(), port.tolist(), strict=True)]
-    target = [p in slots[row][0] for row, p in zip(graph.edge_dst[edge].tolist(), position, strict=True)]
-    return flags(source), flags(target)
+    target = graph.edge_dst[edge]
+    position = edge - graph.in_ptr[target]
+    found = [slot in slots[row] for row, slot in zip(target.tolist(), position.tolist(), strict=True)]
+    return flags(np.array(found, bool) & (graph.edge_tensor[edge] >= 0))
 
 
 def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
@@ -122,7 +117,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
     tensor_of = np.empty(len(place), np.int64)
     tensor_of[order] = np.cumsum(new) - 1
     first = order[new]  # one edge per tensor
-    pairs = np.unique((tensor_of * count + edges.target) * 2 + edges.target_host)
+    pairs = np.unique((tensor_of * count + edges.target) * 2 + edges.host)
     edge_tensor, consumer = pairs // (2 * max(count, 1)), pairs // 2 % max(count, 1)
     tensor_op = edges.source[first]
     columns = Layout(
@@ -131,7 +126,6 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         tensor_row=ids(edges.row[first]),
         tensor_bytes=ints(edges.nbytes[first]),
         tensor_rank=ids(np.cumsum(starts(place[first])) - 1),
-        tensor_host=flags(edges.source_host[first]),
         consumer_ptr=pointers(edge_tensor, len(first)),
         consumer=ids(consumer),
         consumer_host=flags(pairs % 2),
@@ -175,7 +169,6 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
                 f"Link {link.name!r} has latency {link.latency_ns} ns and {link.bytes_per_s} bytes/s; "
                 "a latency is not negative and a bandwidth is positive."
             )
-    cpus = {device.task: row for row, device in reversed([*enumerate(cluster.devices)]) if device.type == "CPU"}
     count = len(cluster)
     latency = np.zeros((count, count), np.int64)
     rate = np.zeros((count, count), np.int64)
@@ -195,10 +188,19 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
-        home=ids([cpus.get(device.task, row) for row, device in enumerate(cluster.devices)]),
+        home=_homes(cluster),
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=cluster.routes,
         links=len(cluster.links),
         latency_ns=latency,
         bytes_per_s=rate,
     )
+
+
+def _homes(cluster: Cluster) -> Ids:
+    """[D] a CPU itself; for a GPU CPU:0 of its task, else the task's first CPU, else itself."""
+    first: dict[str, int] = {}
+    for row, device in enumerate(cluster.devices):
+        if device.type == "CPU":
+            first.setdefault(device.task, cluster.index.get(f"{device.task}/device:CPU:0", row))
+    return ids([row if d.type == "CPU" else first.get(d.task, row) for row, d in enumerate(cluster.devices)])

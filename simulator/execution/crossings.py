@@ -3,7 +3,8 @@
 These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
 memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
 small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
-it from the CPU of its task. Between the two memories of one GPU a value takes the way between the GPU and that CPU.
+it from the CPU of its task. Values that change between the two memories of one GPU (shapes and counters, a few bytes)
+do so in no time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def checked(tables: Tables, device: Sequence[int] | npt.NDArray[np.integer]) -> 
     if not known.all():
         op = int(np.argmin(known))
         raise SimvizError(
-            f"Node {tables.names[op]!r} is on device {int(column[op])}, but the cluster has {len(tables.devices)} devices."
+            f"Node {tables.names[op]!r} is on device {int(column[op])}; the cluster has {len(tables.devices)} devices."
         )
     times = tables.run_ns[np.arange(len(tables)), column]
     if (times < 0).any():
@@ -62,20 +63,19 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     tensor, target = tables.edge_tensor, device[tables.consumer]
     source = _sources(tables, device, target)
     host = tables.cpu[target] | tables.consumer_host
-    within = (source == target) & ~tables.cpu[target] & (tables.tensor_host[tensor] != tables.consumer_host)
-    edge = np.flatnonzero((source != target) | within)
+    edge = np.flatnonzero(source != target)
     key = _keys(tables, tensor[edge], target[edge], host[edge])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     of_edge = np.full(len(tensor), -1)
     of_edge[edge] = which
     chosen = edge[first]
-    start, end = _ends(tables, source[chosen], target[chosen], host[chosen])
+    start, end = ids(source[chosen]), ids(target[chosen])
     _check_routes(tables, tensor[chosen], start, end)
     routes = tables.routes
     return Crossings(
         tensor=ids(tensor[chosen]),
-        source=ids(source[chosen]),
-        target=ids(target[chosen]),
+        source=start,
+        target=end,
         host=flags(host[chosen]),
         duration_ns=durations(tables, start, end, tables.tensor_bytes[tensor[chosen]]),
         route=tuple(routes[s][t] or () for s, t in zip(start.tolist(), end.tolist(), strict=True)),
@@ -100,13 +100,6 @@ def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[
     apart = np.arange(len(rank)) - np.searchsorted(rank, rank)  # which reader of a reference output
     key = (rank[tensor] * len(tables.devices) + target) * 2 + host
     return np.asarray(key * (apart.max(initial=0) + 1) + apart[tensor])
-
-
-def _ends(tables: Tables, source: Ids, target: Ids, host: Flags) -> tuple[Ids, Ids]:
-    """Whose route each transfer takes: within one GPU, between it and the CPU of its task."""
-    within = source == target
-    start = np.where(within & ~host, tables.home[source], source)
-    return ids(start), ids(np.where(within & host, tables.home[target], target))
 
 
 def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:

@@ -55,7 +55,6 @@ class Tables:
     tensor_row: Ids  # [T] tensor of the graph; -1 - node for a control tensor
     tensor_bytes: Ints  # [T] 0 where unknown
     tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
-    tensor_host: Flags  # [T] in host memory when a GPU produces it
     forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
     consumer_ptr: Ids  # [T+1] first edge of each tensor
@@ -65,7 +64,7 @@ class Tables:
     in_edge: Ids  # [E] edges sorted by (consumer, tensor)
     devices: tuple[str, ...]  # [D] full names
     cpu: Flags  # [D]
-    home: Ids  # [D] CPU of the device's task; itself where there is none
+    home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] as in Cluster
     links: int  # how many there are
