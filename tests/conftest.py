@@ -1,0 +1,33 @@
+"""What all tests share: how long hypothesis searches, and what is missing on this machine."""
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
+# `pytest --hypothesis-profile=long` searches further and at random.
+settings.register_profile(
+    "default", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+# Child processes of the tests must not look for GPUs, whatever the machine has, and must not talk on stderr.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def pytest_runtest_setup(item):
+    """Skip, and say why, what this machine cannot run; where CI is set nothing may be skipped."""
+    needs = {
+        "tensorflow": importlib.util.find_spec("tensorflow") is not None,
+        "browser": bool(shutil.which("chromium") and shutil.which("chromedriver")),
+        "graphviz": bool(shutil.which("dot")),
+    }
+    for name, there in needs.items():
+        if item.get_closest_marker(name) and not there:
+            if os.environ.get("CI"):
+                pytest.fail(f"{name} is missing; .ci/setup installs it")
+            pytest.skip(f"{name} is not installed here")
