@@ -17,8 +17,9 @@ RULES = (
     "the only device that it may use",  # 6 ONLY
     "does not run in this step: with its group or on the default device",  # 7 NOT_RUN
     "asked for, but soft placement relaxed the type or the number",  # 8 RELAXED
+    "asked for, but the reference or resource that it uses is elsewhere",  # 9 OVERRULED
 )
-REQUESTED, DEFAULT, COLOCATED, COST, SINGLE, CPU_OF_TASK, ONLY, NOT_RUN, RELAXED = range(len(RULES))
+REQUESTED, DEFAULT, COLOCATED, COST, SINGLE, CPU_OF_TASK, ONLY, NOT_RUN, RELAXED, OVERRULED = range(len(RULES))
 
 
 @dataclass(frozen=True, eq=False)

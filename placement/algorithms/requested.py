@@ -1,0 +1,16 @@
+"""Placement as the graph asks for it, the rest on the default device.
+
+The device strings stand, as soft or hard placement lets them; a group that asks for nothing goes to the device that
+TensorFlow's placer would prefer for it (placer.cc): a GPU before a CPU, the client's own task before others.
+"""
+
+from __future__ import annotations
+
+from placement.problem import Plan, Problem
+from simulator.assignment import DEFAULT
+
+
+def requested(problem: Problem) -> Plan:
+    """Give every group the first of the devices that its constraints leave; costs and memory play no part."""
+    allowed = problem.constraints.allowed
+    return Plan([devices[0] for devices in allowed], [DEFAULT] * len(allowed))

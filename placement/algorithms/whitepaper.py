@@ -1,0 +1,85 @@
+"""Greedy placement by simulation, as TensorFlow's white paper describes it and no release of TensorFlow does it.
+
+Abadi et al., "TensorFlow: Large-Scale Machine Learning on Heterogeneous Distributed Systems", 2015, section 3.2.1: run
+the graph in simulation from its sources; when a node becomes ready, try every device that may run it, add up when its
+inputs would be there and how long it would take, and keep the device on which it ends first.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+
+from placement.problem import Plan, Problem
+from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
+from simulator.assignment import COST, NOT_RUN, ONLY
+from simulator.units import Nanos
+
+
+def whitepaper(problem: Problem) -> Plan:
+    """Give each ready op the device on which it ends first: max(device free, inputs there) + run time.
+
+    Ready ops are taken by the time at which their last input ended, then by row; among devices that end it equally
+    early the one that TensorFlow would prefer wins. The first member of a group decides for all. A constant costs
+    nothing anywhere, so it goes where it is first used. Raises InfeasibleError when memory runs out on the way.
+    """
+    table = open_timetable(problem)
+    free = [[0] * lanes for lanes in problem.tables.lanes.tolist()]  # [D] heaps: when each lane becomes free
+    since: list[Nanos] = [0] * len(problem.group)  # when the latest input so far ended
+    pending = waits(problem)
+    merged = [False] * len(problem.group)
+    queue = [(0, op) for op, count in enumerate(pending) if not count]
+    heapify(queue)
+    while queue:
+        _, op = heappop(queue)
+        end = 0 if floats(table, op) else _place(table, free, op)
+        for tensor in problem.outputs[op]:
+            value = not problem.control[tensor]
+            for reader in problem.consumers[tensor]:
+                if value and problem.merge[reader]:  # its first value is enough
+                    if merged[reader]:
+                        continue
+                    merged[reader] = True
+                if end > since[reader]:
+                    since[reader] = end
+                pending[reader] -= 1
+                if not pending[reader]:
+                    heappush(queue, (since[reader], reader))
+    close(table)
+    return plan_of(table)
+
+
+def waits(problem: Problem) -> list[int]:
+    """[n] how many inputs must end before an op is ready: all, but of a Merge's values only one."""
+    pending = [len(tensors) for tensors in problem.inputs]
+    for op, merge in enumerate(problem.merge):
+        if merge:
+            controls = sum(problem.control[tensor] for tensor in problem.inputs[op])
+            pending[op] = controls + (controls < len(problem.inputs[op]))
+    return pending
+
+
+def _place(table: Timetable, free: list[list[Nanos]], op: int) -> Nanos:
+    """Choose a device for an op and enter it there; returns when it ends."""
+    there, run = arrivals(table, op), table.problem.run[op]
+    instant = table.problem.instant[op]
+    best, chosen = -1, -1
+    for device in choices(table, op):
+        start = there[device]
+        if not instant and free[device][0] > start:
+            start = free[device][0]
+        end = start + run[device]
+        if best < 0 or end < best:
+            best, chosen = end, device
+    if not instant:
+        heapreplace(free[chosen], best)
+    settle(table, op, chosen, best)
+    return best
+
+
+def plan_of(table: Timetable, priority: list[int] | None = None) -> Plan:
+    """The plan that a finished timetable stands for."""
+    problem = table.problem
+    rule = [
+        (ONLY if len(problem.allowed[row]) == 1 else COST) if ops else NOT_RUN for row, ops in enumerate(problem.ops)
+    ]
+    return Plan(table.device, rule, table.decider, priority)

@@ -1,0 +1,137 @@
+"""Place a graph on a cluster: constraints, then an algorithm, then the check that one device would not be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from placement.algorithms.heft import heft
+from placement.algorithms.requested import requested
+from placement.algorithms.single import single
+from placement.algorithms.whitepaper import whitepaper
+from placement.constraints import Constraints, constrain
+from placement.problem import Plan, Problem, makespan, pose, require_feasible
+from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELAXED, REQUESTED, Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
+from simulator.columns import ids, ints
+from simulator.costs.table import CostTable
+from simulator.errors import InfeasibleError, SimvizError
+from simulator.execution.tables import of_step
+from simulator.graph.graph import Graph, near
+from simulator.graph.step import Step
+from simulator.units import show_nanos
+
+ALGORITHMS: Mapping[str, Callable[[Problem], Plan]] = {
+    "requested": requested,
+    "single": single,
+    "whitepaper": whitepaper,
+    "heft": heft,
+}
+_AS_THEY_ARE = ("requested", "single")  # never replaced by another algorithm's result
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    used: str
+    plan: Plan
+    notes: tuple[str, ...] = ()
+
+
+def place(
+    graph: Graph,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    step: Step,
+    algorithm: str = "whitepaper",
+    soft: bool = True,
+    seed: int = 0,
+    fallback: bool = True,
+) -> Assignment:
+    """Give every node of the graph a device.
+
+    `algorithm` is a key of ALGORITHMS. With `fallback`, whatever was asked for, except `requested`, gives way to
+    `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory; the result
+    says so. `soft` is TensorFlow's soft placement: a device that does not exist is replaced by another one of the same
+    task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it.
+
+    Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
+    """
+    if algorithm not in ALGORITHMS:
+        hint = near(algorithm, list(ALGORITHMS))
+        raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
+    constraints = constrain(graph, cluster, soft=soft)
+    problem = pose(of_step(graph, step, cluster, costs), cluster, constraints)
+    if algorithm != "requested":  # TensorFlow would not look at costs or memory either
+        require_feasible(problem)
+    result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)
+    plan = result.plan
+    return Assignment(
+        devices=tuple(device.name for device in cluster.devices),
+        device=ids([plan.device[row] for row in constraints.group.tolist()]),
+        why=ids(_why(problem, constraints, plan, soft=soft)),
+        asked=algorithm,
+        used=result.used,
+        priority=None if plan.priority is None else ints(_spread(problem, plan.priority, len(graph))),
+        notes=(*constraints.notes, *plan.notes, *result.notes),
+    )
+
+
+def _solve(problem: Problem, algorithm: str, *, fallback: bool) -> _Result:
+    """The algorithm's plan, or that of `single` where it is faster or the only one that fits."""
+    if not fallback:
+        return _Result(algorithm, ALGORITHMS[algorithm](problem))
+    try:
+        plan = ALGORITHMS[algorithm](problem)
+    except InfeasibleError as error:
+        said = f"{algorithm} ran out of memory, so this is the result of single: {error}"
+        return _Result("single", single(problem), (said,))
+    try:
+        alone = single(problem)
+    except InfeasibleError:  # no single device holds the graph
+        return _Result(algorithm, plan)
+    ours, theirs = makespan(problem, plan), makespan(problem, alone)
+    if ours <= theirs:
+        return _Result(algorithm, plan)
+    said = f"single takes {show_nanos(theirs)} and {algorithm} {show_nanos(ours)}, so this is the result of single"
+    return _Result("single", alone, (said,))
+
+
+def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) -> list[int]:
+    """[N] the rule that decided each node's device; what it asked for and did not get comes first."""
+    devices = [parse(device.name) for device in problem.cluster.devices]
+    decider = plan.decider or [-1] * len(plan.device)
+    deciding = {problem.tables.node.item(op) for op in decider if op >= 0}
+    verdicts: dict[tuple[DeviceSpec, int], int] = {}
+    why = []
+    for node, row in enumerate(constraints.group.tolist()):
+        spec, rule = constraints.specs[node], plan.rule[row]
+        if spec != ANYWHERE:
+            key = (spec, plan.device[row])
+            verdict = verdicts.get(key)
+            if verdict is None:
+                verdict = verdicts[key] = _verdict(spec, devices[plan.device[row]], soft=soft)
+            if verdict != REQUESTED or rule in (DEFAULT, ONLY):
+                rule = verdict
+        elif rule == DEFAULT and constraints.asked[row]:
+            rule = COLOCATED
+        if rule == COST and node not in deciding:
+            rule = COLOCATED
+        why.append(rule)
+    return why
+
+
+def _verdict(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
+    """Whether a node has what it asked for; soft placement changes type and number only, a reference anything."""
+    if matches(spec, device):
+        return REQUESTED
+    return RELAXED if soft and matches(spec._replace(type=None, id=None), device) else OVERRULED
+
+
+def _spread(problem: Problem, priority: list[int], nodes: int) -> list[int]:
+    """[N] from [n]: nodes that do not run come last."""
+    spread = [len(priority)] * nodes
+    for node, value in zip(problem.tables.node.tolist(), priority, strict=True):
+        spread[node] = value
+    return spread

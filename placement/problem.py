@@ -1,0 +1,187 @@
+"""The placement problem: one step's tables, the groups, and the devices that each may use, as plain lists.
+
+Algorithms search over this and never see the graph. A plan gives one device per group, so that no algorithm can split
+one; `placing.place` turns it into an Assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from placement.constraints import Constraints
+from simulator.cluster.cluster import Cluster
+from simulator.errors import ClusterError, InfeasibleError
+from simulator.execution import engine
+from simulator.execution.tables import Tables
+from simulator.units import Bytes, Nanos, show_bytes
+
+NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Axes: n ops that run, T tensors, G groups of the whole graph, D devices. Lists are not to be changed."""
+
+    tables: Tables
+    cluster: Cluster
+    constraints: Constraints
+    group: list[int]  # [n] row of the op's group
+    ops: list[list[int]]  # [G] the group's ops that run
+    allowed: list[tuple[int, ...]]  # [G] devices that may run all of them, the one that TensorFlow prefers first
+    resident: list[Bytes]  # [G]
+    run: list[list[Nanos]]  # [n][D] -1 no kernel
+    merge: list[bool]  # [n]
+    instant: list[bool]  # [n]
+    inputs: list[list[int]]  # [n] tensors, each once
+    outputs: list[range]  # [n] tensors
+    consumers: list[list[int]]  # [T] ops, each once
+    control: list[bool]  # [T]
+    nbytes: list[Bytes]  # [T]
+    replicable: list[bool]  # [T] a small constant: CPUs get copies of it instead of transfers
+    capacity: list[Bytes]  # [D]
+    cpu: list[bool]  # [D]
+    home: list[int]  # [D] CPU of the device's task
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an algorithm decided. Axes: G groups, n ops that run."""
+
+    device: list[int]  # [G]
+    rule: list[int]  # [G] row of assignment.RULES
+    decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
+    priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
+    notes: tuple[str, ...] = ()
+
+
+def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
+    """State the problem; a group that no device has costs or memory for is left without one."""
+    group = constraints.group[tables.node].tolist()
+    ops: list[list[int]] = [[] for _ in constraints.members]
+    resident = [0] * len(constraints.members)
+    for op, (row, nbytes) in enumerate(zip(group, tables.resident_bytes.tolist(), strict=True)):
+        ops[row].append(op)
+        resident[row] += nbytes
+    run = tables.run_ns.tolist()
+    capacity = [device.memory_bytes for device in cluster.devices]
+    allowed = list(constraints.allowed)
+    for row, members in enumerate(ops):
+        if members:
+            allowed[row] = tuple(
+                d for d in allowed[row] if resident[row] <= capacity[d] and all(run[op][d] >= 0 for op in members)
+            )
+    tensors = range(len(tables.tensor_op))
+    return Problem(
+        tables=tables,
+        cluster=cluster,
+        constraints=constraints,
+        group=group,
+        ops=ops,
+        allowed=allowed,
+        resident=resident,
+        run=run,
+        merge=tables.merge.tolist(),
+        instant=tables.instant.tolist(),
+        inputs=_rows(tables.in_tensor.tolist(), tables.in_ptr.tolist()),
+        outputs=[tensors[a:b] for a, b in pairwise(tables.tensor_ptr.tolist())],
+        consumers=_rows(tables.consumer.tolist(), tables.consumer_ptr.tolist()),
+        control=(tables.tensor_row < 0).tolist(),
+        nbytes=tables.tensor_bytes.tolist(),
+        replicable=tables.replicable.tolist(),
+        capacity=capacity,
+        cpu=tables.cpu.tolist(),
+        home=tables.home.tolist(),
+    )
+
+
+def require_feasible(problem: Problem) -> None:
+    """Raise InfeasibleError for the first group that no allowed device has costs or memory for."""
+    for row, devices in enumerate(problem.allowed):
+        if not devices:
+            raise _no_device(problem, row)
+
+
+def op_devices(problem: Problem, plan: Plan) -> list[int]:
+    """[n] device of each op that runs."""
+    return [plan.device[row] for row in problem.group]
+
+
+def makespan(problem: Problem, plan: Plan) -> Nanos:
+    """How long the step takes under a plan, by the simulator; NEVER where a value has no way to its reader."""
+    try:
+        return engine.makespan(problem.tables, op_devices(problem, plan), plan.priority)
+    except ClusterError:
+        return NEVER
+
+
+def fits(problem: Problem, device: Sequence[int]) -> bool:
+    """Whether every device can hold what stays on it for the whole step, given a device per group."""
+    held = [0] * len(problem.capacity)
+    for row, nbytes in enumerate(problem.resident):
+        held[device[row]] += nbytes
+    return all(used <= room for used, room in zip(held, problem.capacity, strict=True))
+
+
+def no_room(problem: Problem, row: int, room: Sequence[Bytes]) -> InfeasibleError:
+    """The error for a group whose resident bytes no allowed device has left."""
+    names = [problem.tables.names[op] for op in problem.ops[row]]
+    devices = [problem.cluster.devices[d].name for d in problem.allowed[row]]
+    left = ", ".join(f"{problem.cluster.devices[d].short} {show_bytes(max(room[d], 0))}" for d in problem.allowed[row])
+    return InfeasibleError(
+        f"No device has room for the {show_bytes(problem.resident[row])} that stay resident with {names[0]!r}: left "
+        f"are {left}. Use devices with more memory or more of them, or ask for less to be held.",
+        members=names,
+        allows=dict.fromkeys(names, devices),
+    )
+
+
+def _no_device(problem: Problem, row: int) -> InfeasibleError:
+    tables, devices, before = problem.tables, problem.cluster.devices, problem.constraints.allowed[row]
+    ops, resident = problem.ops[row], problem.resident[row]
+    names = [tables.names[op] for op in ops]
+    allows = {tables.names[op]: tuple(devices[d].name for d in before if tables.run_ns[op, d] >= 0) for op in ops}
+    largest = max(devices[d].memory_bytes for d in before)
+    if resident > largest:
+        why = f"it keeps {show_bytes(resident)} resident, and its largest possible device has {show_bytes(largest)}"
+    else:
+        why = "no single device that it may use has a cost for every member"
+    return InfeasibleError(
+        f"Cannot place {names[0]!r} and the {len(names) - 1} nodes that must share its device: {why}.",
+        members=names,
+        allows=allows,
+    )
+
+
+def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
+    """Split a column; a value that repeats within a row (read in host and in device memory) counts once."""
+    rows = [values[a:b] for a, b in pairwise(pointers)]
+    return [row if len(row) < 2 or len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows]
+
+
+def topological(problem: Problem) -> list[int]:
+    """[n] the ops, each after all that it waits for; among ready ones the smaller row first."""
+    pending = [len(tensors) for tensors in problem.inputs]
+    ready = [op for op, count in enumerate(pending) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        op = heappop(ready)
+        order.append(op)
+        for tensor in problem.outputs[op]:
+            for consumer in problem.consumers[tensor]:
+                pending[consumer] -= 1
+                if not pending[consumer]:
+                    heappush(ready, consumer)
+    return order
+
+
+def delays(problem: Problem, source: int, nbytes: Bytes) -> list[Nanos]:
+    """[D] time from a device to each other one for a transfer that finds its route free; NEVER where no way leads."""
+    latency, rate = problem.tables.latency_ns[source].tolist(), problem.tables.bytes_per_s[source].tolist()
+    return [
+        NEVER if wait < 0 else wait + (-(-nbytes * 10**9 // speed) if speed else 0)
+        for wait, speed in zip(latency, rate, strict=True)
+    ]

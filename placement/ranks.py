@@ -1,0 +1,53 @@
+"""Upward ranks: how much work, transfers included, lies between an op's start and the end of the step, on average."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement.problem import Problem, topological
+from simulator.units import Nanos
+
+
+def upward_ranks(problem: Problem) -> list[Nanos]:
+    """[n] mean run time plus the largest (mean transfer time + rank) among the readers; whole nanoseconds.
+
+    Means as in Topcuoglu et al. 2002, equations 2 to 6: a run time over the devices that the op's group may use, a
+    transfer time over all ordered pairs of different devices that a route joins.
+    """
+    work = _mean_run(problem)
+    wire = mean_transfer(problem)
+    ranks = [0] * len(work)
+    for op in reversed(topological(problem)):
+        longest = 0
+        for tensor in problem.outputs[op]:
+            wait = wire[tensor]
+            for reader in problem.consumers[tensor]:
+                if wait + ranks[reader] > longest:
+                    longest = wait + ranks[reader]
+        ranks[op] = work[op] + longest
+    return ranks
+
+
+def _mean_run(problem: Problem) -> list[Nanos]:
+    """[n] over the devices that each op's group may use."""
+    known: dict[tuple[int, ...], list[int]] = {}
+    means = [0] * len(problem.group)
+    for op, row in enumerate(problem.group):
+        known.setdefault(problem.allowed[row], []).append(op)
+    for devices, ops in known.items():
+        mean = np.rint(problem.tables.run_ns[np.ix_(ops, devices)].mean(axis=1)).astype(np.int64)
+        for op, value in zip(ops, mean.tolist(), strict=True):
+            means[op] = value
+    return means
+
+
+def mean_transfer(problem: Problem) -> list[Nanos]:
+    """[T] over all ordered pairs of different devices between which a route exists."""
+    latency, rate = problem.tables.latency_ns, problem.tables.bytes_per_s
+    pairs = (latency >= 0) & ~np.eye(len(latency), dtype=bool)
+    if not pairs.any():
+        return [0] * len(problem.nbytes)
+    moving = rate[pairs].astype(np.float64)
+    ns_per_byte = np.divide(1e9, moving, out=np.zeros(len(moving)), where=moving > 0).mean()
+    mean = float(latency[pairs].mean()) + np.asarray(problem.nbytes, np.float64) * ns_per_byte
+    return np.rint(mean).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

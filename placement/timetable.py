@@ -1,0 +1,169 @@
+"""A partial schedule: which groups have a device, when each placed op ends, when its values arrive where.
+
+Transfers wait for nothing but their value: links are taken to be free, as both papers that use this do. Each value
+goes to a device once, so later readers there find it at the time at which it came for the first one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placement.problem import Problem, delays, no_room
+from simulator.units import Bytes, Nanos
+
+
+@dataclass(slots=True)
+class Timetable:
+    """What has been decided so far. Axes: n ops, T tensors, G groups, D devices."""
+
+    problem: Problem
+    device: list[int]  # [G] -1: open
+    decider: list[int]  # [G] the op by which the group was decided
+    room: list[Bytes]  # [D] memory left
+    arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
+    floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
+    delay: dict[tuple[int, Bytes], list[Nanos]]  # delays(source, bytes), remembered
+
+
+def open_timetable(problem: Problem) -> Timetable:
+    """A schedule in which nothing is placed yet."""
+    tensors = len(problem.nbytes)
+    return Timetable(
+        problem,
+        device=[-1] * len(problem.allowed),
+        decider=[-1] * len(problem.allowed),
+        room=list(problem.capacity),
+        arrive=[[]] * tensors,
+        floating=[False] * len(problem.group),
+        delay={},
+    )
+
+
+def choices(table: Timetable, op: int) -> Sequence[int]:
+    """Devices on which the op may still go: its group's, once that is decided; else all that have room for it.
+
+    Raises InfeasibleError where none has room.
+    """
+    problem = table.problem
+    row = problem.group[op]
+    if table.device[row] >= 0:
+        return (table.device[row],)
+    needed = problem.resident[row]
+    if not needed:
+        return problem.allowed[row]
+    found = [d for d in problem.allowed[row] if needed <= table.room[d]]
+    if not found:
+        raise no_room(problem, row, table.room)
+    return found
+
+
+def arrivals(table: Timetable, op: int) -> list[Nanos]:
+    """[D] when all the inputs that are decided would be on each device."""
+    rows = [row for tensor in table.problem.inputs[op] if (row := table.arrive[tensor])]
+    if not rows:
+        return [0] * len(table.room)
+    return rows[0] if len(rows) == 1 else list(map(max, *rows))
+
+
+def floats(table: Timetable, op: int) -> bool:
+    """Whether to leave an op open, because it ends at once wherever it goes: its first reader will break the tie.
+
+    Constants are such ops; both papers leave the choice among equal devices open.
+    """
+    problem = table.problem
+    if not problem.instant[op] or problem.inputs[op] or table.device[problem.group[op]] >= 0:
+        return False
+    table.floating[op] = True
+    allowed = choices(table, op)
+    for tensor in problem.outputs[op]:
+        ways = [_delays(table, d, problem.nbytes[tensor]) for d in allowed]
+        table.arrive[tensor] = ways[0] if len(ways) == 1 else list(map(min, *ways))
+    return True
+
+
+def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
+    """Place an op, with its group and the open constants that it reads; `end` is when it ends."""
+    problem = table.problem
+    row = problem.group[op]
+    if table.device[row] < 0:
+        table.device[row] = device
+        table.decider[row] = op
+        table.room[device] -= problem.resident[row]
+    for tensor in problem.outputs[op]:
+        way = _delays(table, device, problem.nbytes[tensor])
+        if problem.replicable[tensor] and problem.cpu[device]:
+            way = _copied(table, problem.nbytes[tensor])
+        table.arrive[tensor] = [end + wait for wait in way] if end else way
+    for tensor in problem.inputs[op]:
+        source = problem.tables.tensor_op.item(tensor)
+        if table.floating[source]:
+            table.floating[source] = False
+            held = choices(table, source)
+            settle(table, source, device if device in held else held[0], 0)
+
+
+def close(table: Timetable) -> None:
+    """Give a device to every group that is still open: constants that nobody reads, and what does not run."""
+    for op, floating in enumerate(table.floating):
+        if floating:
+            table.floating[op] = False
+            settle(table, op, choices(table, op)[0], 0)
+    for row, device in enumerate(table.device):
+        if device < 0:
+            table.device[row] = table.problem.allowed[row][0]
+
+
+def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:
+    key = (source, nbytes)
+    found = table.delay.get(key)
+    if found is None:
+        found = table.delay[key] = delays(table.problem, source, nbytes)
+    return found
+
+
+def _copied(table: Timetable, nbytes: Bytes) -> list[Nanos]:
+    """[D] for a small constant on a CPU, which every CPU gets a copy of before the step: only GPUs wait for theirs."""
+    problem = table.problem
+    return [0 if problem.cpu[d] else _delays(table, home, nbytes)[d] for d, home in enumerate(problem.home)]
+
+
+@dataclass(slots=True)
+class Lane:
+    """The busy times of one lane: disjoint intervals in order, touching ones joined."""
+
+    starts: list[Nanos]
+    ends: list[Nanos]
+
+
+def earliest(lane: Lane, ready: Nanos, length: Nanos) -> Nanos:
+    """The first time from `ready` on at which the lane is free for so long; it may lie in a gap."""
+    starts, ends = lane.starts, lane.ends
+    place = bisect_right(ends, ready)
+    start = ready
+    while place < len(starts) and start + length > starts[place]:
+        if ends[place] > start:
+            start = ends[place]
+        place += 1
+    return start
+
+
+def occupy(lane: Lane, start: Nanos, end: Nanos) -> None:
+    """Enter work that `earliest` found room for."""
+    if start == end:
+        return
+    starts, ends = lane.starts, lane.ends
+    place = bisect_right(ends, start)
+    joins_before = place > 0 and ends[place - 1] == start
+    joins_after = place < len(starts) and starts[place] == end
+    if joins_before and joins_after:
+        ends[place - 1] = ends.pop(place)
+        del starts[place]
+    elif joins_before:
+        ends[place - 1] = end
+    elif joins_after:
+        starts[place] = start
+    else:
+        starts.insert(place, start)
+        ends.insert(place, end)
