@@ -1,0 +1,74 @@
+"""Loading, and the whole command in a fresh process, on ResNet-50 training graphs; writes a table for RESULTS.md.
+
+    python benchmarks/whole.py FOLDER      FOLDER holds the graphs of benchmarks/graphs.py; they are made when missing
+
+Everything is timed in one run; each figure is the median of several, and loading is compared with protobuf's own
+`text_format` (into the same messages) in turn, pair by pair.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from simulator import load
+from simulator.graph.messages import GraphDef
+
+REPEATS = 5
+STEMS = ("resnet50_1", "resnet50_3", "resnet50_8")
+
+
+def seconds(work):
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def loading(folder, stem):
+    """Seconds for pb, pbtxt and text_format, medians of runs in turn."""
+    text = (folder / f"{stem}.pbtxt").read_text(encoding="utf-8")
+    runs = [
+        (
+            seconds(lambda: load(folder / f"{stem}.pb")),
+            seconds(lambda: load(folder / f"{stem}.pbtxt")),
+            seconds(lambda: text_format.Parse(text, GraphDef())),
+        )
+        for _ in range(3)
+    ]
+    return [statistics.median(column) for column in zip(*runs, strict=True)]
+
+
+def command(*arguments):
+    """Median seconds of the command in a fresh process, after one run that is not counted."""
+    with tempfile.TemporaryDirectory() as scratch:
+        line = [sys.executable, "-m", "viz", *arguments]
+        runs = [
+            seconds(lambda: subprocess.run(line, check=True, cwd=scratch, capture_output=True))
+            for _ in range(REPEATS + 1)
+        ]
+    return statistics.median(runs[1:])
+
+
+def main(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, str(Path(__file__).with_name("graphs.py")), str(folder)], check=True)
+    print("| graph | nodes | load pb | load pbtxt | nodes/s | text_format alone | ratio | simviz pb | simviz pbtxt |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for stem in STEMS:
+        nodes = len(load(folder / f"{stem}.pb"))
+        pb, pbtxt, peer = loading(folder, stem)
+        whole = [command(str(folder / f"{stem}.{suffix}")) for suffix in ("pb", "pbtxt")]
+        print(
+            f"| {stem} | {nodes} | {pb:.3f} s | {pbtxt:.3f} s | {nodes / pbtxt:,.0f} | {peer:.2f} s "
+            f"| {peer / pbtxt:.1f} x | {whole[0]:.2f} s | {whole[1]:.2f} s |",
+            flush=True,
+        )
+    print(f"\n`simviz --help`: {command('--help'):.3f} s")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
