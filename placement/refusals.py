@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
+from simulator.cluster.reading import named_cluster
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
@@ -30,34 +31,6 @@ def refuse(
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
     message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
     return InfeasibleError(message, members=tuple(allows), allows=allows)
-
-
-def propose_cluster(specs: Iterable[DeviceSpec]) -> str:
-    """The smallest cluster that has every job, task and GPU that a graph names: "ps=1,worker=2x1gpu", "2gpu", "1cpu".
-
-    GPUs that are named without a job are given to every task of the job that a client would connect to.
-
-    >>> propose_cluster([parse("/job:ps/task:1"), parse("/job:worker/gpu:1")])
-    'ps=2,worker=1x2gpu'
-    """
-    tasks: dict[str, int] = {}
-    gpus: dict[str | None, int] = {}
-    cpus = 1
-    for spec in specs:
-        if spec.job is not None:
-            tasks[spec.job] = max(tasks.get(spec.job, 1), (spec.task or 0) + 1)
-        if spec.type == "GPU":
-            gpus[spec.job] = max(gpus.get(spec.job, 1), (spec.id or 0) + 1)
-        elif spec.type == "CPU":
-            cpus = max(cpus, (spec.id or 0) + 1)
-    if not tasks or tasks == {"localhost": 1}:
-        most = max(gpus.values(), default=0)
-        return f"{most}gpu" if cpus == 1 and most else f"{cpus}cpu" + (f",{most}gpu" if most else "")
-    order = sorted(tasks)
-    home = next((job for job in ("chief", "master", "worker") if job in tasks), order[0])
-    if None in gpus:
-        gpus[home] = max(gpus.get(home, 0), gpus[None])
-    return ",".join(f"{job}={tasks[job]}" + (f"x{gpus[job]}gpu" if job in gpus else "") for job in order)
 
 
 def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: int) -> tuple[str, ...]:
@@ -88,7 +61,7 @@ def _reason(
     place = requested._replace(type=None, id=None)
     here = [device for device in devices if matches(place, device)]
     if not here:
-        return _missing_task(graph, cluster, specs, requested, devices)
+        return _missing_task(graph, cluster, requested, devices)
     without = [member for member in members if not ops.kernel_types(graph.ops[member], graph.attrs[member])]
     if without:
         first = graph.node(without[0])
@@ -111,13 +84,11 @@ def _reason(
         )
     return (
         f"it was explicitly assigned to {requested} but available devices are [ {available} ]. Allow soft placement, "
-        f"or use a cluster that has this device, such as --cluster {propose_cluster(specs)}"
+        f"or use a cluster that has this device, such as --cluster {named_cluster(graph)}"
     )
 
 
-def _missing_task(
-    graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], requested: DeviceSpec, devices: Sequence[DeviceSpec]
-) -> str:
+def _missing_task(graph: Graph, cluster: Cluster, requested: DeviceSpec, devices: Sequence[DeviceSpec]) -> str:
     jobs = list(dict.fromkeys(device.job for device in devices))
     if requested.job is not None and requested.job not in jobs:
         lacks = f"the job {requested.job!r}"
@@ -126,5 +97,5 @@ def _missing_task(
     return (
         f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
         f"{', '.join(cluster.tasks[:MAX_LISTED])}. Soft placement never moves a node to another task. "
-        f"A cluster that holds the graph: --cluster {propose_cluster(specs)}"
+        f"A cluster that holds the graph: --cluster {named_cluster(graph)}"
     )
