@@ -55,7 +55,7 @@ def build(
     count = len(names)
     edge_dst = np.repeat(np.arange(count), np.diff(in_ptr))
     tensors = tensor_columns(names, ops, attrs, library, edge_src, port, edge_dst, source)
-    order, back = _order(names, ops, edge_src, edge_dst, port, in_ptr, source)
+    order, back = smallest_order_and_back(names, ops, edge_src, edge_dst, port, in_ptr, source)
     tensor_ptr = tensors.ptr
     edge_tensor = np.where(port == _CONTROL, -1, tensor_ptr[edge_src] + port)
     return Graph(
@@ -180,7 +180,7 @@ def _check_controls_last(names: Sequence[str], in_ptr: Any, port: Any, source: s
         )
 
 
-def _order(
+def smallest_order_and_back(
     names: Sequence[str], ops: Sequence[str], edge_src: Any, edge_dst: Any, port: Any, in_ptr: Any, source: str
 ) -> tuple[Ids, Any]:
     """TensorFlow's node order and the back edges.

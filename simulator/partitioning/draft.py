@@ -1,0 +1,124 @@
+"""The working form of a graph while it is cut: the wires of the step, and the nodes that the cut adds.
+
+Nodes keep their graph rows 0 .. N-1; what is added is numbered N, N+1, ... in order of creation. Nothing of this
+leaves the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.messages import AttrValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simulator.graph.step import Step
+
+Column = npt.NDArray[np.int64]
+CONTROL = -1  # the port of a control wire
+LAST = 2**31  # the slot of a control wire: after all data
+FLOAT, INT32 = 1, 3  # DataType
+Output = tuple[int, Shape | None, int]  # dtype, shape, bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Wires:
+    """Edges of the step, one row each, in any order."""
+
+    src: Column  # node
+    port: Column  # of the source, CONTROL
+    dst: Column  # node
+    slot: Column  # of the destination, LAST for control
+    id: Column  # TensorFlow's edge id (semantics: creation order, renumbered after pruning)
+    back: npt.NDArray[np.bool_]  # closes a loop
+    loop: npt.NDArray[np.bool_]  # control edge from a control loop's Merge, which a Recv may take over
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def take(self, rows: npt.NDArray[Any]) -> Wires:
+        """Those rows, in that order; a mask works too."""
+        return Wires(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def join(self, other: Wires) -> Wires:
+        """These and the others."""
+        return Wires(*(np.concatenate([getattr(self, c.name), getattr(other, c.name)]) for c in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """Nodes that the cut inserts, in order of creation; the lists grow while the passes run."""
+
+    names: list[str] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+    attrs: list[Attrs] = field(default_factory=list)
+    origin: list[int] = field(default_factory=list)  # graph row that it serves
+    device: list[int] = field(default_factory=list)
+    outputs: list[tuple[Output, ...]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def node(self, name: str, op: str, attrs: Attrs, origin: int, device: int, outputs: tuple[Output, ...] = ()) -> int:
+        """Add one node; its number among the added ones."""
+        self.names.append(name)
+        self.ops.append(op)
+        self.attrs.append(attrs)
+        self.origin.append(origin)
+        self.device.append(device)
+        self.outputs.append(outputs)
+        return len(self.names) - 1
+
+
+def wires(rows: Iterable[tuple[int, int, int, int, int]], *, back: int = -1, loop: bool = False) -> Wires:
+    """Wires from rows (src, port, dst, slot, id); `back` is the position of the one that closes a loop."""
+    table = np.array(list(rows), np.int64).reshape(-1, 5)
+    return Wires(*table.T, np.arange(len(table)) == back, np.full(len(table), loop))
+
+
+def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
+    """The edges between nodes that run; a fed node waits for nothing.
+
+    Ids follow graph_constructor.cc: an edge is created with its destination, back edges last of all; 0, 1 and 2 join
+    TensorFlow's own source and sink.
+    """
+    kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
+    edge = np.flatnonzero(kept)
+    tensor = graph.edge_tensor[edge].astype(np.int64)
+    control = tensor < 0
+    dst = graph.edge_dst[edge].astype(np.int64)
+    position = edge - graph.in_ptr[dst]
+    place = np.empty(len(graph), np.int64)
+    place[graph.order] = np.arange(len(graph))
+    back = graph.edge_back[edge]
+    number = np.empty(len(edge), np.int64)
+    number[np.lexsort((position, place[dst], back))] = np.arange(3, len(edge) + 3)
+    ports = graph.tensor_port if len(graph.tensor_port) else np.zeros(1, np.int32)
+    return Wires(
+        src=graph.edge_src[edge].astype(np.int64),
+        port=np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64),
+        dst=dst,
+        slot=np.where(control, LAST, position),
+        id=number,
+        back=back,
+        loop=np.zeros(len(edge), bool),
+    )
+
+
+@lru_cache(maxsize=256)
+def type_attr(dtype: int) -> Any:
+    """An AttrValue that holds a type."""
+    return AttrValue(type=dtype)
+
+
+@lru_cache(maxsize=4096)
+def text_attr(text: str) -> Any:
+    """An AttrValue that holds a string, remembered: for device names and the like."""
+    return AttrValue(s=text.encode())

@@ -1,0 +1,263 @@
+"""One Send and one Recv for everything that crosses: which wires share a pair, and the nodes that a pair is made of.
+
+    value      src -> _Send  ~>  _Recv -> dst
+    control    src -^> Const -> _Send  ~>  _Recv -> Identity -^> dst
+
+The rules of `tensorflow/core/graph/graph_partition.cc`: wires with the same source output, destination device and
+destination memory share a pair, except readers of a reference, whose reads must follow their other inputs. Memory
+kinds are those of `tensorflow/core/framework/memory_types.cc`; on a GPU, an output and an input on different sides
+take a pair within the device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster
+from simulator.graph import ops
+from simulator.graph.dtypes import REF, base
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.messages import AttrValue, TensorProto
+from simulator.partitioning.draft import CONTROL, FLOAT, LAST, Added, Column, Output, Wires, text_attr, type_attr, wires
+
+INCARNATION = 1  # of every device of a local session; a cluster's are random
+_INCARNATION = AttrValue(i=INCARNATION)
+_FALSE = AttrValue(b=False)
+_EMPTY: Output = (FLOAT, (0,), 0)
+_FLOAT_ATTRS: Attrs = {"T": type_attr(FLOAT)}
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What each wire joins. Axis: wires."""
+
+    src_device: Column
+    dst_device: Column
+    dtype: Column  # of the source output, REF more for a reference; FLOAT for control
+    src_host: npt.NDArray[np.bool_]  # the value is produced in host memory
+    dst_host: npt.NDArray[np.bool_]  # it is read in host memory
+    on_host: npt.NDArray[np.bool_]  # the flag of the pair's key: as dst_host, and true for whatever a CPU reads
+    crosses: npt.NDArray[np.bool_]  # needs a pair
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs in order of creation."""
+
+    wire: Column  # the wire for which it was made
+    of_wire: Column  # [wires] pair of each wire, -1: none
+    send: Column  # node
+    recv: Column  # node
+    out: Column  # node that the destination reads: the Recv, or the Identity of a control pair
+    name: tuple[str, ...]  # tensor_name
+
+
+def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster: Cluster) -> Ends:
+    """Devices, types and memory kinds at both ends of every wire."""
+    src_device, dst_device = device[given.src], device[given.dst]
+    is_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)
+    types = tuple(one.type for one in cluster.devices)
+    away = src_device != dst_device
+    asked = away | ~is_cpu[dst_device]  # the only wires whose memory kinds matter
+    data = given.port != CONTROL
+    src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
+    rows = np.flatnonzero(asked & data)
+    sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
+    host = {
+        node: ops.host_memory(*_definition(graph, added, node), types[device[node]], graph.library)
+        for node in sorted({*sources, *targets})
+    }
+    ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
+    src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
+    dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
+    mixed = ~is_cpu[dst_device] & data & (src_host != dst_host)
+    return Ends(
+        src_device=src_device,
+        dst_device=dst_device,
+        dtype=_types(graph, given, added),
+        src_host=src_host,
+        dst_host=dst_host,
+        on_host=is_cpu[dst_device] | dst_host,
+        crosses=away | mixed,
+    )
+
+
+def _definition(graph: Graph, added: Added, node: int) -> tuple[str, Any]:
+    if node < len(graph):
+        return graph.ops[node], graph.attrs[node]
+    return added.ops[node - len(graph)], added.attrs[node - len(graph)]
+
+
+def _types(graph: Graph, given: Wires, added: Added) -> Column:
+    """Type of each wire's source output, FLOAT for control."""
+    found = np.full(len(given), FLOAT)
+    known = (given.port != CONTROL) & (given.src < len(graph))
+    found[known] = graph.tensor_dtype[graph.tensor_ptr[given.src[known]] + given.port[known]]
+    for wire in np.flatnonzero((given.port != CONTROL) & (given.src >= len(graph))).tolist():
+        found[wire] = added.outputs[int(given.src[wire]) - len(graph)][int(given.port[wire])][0]
+    return found
+
+
+def make_pairs(graph: Graph, given: Wires, place: Column, ends: Ends, cluster: Cluster, added: Added) -> Pairs:
+    """Add the nodes of every pair, in TensorFlow's order: by destination node id, its values by slot, its controls.
+
+    `place` orders the nodes by their ids. Names are the source's with "/_k", k counting created nodes from 0.
+    """
+    crossing = np.flatnonzero(ends.crosses)
+    crossing = crossing[np.lexsort((given.id[crossing], given.slot[crossing], place[given.dst[crossing]]))]
+    alone = np.where(ends.dtype[crossing] > REF, np.arange(len(crossing)) + 1, 0)  # a reference's reader shares nothing
+    key = np.stack(
+        [
+            given.src[crossing],
+            given.port[crossing],
+            ends.dst_device[crossing],
+            ends.on_host[crossing].astype(np.int64),
+            alone,
+        ]
+    )
+    _, first, inverse = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    creation = np.argsort(first, kind="stable")
+    rank = np.empty(len(creation), np.int64)
+    rank[creation] = np.arange(len(creation))
+    of_wire = np.full(len(given), -1)
+    of_wire[crossing] = rank[inverse.reshape(-1)]
+    return _add_nodes(graph, given, ends, cluster, added, crossing[first[creation]], of_wire)
+
+
+def _add_nodes(
+    graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, wire: Column, of_wire: Column
+) -> Pairs:
+    """Add the nodes of each pair; lean, because a random placement of a large graph makes tens of thousands."""
+    devices = tuple(one.name for one in cluster.devices)
+    made = []
+    number = 0
+    columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device, ends.dtype)
+    hosts = zip(ends.src_host[wire].tolist(), ends.dst_host[wire].tolist(), strict=True)
+    rows = zip(*(column[wire].tolist() for column in columns), strict=True)
+    for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(rows, hosts, strict=True):
+        name, origin = _name_and_origin(graph, added, src)
+        tensor_name = f"edge_{edge}_{name}"
+        between = {
+            "tensor_name": AttrValue(s=tensor_name.encode()),
+            "send_device": text_attr(devices[here]),
+            "recv_device": text_attr(devices[there]),
+            "send_device_incarnation": _INCARNATION,
+            "client_terminated": _FALSE,
+            "_src": text_attr(name),
+            "_dst": text_attr(_name_and_origin(graph, added, dst)[0]),
+        }
+        value = _EMPTY
+        if port == CONTROL:
+            added.node(f"{name}/ctrl/_{number}", "Const", _empty_attrs(), origin, here, (_EMPTY,))
+            number += 1
+        else:
+            value = (base(dtype), *_shape_and_bytes(graph, added, src, port))
+        kind = type_attr(value[0])
+        sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
+        send = added.node(f"{name}/_{number}", sender, {"T": kind, **between}, origin, here)
+        recv = out = added.node(
+            f"{name}/_{number + 1}", receiver, {"tensor_type": kind, **between}, origin, there, (value,)
+        )
+        number += 2
+        if port == CONTROL:
+            out = added.node(f"{name}/_{number}", "Identity", _FLOAT_ATTRS, origin, there, (_EMPTY,))
+            number += 1
+        made.append((send, recv, out, tensor_name))
+    send, recv, out = np.array([row[:3] for row in made], np.int64).reshape(-1, 3).T + len(graph)
+    return Pairs(wire, of_wire, send, recv, out, tuple(row[3] for row in made))
+
+
+def _name_and_origin(graph: Graph, added: Added, node: int) -> tuple[str, int]:
+    if node < len(graph):
+        return graph.names[node], node
+    return added.names[node - len(graph)], added.origin[node - len(graph)]
+
+
+def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:
+    if node < len(graph):
+        row = int(graph.tensor_ptr[node]) + port
+        return graph.tensor_shape[row], int(graph.tensor_bytes[row])
+    return added.outputs[node - len(graph)][port][1:]
+
+
+@lru_cache(maxsize=1)
+def _empty_attrs() -> Attrs:
+    """The dummy value that stands for a control edge: an empty float tensor."""
+    nothing = TensorProto(dtype=FLOAT, tensor_shape={"dim": [{"size": 0}]})
+    return {"dtype": type_attr(FLOAT), "value": AttrValue(tensor=nothing)}
+
+
+def pair_wires(given: Wires, ends: Ends, pairs: Pairs) -> Wires:
+    """The wires of the pieces: those that stay, and those to, within and from the pairs."""
+    stay = given.take(~ends.crosses & ~given.loop)
+    number = pairs.of_wire[ends.crosses]
+    cut = given.take(ends.crosses)
+    read = replace(cut, src=pairs.out[number], port=np.minimum(cut.port, 0))
+    first = given.take(pairs.wire)
+    control = first.port == CONTROL
+    dummy = pairs.send - 1  # of a control pair: the node made just before
+    to_send = join_columns(np.where(control, dummy, first.src), np.maximum(first.port, 0), pairs.send, 0)
+    to_dummy = join_columns(first.src[control], CONTROL, dummy[control], LAST)
+    to_identity = join_columns(pairs.recv[control], 0, pairs.out[control], 0)
+    same = ends.src_device[pairs.wire] == ends.dst_device[pairs.wire]
+    wait = join_columns(pairs.send[same], CONTROL, pairs.recv[same], LAST)
+    whole = stay
+    for more in (
+        read,
+        to_send,
+        to_dummy,
+        to_identity,
+        wait,
+        _loop_waits(given, pairs, ~same),
+        _reads(given, ends, pairs),
+    ):
+        whole = whole.join(more)
+    return whole
+
+
+def _loop_waits(given: Wires, pairs: Pairs, away: npt.NDArray[np.bool_]) -> Wires:
+    """Control edges from control loops: each new Recv of a node takes one over, one that is left stays on the node."""
+    loops = given.take(given.loop)
+    merge = dict(zip(loops.dst.tolist(), loops.src.tolist(), strict=True))
+    count = Counter(loops.dst.tolist())
+    rows = []
+    for recv, dst in zip(pairs.recv[away].tolist(), given.dst[pairs.wire[away]].tolist(), strict=True):
+        if dst in merge:
+            count[dst] -= 1
+            rows.append((merge[dst], CONTROL, recv, LAST, 0))
+    rows += [(merge[dst], CONTROL, dst, LAST, 0) for dst, left in count.items() if left > 0]
+    return wires(rows)
+
+
+def _reads(given: Wires, ends: Ends, pairs: Pairs) -> Wires:
+    """A Recv that reads a reference waits for the other inputs of its reader, as the reader itself would."""
+    refs = np.flatnonzero(ends.dtype[pairs.wire] > REF)
+    readers = given.dst[pairs.wire[refs]].tolist()
+    if not readers:
+        return wires(())
+    inputs: dict[int, list[int]] = {reader: [] for reader in readers}
+    number = pairs.of_wire.tolist()
+    for wire in np.flatnonzero(np.isin(given.dst, np.array(readers)) & ~given.loop).tolist():
+        if ends.dtype[wire] < REF:
+            source = int(given.src[wire]) if number[wire] < 0 else int(pairs.out[number[wire]])
+            inputs[int(given.dst[wire])].append(source)
+    rows = [
+        (source, CONTROL, int(pairs.recv[pair]), LAST, 0)
+        for pair, reader in zip(refs.tolist(), readers, strict=True)
+        for source in dict.fromkeys(inputs[reader])
+    ]
+    return wires(rows)
+
+
+def join_columns(src: Column, port: Column | int, dst: Column, slot: int) -> Wires:
+    """Wires of one kind from columns."""
+    count = len(dst)
+    none = np.zeros(count, bool)
+    number = np.zeros(count, np.int64)
+    return Wires(src, np.broadcast_to(port, (count,)), dst, np.full(count, slot), number, none, none)

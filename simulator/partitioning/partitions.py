@@ -1,0 +1,33 @@
+"""The pieces of one step: a graph per device, and what crosses between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.columns import Flags, Ids, Ints
+from simulator.graph.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """The pieces of one step. Axes: N' nodes (those that run, in graph order, then the inserted ones), X transfers.
+
+    Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory):
+    the same order that the simulator uses among transfers that become ready at the same instant. A pair within one
+    device (between a GPU's own memory and host memory) is no transfer: it has no row here, and its Recv waits for its
+    Send by a control edge in the graph.
+    """
+
+    graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
+    device: Ids  # [N'] row of Cluster.devices
+    origin: Ids  # [N'] row of the graph that was cut; for an inserted node the node that it serves
+    inserted: Flags  # [N'] made by the cut: Send, Recv, dummies of control edges, copies of constants, control loops
+    tensor: Ids  # [X] tensor of the graph that was cut, -1 - node for a control edge
+    send: Ids  # [X] row of graph
+    recv: Ids  # [X] row of graph
+    src_device: Ids  # [X]
+    dst_device: Ids  # [X]
+    nbytes: Ints  # [X] -1 unknown
+    key: tuple[str, ...]  # [X] rendezvous key
+    devices: tuple[str, ...]  # [D] full device names
+    notes: tuple[str, ...] = ()  # what the reader of the result should know
