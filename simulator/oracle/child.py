@@ -47,15 +47,7 @@ def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = 
     Raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child ends without
     an answer, and if it takes longer than `timeout_s`. No process of the child's group outlives the call.
     """
-    environment = {**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)}
-    child = subprocess.Popen(
-        [sys.executable, "-c", _START, module, *args],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    )
+    child = start(module, args, stderr=subprocess.PIPE, start_new_session=True)
     try:
         answer, errors = _exchange(child, payload, time.monotonic() + timeout_s)
     except TimeoutError:
@@ -64,6 +56,23 @@ def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = 
     finally:
         stop(child)
     return _opened(answer, errors, module)
+
+
+def start(
+    module: str, args: Sequence[str] = (), *, stderr: int | None = None, start_new_session: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a module that calls `serve` or `die_with_parent`, with pipes to its stdin and from its stdout.
+
+    Without a new session it stays in the caller's process group, to be killed along with it.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, module, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)},
+        start_new_session=start_new_session,
+    )
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
@@ -143,7 +152,7 @@ def serve(work: Callable[[bytes], bytes]) -> NoReturn:
 
     A missing TensorFlow and an OracleError reach the caller as OracleError; anything else as a traceback's last line.
     """
-    die_with_parent(int(os.environ.pop(_PARENT, "0")))
+    die_with_parent()
     answer_to = os.dup(1)  # not inherited by grandchildren, so that its end is the end of the answer
     os.dup2(2, 1)
     code = 1
@@ -188,8 +197,9 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
     return head["facts"], blobs
 
 
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends; end at once if `parent` (0: any) is gone already."""
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the one that started it ends; end at once if it is gone already."""
+    parent = int(os.environ.pop(_PARENT, "0"))
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:

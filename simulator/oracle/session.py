@@ -13,10 +13,14 @@ those of a cluster through the stand-in workers that received them.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
+import socket
+import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from simulator.oracle import child
@@ -37,7 +41,7 @@ _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTA
 
 
 def answer(payload: bytes) -> bytes:
-    """Facts: counts {device type: n}, feeds, targets, soft. Blob: the GraphDef. See `local.ask` for the answer."""
+    """Answer the question that `asking.ask` puts; facts and blobs are described there."""
     facts, (graph_def,) = child.unpack(payload)
     prepare(gpus=facts["counts"].get("GPU", 0) > 0)
     import tensorflow as tf
@@ -46,8 +50,12 @@ def answer(payload: bytes) -> bytes:
         return child.pack({"enough": False})
     config = configuration(soft=facts["soft"])
     config.device_count.update(facts["counts"])
-    placement, dumps, refusal = observe(graph_def, config, facts["feeds"], facts["targets"])
-    partitions = partitions_of(dumps)
+    question = graph_def, config, facts["feeds"], facts["targets"]
+    if facts["tasks"]:
+        placement, partitions, refusal = _before_stand_ins(question, facts["tasks"], facts["master"])
+    else:
+        placement, dumps, refusal = observe(*question)
+        partitions = partitions_of(dumps)
     told = {
         "enough": True,
         "tensorflow": tf.__version__,
@@ -56,6 +64,63 @@ def answer(payload: bytes) -> bytes:
         "refusal": None if partitions else refusal,
     }
     return child.pack(told, partitions)
+
+
+def _before_stand_ins(
+    question: tuple[bytes, Any, Sequence[str], Sequence[str]], tasks: Sequence[Any], master: str
+) -> tuple[list[tuple[str, str, str]], list[bytes], str | None]:
+    """Ask a real master: a server of this process for the task `master`, stand-in workers for the other tasks."""
+    workers = child.start("simulator.oracle.workers")
+    assert workers.stdin is not None
+    assert workers.stdout is not None
+    try:
+        described = [task["devices"] for task in tasks]
+        workers.stdin.write(json.dumps({"tasks": described}).encode() + b"\n")
+        workers.stdin.flush()
+        ports = json.loads(workers.stdout.readline())["ports"]
+        addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
+        target = _master(master, addresses, question[1])
+        placement, dumps, refusal = observe(*question, target)
+        workers.stdin.close()
+        _, received = child.unpack(workers.stdout.read())
+    finally:
+        workers.kill()
+        workers.wait()
+    return placement, received + partitions_of(dumps), refusal
+
+
+def _master(task: str, addresses: Mapping[str, str], config: Any) -> str:
+    """Start TensorFlow's server for a task; return the target for a session of this process.
+
+    The server listens on every interface of the machine, and whoever reaches it can run anything. Nobody has to: the
+    session finds its master within the process. So its sockets stop listening before it serves its first call.
+    """
+    import tensorflow as tf
+
+    jobs: dict[str, dict[int, str]] = {}
+    for name, address in {**addresses, task: "127.0.0.1:0"}.items():
+        fields = dict(part.split(":", 1) for part in name.strip("/").split("/"))
+        jobs.setdefault(fields["job"], {})[int(fields["task"])] = address
+    own = dict(part.split(":", 1) for part in task.strip("/").split("/"))
+    server = tf.distribute.Server(jobs, job_name=own["job"], task_index=int(own["task"]), config=config, start=False)
+    for number in _sockets():
+        with socket.socket(fileno=os.dup(number)) as opened:
+            if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                opened.shutdown(socket.SHUT_RDWR)
+    server.start()
+    _SERVERS.append(server)
+    return str(server.target)
+
+
+def _sockets() -> Iterator[int]:
+    """The descriptors of this process that are sockets."""
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
+        with suppress(OSError):  # the one that listed the folder is closed by now
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                yield number
+
+
+_SERVERS: list[Any] = []  # a server that nobody refers to is stopped
 
 
 def prepare(*, gpus: bool) -> None:

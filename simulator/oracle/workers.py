@@ -1,0 +1,156 @@
+"""Stand-in workers: gRPC servers that answer a TensorFlow master as if they owned the devices of a described cluster.
+
+The master believes what a worker says of its devices, places on them and sends each worker its partition of the graph;
+these workers keep that partition and run nothing. They need a process of their own, for the master holds Python's lock
+until every worker has answered. One server per task, as a worker is told from another by its port alone.
+
+    stdin   {"tasks": [[[name, type, memory bytes], ...], ...]}, one line, then open for as long as they are needed
+    stdout  {"ports": [port per task]}, one line; after the end of stdin a packed message, a blob per graph received
+
+The few messages are written and read by their wire format here, as importing TensorFlow takes seconds. Field numbers:
+tensorflow/core/protobuf/worker.proto and tensorflow/core/framework/device_attributes.proto.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from simulator.oracle import child
+
+MAX_MESSAGE_BYTES = 2**31 - 1  # the limit of protobuf itself; gRPC's own default of 4 MiB is less than many graphs
+# calls that the master makes and whose answer it does not use
+_UNHEEDED = (
+    "CreateWorkerSession",
+    "DeleteWorkerSession",
+    "DeregisterGraph",
+    "RunGraph",
+    "CleanupGraph",
+    "CleanupAll",
+    "RecvTensor",
+    "Logging",
+    "Tracing",
+)
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+_GRAPH_DEF = 2  # field of RegisterGraphRequest
+
+
+def main() -> None:
+    """Serve the tasks described on stdin until it ends, then write the graphs that came in."""
+    child.die_with_parent()
+    answer_to = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    tasks = json.loads(sys.stdin.buffer.readline())["tasks"]
+    received: list[bytes] = []
+    ports = serve(tasks, received)
+    answer_to.write(json.dumps({"ports": ports}).encode() + b"\n")
+    answer_to.flush()
+    sys.stdin.buffer.read()
+    answer_to.write(child.pack({}, received))
+    answer_to.flush()
+    os._exit(0)  # an orderly stop waits for calls that the master never ends
+
+
+def serve(tasks: Sequence[Sequence[tuple[str, str, int]]], received: list[bytes]) -> list[int]:
+    """Start a server per task on the loopback interface; return the ports. Graphs are appended to `received`."""
+    import grpc
+
+    pool = ThreadPoolExecutor(max_workers=8)
+    options = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.so_reuseport", 0),  # a port is ours alone or refused
+    ]
+    ports = []
+    for number, devices in enumerate(tasks):
+        server = grpc.server(pool, options=options)
+        calls = {
+            name: grpc.unary_unary_rpc_method_handler(call) for name, call in _calls(number, devices, received).items()
+        }
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("tensorflow.WorkerService", calls)])
+        ports.append(server.add_insecure_port("127.0.0.1:0"))
+        server.start()
+        _SERVERS.append(server)
+    return ports
+
+
+_SERVERS: list[Any] = []  # a server that nobody refers to is stopped
+
+
+def _calls(
+    number: int, devices: Sequence[tuple[str, str, int]], received: list[bytes]
+) -> dict[str, Callable[[bytes, Any], bytes]]:
+    status = b"".join(
+        _field(1, attributes(name, kind, memory, incarnation=(number << 16) + row + 1))
+        for row, (name, kind, memory) in enumerate(devices)
+    )
+
+    def register_graph(request: bytes, _: Any) -> bytes:
+        received.extend(value for field, value in fields(request) if field == _GRAPH_DEF)
+        return _field(1, f"graph {number}".encode())
+
+    def nothing(request: bytes, _: Any) -> bytes:
+        return b""
+
+    return {
+        **dict.fromkeys(_UNHEEDED, nothing),
+        "GetStatus": lambda request, _: status,
+        "RegisterGraph": register_graph,
+    }
+
+
+def attributes(name: str, kind: str, memory_bytes: int, *, incarnation: int) -> bytes:
+    """A DeviceAttributes message; the incarnation must be distinct and not zero."""
+    return (
+        _field(1, name.encode())
+        + _field(2, kind.encode())
+        + bytes([4 << 3 | _VARINT])
+        + _varint(memory_bytes)
+        + bytes([6 << 3 | _FIXED64])
+        + incarnation.to_bytes(8, "little")
+    )
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The length-delimited fields of a message, as (number, content); the others are passed over."""
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        size = {_FIXED64: 8, _FIXED32: 4}.get(tag & 7, 0)
+        if tag & 7 in (_VARINT, _BYTES):
+            value, at = _read_varint(message, at)
+            size = value if tag & 7 == _BYTES else 0
+        if tag & 7 == _BYTES:
+            yield tag >> 3, message[at : at + size]
+        at += size
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | _BYTES]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at += 1
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+if __name__ == "__main__":
+    main()
