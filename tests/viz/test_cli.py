@@ -1,0 +1,201 @@
+"""The command: what it writes, what it prints, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from viz.cli import ALGORITHMS, main
+
+GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
+CLUSTER = ("--cluster", "ps=2,worker=1x2gpu")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_json(capsysbinary, *arguments):
+    assert main([GRAPH, "--json", "-", *arguments]) == 0
+    return json.loads(capsysbinary.readouterr().out)
+
+
+def test_without_options_it_writes_the_report_here_and_prints_a_summary(here, capsys):
+    assert main([GRAPH]) == 0
+    assert [path.name for path in here.iterdir()] == ["ps_training.html"]
+    out, err = capsys.readouterr()
+    assert err == ""
+    for word in ("makespan", "lower bound", "busy", "peak", "moved", "critical", "wrote      ps_training.html"):
+        assert word in out
+    assert "ps=2,worker=1, as the graph's device strings name it" in out
+
+
+def test_quiet_prints_nothing(here, capsys):
+    assert main([GRAPH, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_goes_to_standard_output_alone(here, capsysbinary):
+    found = run_json(capsysbinary, *CLUSTER)
+    assert found["format"] == 1
+    assert list(here.iterdir()) == []
+    assert len(found["placement"]) == found["graph"]["nodes"] == 224
+    assert set(found["placement"].values()) <= set(found["devices"])
+    starts = [transfer["start_ns"] for transfer in found["transfers"]]
+    assert starts == sorted(starts)
+    assert starts
+    assert found["lower_bound_ns"] <= found["makespan_ns"]
+    assert max(transfer["end_ns"] for transfer in found["transfers"]) <= found["makespan_ns"]
+    assert found["check"] is None
+
+
+def test_every_format_is_told_by_its_suffix(here):
+    wanted = ["a.html", "a.dot", "a.trace.json", "a.partitions"]
+    assert main([GRAPH, *CLUSTER, "--quiet", *(part for name in wanted for part in ("-o", name))]) == 0
+    assert sorted(path.name for path in here.iterdir()) == sorted(wanted)
+    assert json.loads((here / "a.trace.json").read_text())
+    pieces = sorted(path.name for path in (here / "a.partitions").iterdir())
+    assert pieces
+    assert all(name.endswith(".pbtxt") for name in pieces)
+
+
+@pytest.mark.graphviz
+@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_graphviz_draws(here, suffix, magic):
+    assert main([GRAPH, *CLUSTER, "--quiet", "-o", f"a.{suffix}"]) == 0
+    assert (here / f"a.{suffix}").read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_of_the_help_runs(here, capsysbinary, algorithm):
+    found = run_json(capsysbinary, *CLUSTER, "--algorithm", algorithm)
+    assert found["algorithm"]["asked"] == algorithm
+
+
+def test_the_help_knows_all_algorithms():
+    from placement import ALGORITHMS as known
+
+    assert set(ALGORITHMS) == set(known)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.pbtxt"], "nowhere.pbtxt"),
+        ([GRAPH, "--cluster", "ps=1,wrker"], "not a part"),
+        ([GRAPH, "--cluster", "nope.toml"], "nope.toml"),
+        ([GRAPH, "--fetch", "los:0"], "loss"),
+        ([GRAPH, "--feed", "images"], "NAME=32,224,224,3"),
+        ([GRAPH, "--feed", "image=1,2"], "images"),
+        ([GRAPH, "--batch", "0"], "--batch"),
+        ([GRAPH, "-o", "a.jpeg"], ".svg"),
+        ([GRAPH, "-o", "nowhere/a.html"], "no folder"),
+        ([GRAPH, "--costs", "nowhere.csv"], "nowhere.csv"),
+        ([GRAPH, "--signature", "serve"], "serve"),
+    ],
+)
+def test_a_wrong_call_ends_with_2_and_a_sentence(here, capsys, arguments, words):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("simviz: ")
+    assert words in err
+    assert "Traceback" not in err
+    assert list(here.iterdir()) == []
+
+
+def test_a_job_that_the_cluster_lacks_ends_with_1_and_a_proposal(here, capsys):
+    assert main([GRAPH, "--cluster", "4gpu"]) == 1
+    err = capsys.readouterr().err
+    assert "ps_training.pbtxt" in err
+    assert "4gpu" in err
+    assert "ps=2,worker=1" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "git lfs pull"),
+        (b"<!DOCTYPE html><html></html>", "HTML"),
+        (b"\x89PNG\r\n\x1a\n0000", "image"),
+        (b"item {\n  id: 1\n  name: 'a'\n}\n", "label map"),
+        (b'node {\n  name: "a"\n  op: "NoOp"\n  inp', "line"),
+    ],
+)
+def test_what_is_no_graph_is_told_apart(here, capsys, content, words):
+    (here / "x.pbtxt").write_bytes(content)
+    assert main(["x.pbtxt"]) == 2
+    err = capsys.readouterr().err
+    assert "x.pbtxt" in err
+    assert words in err
+
+
+def test_a_failed_run_leaves_the_old_report(here, capsys):
+    (here / "a.html").write_text("precious")
+    assert main([GRAPH, "--cluster", "4gpu", "-o", "a.html"]) == 1
+    assert (here / "a.html").read_text() == "precious"
+
+
+def test_a_foreign_folder_is_not_replaced(here, capsys):
+    (here / "a.partitions").mkdir()
+    (here / "a.partitions" / "thesis.tex").write_text("precious")
+    assert main([GRAPH, *CLUSTER, "-o", "a.partitions"]) == 2
+    assert (here / "a.partitions" / "thesis.tex").read_text() == "precious"
+    assert [path.name for path in here.iterdir()] == ["a.partitions"]
+
+
+def test_standard_input(here):
+    text = Path(GRAPH).read_bytes()
+    done = subprocess.run([sys.executable, "-m", "viz", "-"], input=text, capture_output=True, check=True, cwd=here)
+    assert done.stderr == b""
+    assert [path.name for path in here.iterdir()] == ["graph.html"]
+
+
+def test_the_same_bytes_whatever_the_hash_seed(here):
+    def made(seed):
+        folder = here / seed
+        folder.mkdir()
+        command = [sys.executable, "-m", "viz", GRAPH, *CLUSTER, "-o", "a.html", "-o", "a.dot", "-o", "a.trace.json"]
+        done = subprocess.run(
+            [*command, "--json", "a.json"],
+            cwd=folder,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
+        return done.stdout, {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    assert made("1") == made("2")
+
+
+def test_interruption_leaves_nothing_behind(here):
+    # the pipe gives no graph, so the command waits for one
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "viz", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=here
+    )
+    time.sleep(1.0)
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
+    assert b"Traceback" not in err
+    assert list(here.iterdir()) == []
+
+
+def test_version_and_help(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("simviz ")
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
