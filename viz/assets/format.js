@@ -1,0 +1,37 @@
+// Numbers as people read them. Three digits, SI for time, binary prefixes for memory: as simviz prints them elsewhere.
+
+function scaled(value, steps) {
+  for (const [size, unit] of steps) {
+    if (Math.abs(value) >= size) {
+      const shown = value / size;
+      return (shown >= 99.95 ? shown.toFixed(0) : Number(shown.toPrecision(3)).toString()) + " " + unit;
+    }
+  }
+  return value + " " + steps[steps.length - 1][1];
+}
+
+const showNanos = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+const showBytes = (bytes) =>
+  bytes < 0 ? "unknown" : scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
+const showCount = (count) => count.toLocaleString("en");
+const showShare = (share) => (share >= 0.0995 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)) + " %";
+const plural = (count, one, many = one + "s") => `${showCount(count)} ${count === 1 ? one : many}`;
+
+// A point of the time axis, with as many digits as its tick distance asks for.
+function showTick(ns, step) {
+  const [size, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size)));
+  return (ns / size).toFixed(digits) + " " + unit;
+}
+
+// The last part of a scoped name, and what stands before it.
+const leafOf = (name) => name.slice(name.lastIndexOf("/") + 1);
+const scopeOf = (name) => name.slice(0, Math.max(0, name.lastIndexOf("/")));
+
+// An element with a class, a text and children. Text goes in as a text node, so no name is ever read as HTML.
+function element(tag, className, ...content) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  for (const part of content) if (part !== null && part !== undefined) made.append(part);
+  return made;
+}

@@ -1,0 +1,220 @@
+// How boxes and edges of the graph look. Each function draws with a pen: the context, the model, the theme, the scale.
+// Needs format.js, model.js, boxes.js.
+
+// The parts of a box's bar: [colour, share], by device or by what the reader asked for.
+function barOf(pen, item) {
+  const { model, state, theme } = pen;
+  const total = totalsOf(model, item);
+  if (state.colourBy === "time") return [[heat(theme, total.nanos / (totalsOf(model, 0).nanos || 1)), 1]];
+  const parts = state.colourBy === "category" ? total.byCategory : total.byDevice;
+  const colours = state.colourBy === "category" ? model.categories.colours : model.cluster.colours;
+  const whole = [...parts.values()].reduce((sum, part) => sum + part, 0);
+  return [...parts.entries()]
+    .sort((a, b) => a[0] - b[0])
+    .map(([key, part]) => [colours[key], whole ? part / whole : 1 / parts.size]);
+}
+
+// Share of the whole, on a logarithmic scale from a hundred-thousandth: one hue, more of it the more time.
+function heat(theme, share) {
+  const strength = share > 0 ? Math.max(0, 1 + Math.log10(share) / 5) : 0;
+  return blend(theme.soft, "#d55e00", strength);
+}
+
+function isFaded(pen, item) {
+  const { model, state } = pen;
+  if (isScope(model, item) ? !totalsOf(model, item).running : !model.nodes.runs[item - model.scopes]) return 0.45;
+  if (state.critical && !totalsOf(model, item).critical) return 0.35;
+  return 1;
+}
+
+function drawOpenScope(pen, box) {
+  const { context, theme, model } = pen;
+  context.globalAlpha = 1;
+  rounded(context, box.x, box.y, box.width, box.height, 9);
+  context.fillStyle = box.depth % 2 ? theme.raised : theme.paper;
+  context.fill();
+  outline(pen, box, theme.line, 9);
+  drawBar(pen, box, box.x + 10, box.y + 6, Math.min(54, box.width / 4), 5);
+  if (BOX.title * pen.scale > 9) {
+    const left = box.x + 18 + Math.min(54, box.width / 4);
+    text(pen, labelOf(model, box.item), left, box.y + BOX.title / 2 - 4, box.x + box.width - left - 26, theme.quiet, "600 12px");
+    text(pen, "−", box.x + box.width - 18, box.y + BOX.title / 2 - 4, 12, theme.faint, "600 13px");
+  }
+}
+
+function drawClosedBox(pen, box) {
+  const { context, theme, model } = pen;
+  const faded = isFaded(pen, box.item);
+  const scope = isScope(model, box.item);
+  context.globalAlpha = faded;
+  if (scope && pen.scale > 0.25) {
+    rounded(context, box.x + 3, box.y + 3, box.width, box.height, 7);
+    context.fillStyle = theme.soft;
+    context.fill();
+    context.lineWidth = 1;
+    context.strokeStyle = theme.line;
+    context.stroke();
+  }
+  rounded(context, box.x, box.y, box.width, box.height, scope ? 7 : 5);
+  context.fillStyle = theme.paper;
+  context.fill();
+  const bar = barOf(pen, box.item);
+  if (scope) drawScope(pen, box, bar);
+  else drawOp(pen, box, bar[0][0]);
+  outline(pen, box, theme.edge, scope ? 7 : 5);
+  context.globalAlpha = 1;
+}
+
+function drawScope(pen, box, bar) {
+  const { context, theme, model } = pen;
+  if (pen.scale < 0.25) {
+    fillParts(context, bar, box.x, box.y, box.width, box.height);
+    return;
+  }
+  fillParts(context, bar, box.x + 9, box.y + box.height - 10, box.width - 18, 5);
+  const total = totalsOf(model, box.item);
+  const width = box.width - 18;
+  text(pen, labelOf(model, box.item), box.x + 9, box.y + 12, width, theme.ink, "600 12px");
+  if (pen.scale > 0.5) {
+    const said = total.running ? `${plural(total.running, "op")} · ${showNanos(total.nanos)}` : `${plural(total.ops, "op")}, not run`;
+    text(pen, said, box.x + 9, box.y + 27, width, theme.quiet, "10.5px");
+  }
+}
+
+function drawOp(pen, box, colour) {
+  const { context, theme, model } = pen;
+  context.save();
+  rounded(context, box.x, box.y, box.width, box.height, 5);
+  context.clip();
+  context.fillStyle = colour;
+  if (pen.scale < 0.3) context.fillRect(box.x, box.y, box.width, box.height);
+  else {
+    context.globalAlpha *= 0.16;
+    context.fillRect(box.x, box.y, box.width, box.height);
+    context.globalAlpha /= 0.16;
+    context.fillRect(box.x, box.y, 5, box.height);
+  }
+  context.restore();
+  const hub = model.isHub[box.item - model.scopes];
+  text(pen, (hub ? "⤳ " : "") + labelOf(model, box.item), box.x + 12, box.y + box.height / 2, box.width - 18, theme.ink, "11.5px");
+}
+
+function drawBar(pen, box, x, y, width, height) {
+  fillParts(pen.context, barOf(pen, box.item), x, y, width, height);
+}
+
+function fillParts(context, parts, x, y, width, height) {
+  let left = x;
+  for (const [colour, share] of parts) {
+    context.fillStyle = colour;
+    context.fillRect(left, y, share * width, height);
+    left += share * width;
+  }
+}
+
+// The border of a box: quiet, or strong where it is selected, hovered, or on the critical path.
+function outline(pen, box, quiet, radius) {
+  const { context, theme, state, model } = pen;
+  const critical = state.critical && totalsOf(model, box.item).critical > 0;
+  const selected = box.item === pen.selected;
+  rounded(context, box.x, box.y, box.width, box.height, radius);
+  context.lineWidth = (selected ? 3 : critical && !box.open ? 2.2 : 1) / Math.min(1, Math.max(pen.scale, 0.4));
+  context.strokeStyle = selected ? theme.accent : critical ? theme.ink : box.item === pen.hovered ? theme.quiet : quiet;
+  context.stroke();
+}
+
+function drawEdges(pen, bundles) {
+  const { context, state } = pen;
+  const faint = [];
+  const strong = [];
+  for (const bundle of bundles) {
+    if (!isDrawn(pen, bundle) || !edgeInSight(pen, bundle)) continue;
+    (bundle.transfers || isEmphasised(pen, bundle) ? strong : faint).push(bundle);
+  }
+  context.globalAlpha = state.critical ? 0.3 : faint.length > 1500 ? 0.45 : 0.9;
+  for (const bundle of faint) strokeEdge(pen, bundle);
+  context.globalAlpha = 1;
+  for (const bundle of strong) strokeEdge(pen, bundle);
+}
+
+const touchesItem = (pen, bundle, item) => item > 0 && (bundle.from === item || bundle.to === item);
+const isEmphasised = (pen, bundle) => touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered) || isCriticalEdge(pen, bundle);
+// Edges of hubs and of what does not run would hide all others: only on demand.
+const isDrawn = (pen, bundle) => !(bundle.hub || bundle.idle) || touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered);
+
+const isCriticalEdge = (pen, bundle) => pen.state.critical && bundle.critical;
+
+function edgeInSight(pen, bundle) {
+  const from = pen.boxOf.get(bundle.from);
+  const to = pen.boxOf.get(bundle.to);
+  const { visible } = pen;
+  if (Math.max(from.x + from.width, to.x + to.width) < visible.left || Math.min(from.x, to.x) > visible.right) return false;
+  return Math.max(from.y + from.height, to.y + to.height) >= visible.top && Math.min(from.y, to.y) <= visible.bottom;
+}
+
+function curveOf(pen, bundle) {
+  const from = pen.boxOf.get(bundle.from);
+  const to = pen.boxOf.get(bundle.to);
+  const x0 = from.x + from.width;
+  const y0 = from.y + from.height / 2;
+  const x1 = to.x;
+  const y1 = to.y + to.height / 2;
+  const bend = x1 > x0 ? Math.min(Math.max((x1 - x0) / 2, 12), 160) : Math.min(60 + (x0 - x1) / 8, 160);
+  return [x0, y0, x0 + bend, y0, x1 - bend, y1, x1, y1];
+}
+
+function strokeEdge(pen, bundle) {
+  const { context, theme, model } = pen;
+  const curve = curveOf(pen, bundle);
+  const thin = 1 / Math.max(pen.scale, 0.6);
+  const [first] = bundle.transfers ?? [];
+  const emphasised = isEmphasised(pen, bundle);
+  context.strokeStyle = isCriticalEdge(pen, bundle) ? theme.ink : touchesItem(pen, bundle, pen.selected) ? theme.accent
+    : first !== undefined ? model.cluster.colours[model.transfers.src[first]] : emphasised ? theme.quiet : theme.edge;
+  context.lineWidth = thin * (bundle.transfers ? 1.6 + Math.min(2.6, Math.log10(1 + bundle.bytes) / 3.4) : emphasised ? 1.8 : 1);
+  context.setLineDash(bundle.data ? [] : [4 * thin, 3 * thin]);
+  context.beginPath();
+  context.moveTo(curve[0], curve[1]);
+  context.bezierCurveTo(...curve.slice(2));
+  context.stroke();
+  context.setLineDash([]);
+  if (pen.scale > 0.35) {
+    context.fillStyle = context.strokeStyle;
+    context.beginPath();
+    context.moveTo(curve[6], curve[7]);
+    context.lineTo(curve[6] - 7, curve[7] - 3.4);
+    context.lineTo(curve[6] - 7, curve[7] + 3.4);
+    context.fill();
+  }
+}
+
+// What crosses devices: bytes and number of transfers, the largest first, none over another.
+function drawEdgeLabels(pen, bundles) {
+  const { context, theme } = pen;
+  if (pen.scale < 0.4) return;
+  const crossing = bundles.filter((bundle) => bundle.transfers && isDrawn(pen, bundle) && edgeInSight(pen, bundle));
+  crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.size - a.transfers.size);
+  const taken = [];
+  context.font = "600 10px " + theme.sans;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (const bundle of crossing.slice(0, 200)) {
+    const [x0, y0, , , , , x1, y1] = curveOf(pen, bundle);
+    const said = bundle.transfers.size > 1 ? `${showBytes(bundle.bytes)} · ${bundle.transfers.size}` : showBytes(bundle.bytes);
+    const width = context.measureText(said).width + 10;
+    const label = { x: (x0 + x1) / 2 - width / 2, y: (y0 + y1) / 2 - 8, width, height: 16 };
+    if (taken.some((other) => touches(label, { left: other.x, right: other.x + other.width, top: other.y, bottom: other.y + other.height }))) continue;
+    taken.push(label);
+    rounded(context, label.x, label.y, label.width, label.height, 8);
+    context.fillStyle = theme.paper;
+    context.globalAlpha = 0.92;
+    context.fill();
+    context.globalAlpha = 1;
+    context.lineWidth = 0.7;
+    context.strokeStyle = theme.line;
+    context.stroke();
+    context.fillStyle = theme.ink;
+    context.fillText(said, label.x + width / 2, label.y + 8.5);
+  }
+  context.textAlign = "left";
+}

@@ -1,0 +1,164 @@
+// Read the scene, make the views, and pass between them what is selected and what is shown. Needs all other files.
+
+const byId = (id) => document.getElementById(id);
+
+function makeState() {
+  const listeners = [];
+  return {
+    selection: null, // null, or {kind: "node" | "scope" | "transfer", id}
+    critical: false,
+    colourBy: "device",
+    showIdle: false,
+    set(changes, from = "") {
+      Object.assign(this, changes);
+      for (const listener of listeners) listener(changes, from);
+    },
+    // `from` is the view that was clicked: it does not move.
+    select(selection, from = "panel") {
+      this.set({ selection }, from);
+    },
+    listen: (listener) => listeners.push(listener),
+  };
+}
+
+function writeHeader(model) {
+  const { summary, cluster } = model;
+  byId("title").textContent = model.title;
+  const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
+  byId("subtitle").textContent = `${showCount(summary.running)} of ${plural(summary.nodes, "node")} run · ${cluster.name}, ${plural(cluster.devices.length, "device")} · placed by ${algorithm}`;
+  const ratio = summary.lower_bound_ns > 0 ? `${(summary.makespan_ns / summary.lower_bound_ns).toFixed(2)}×` : null;
+  const peaks = model.tables.devices;
+  const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
+  const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
+  const figure = (term, value, small, className, title) => {
+    const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));
+    group.title = title;
+    return group;
+  };
+  byId("figures").append(
+    figure("makespan", showNanos(summary.makespan_ns), null, "", "From the start of the step to its last end"),
+    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", "No placement on this cluster can be faster; the makespan is that many times the bound"),
+    figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that cross devices in one step"),
+    fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `On ${cluster.devices[fullest.device].name}, the device that is fullest`),
+  );
+}
+
+function writeCrumbs(model, state) {
+  const { selection } = state;
+  const item = selection === null ? 0
+    : selection.kind === "scope" ? selection.id
+    : itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+  byId("crumbs").replaceChildren(
+    ...pathTo(model, item).flatMap((part, depth) => {
+      const button = element("button", "", isolated(labelOf(model, part)));
+      button.type = "button";
+      button.addEventListener("click", () => state.select(isScope(model, part) ? { kind: "scope", id: part } : { kind: "node", id: part - model.scopes }));
+      return depth ? [element("span", "", "/"), button] : [button];
+    }),
+  );
+}
+
+function wire(model, state, graph, timeline, panel) {
+  state.listen((changes, from) => {
+    if ("showIdle" in changes) {
+      byId("show-idle").checked = state.showIdle;
+      graph.relayout(0);
+    }
+    if ("critical" in changes) byId("critical").setAttribute("aria-pressed", String(state.critical));
+    if ("selection" in changes) {
+      panel.draw();
+      writeCrumbs(model, state);
+      const { selection } = state;
+      if (selection && from !== "graph") {
+        const item = selection.kind === "scope" ? selection.id : itemOfNode(model, selection.kind === "node" ? selection.id : model.transferNode[selection.id]);
+        graph.show(item);
+      }
+      if (from !== "timeline") timeline.showSelection();
+    }
+    graph.draw();
+    timeline.draw();
+  });
+  byId("show-idle").addEventListener("change", (event) => state.set({ showIdle: event.target.checked }));
+  byId("critical").addEventListener("click", () => state.set({ critical: !state.critical }));
+  byId("critical").hidden = model.critical === null;
+  byId("colour").addEventListener("change", (event) => state.set({ colourBy: event.target.value }));
+  byId("graph-fit").addEventListener("click", () => graph.fit());
+  byId("graph-close").addEventListener("click", () => graph.closeAll());
+  byId("timeline-fit").addEventListener("click", () => timeline.fit());
+  byId("help").addEventListener("click", () => byId("keys").showModal());
+}
+
+// Keys act on the view that was used last.
+function wireKeys(model, state, graph, timeline) {
+  let view = graph;
+  byId("graph").addEventListener("focus", () => (view = graph));
+  byId("timeline").addEventListener("focus", () => (view = timeline));
+  const keys = {
+    "/": () => byId("search").focus(),
+    "?": () => byId("keys").showModal(),
+    Escape: () => state.select(null),
+    c: () => model.critical && state.set({ critical: !state.critical }),
+    "+": () => view.zoom(1.4), "=": () => view.zoom(1.4), "-": () => view.zoom(1 / 1.4), 0: () => view.fit(),
+    ArrowLeft: () => view.move(60, 0), ArrowRight: () => view.move(-60, 0),
+    ArrowUp: () => view.move(0, 60), ArrowDown: () => view.move(0, -60),
+    n: () => timeline.neighbour(true), p: () => timeline.neighbour(false),
+    Enter: () => state.selection?.kind === "scope" && graph.toggle(state.selection.id),
+  };
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.matches?.("input:not([type=checkbox]), select, textarea");
+    const pressing = event.key === "Enter" && event.target.matches?.("button, tr, input");
+    if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || byId("keys").open || event.target === byId("splitter")) return;
+    const action = keys[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+// The bar between graph and timeline: drag it, or move it with the arrow keys.
+function wireSplitter() {
+  const board = byId("board");
+  const splitter = byId("splitter");
+  const set = (share) => board.style.setProperty("--share", Math.min(0.85, Math.max(0.15, share)) / (1 - Math.min(0.85, Math.max(0.15, share))) + "fr");
+  const shareNow = () => byId("graph").closest(".pane").clientHeight / (board.clientHeight - 22);
+  splitter.addEventListener("pointerdown", (event) => splitter.setPointerCapture(event.pointerId));
+  splitter.addEventListener("pointermove", (event) => {
+    if (!splitter.hasPointerCapture(event.pointerId)) return;
+    const area = board.getBoundingClientRect();
+    set((event.clientY - area.top) / (area.height - 12));
+  });
+  splitter.addEventListener("keydown", (event) => {
+    const steps = { ArrowUp: -0.04, ArrowDown: 0.04 };
+    if (event.key in steps) set(shareNow() + steps[event.key]);
+  });
+}
+
+async function start() {
+  const model = await readScene();
+  const state = makeState();
+  const tip = tooltip(byId("tip"));
+  writeHeader(model);
+  const graph = graphView(byId("graph"), model, state, tip);
+  const timeline = timelineView(byId("timeline"), model, state, tip, (from, to) => {
+    byId("timeline-range").textContent = `${showNanos(Math.round(Math.max(0, from)))} – ${showNanos(Math.round(Math.min(to, model.summary.makespan_ns)))}`;
+  });
+  const panel = sidePanel(byId("panel"), model, state);
+  wire(model, state, graph, timeline, panel);
+  wireKeys(model, state, graph, timeline);
+  wireSplitter();
+  panel.draw();
+  new ResizeObserver(() => graph.draw()).observe(byId("graph"));
+  new ResizeObserver(() => timeline.draw()).observe(byId("timeline"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    graph.retheme();
+    timeline.retheme();
+  });
+  window.simviz = { model, state, graph, timeline }; // for the console and the tests
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((error) => {
+  byId("failed").textContent = `The report could not be drawn: ${error.message}. It needs a browser of 2023 or later.`;
+  byId("failed").hidden = false;
+  throw error;
+});

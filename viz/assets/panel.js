@@ -1,0 +1,370 @@
+// The side panel: the step in tables while nothing is selected, otherwise all that is known of the selection.
+// Needs format.js, model.js.
+
+function sidePanel(root, model, state) {
+  return {
+    draw() {
+      const { selection } = state;
+      const cards =
+        selection === null ? overviewCards(model, state)
+        : selection.kind === "node" ? nodeCards(model, state, selection.id)
+        : selection.kind === "scope" ? scopeCards(model, state, selection.id)
+        : transferCards(model, state, selection.id);
+      root.replaceChildren(...(selection === null ? [] : [backButton(state)]), ...cards.filter(Boolean));
+      root.scrollTop = 0;
+    },
+  };
+}
+
+function backButton(state) {
+  const button = element("button", "back", "‹ Whole step");
+  button.type = "button";
+  button.addEventListener("click", () => state.select(null));
+  return button;
+}
+
+// ---- parts
+
+function card(heading, ...content) {
+  return element("section", "card", heading && element("h3", "", heading), ...content);
+}
+
+function chip(colour) {
+  const made = element("span", "chip");
+  made.style.background = colour;
+  return made;
+}
+
+function deviceName(model, device) {
+  return element("span", "", chip(model.cluster.colours[device]), model.cluster.devices[device].short);
+}
+
+function facts(...rows) {
+  const list = element("dl", "facts");
+  for (const row of rows) {
+    if (!row) continue;
+    const [term, value, small] = row;
+    list.append(element("dt", "", term), element("dd", "", value, small && element("small", "", small)));
+  }
+  return list;
+}
+
+// A table of rows [cells, action]; numeric columns are those whose heading ends in "#".
+function table(headings, widths, rows) {
+  const made = element("table");
+  const columns = element("colgroup");
+  for (const width of widths) {
+    const column = element("col");
+    column.style.width = width;
+    columns.append(column);
+  }
+  const numeric = headings.map((heading) => heading.endsWith("#"));
+  const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
+  const body = element("tbody");
+  for (const [cells, action, titles] of rows) {
+    const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
+    if (titles) line.title = titles;
+    if (action) {
+      line.tabIndex = 0;
+      line.addEventListener("click", action);
+      line.addEventListener("keydown", (event) => event.key === "Enter" && action());
+    }
+    body.append(line);
+  }
+  made.append(columns, element("thead", "", head), body);
+  return made;
+}
+
+function meter(share, colour) {
+  const fill = element("i");
+  fill.style.width = Math.min(100, share * 100) + "%";
+  fill.style.background = colour;
+  return element("span", "meter", fill);
+}
+
+// One bar of several coloured parts, with the parts named below it.
+function stack(parts) {
+  const whole = parts.reduce((sum, [, value]) => sum + value, 0) || 1;
+  const bar = element("div", "stack");
+  for (const [colour, value] of parts) {
+    const piece = element("i");
+    piece.style.width = (value / whole) * 100 + "%";
+    piece.style.background = colour;
+    bar.append(piece);
+  }
+  return bar;
+}
+
+// A list of rows to go to: [text, aside, action].
+function links(rows, limit = 12) {
+  const list = element("ul", "rows");
+  const add = ([said, aside, action, before]) => {
+    const button = element("button", "", before, element("span", "name", isolated(said)), element("span", "with", aside));
+    button.type = "button";
+    button.title = said;
+    button.addEventListener("click", action);
+    list.append(element("li", "", button));
+  };
+  rows.slice(0, limit).forEach(add);
+  if (rows.length > limit) {
+    const more = element("button", "more", `${showCount(rows.length - limit)} more`);
+    more.type = "button";
+    more.addEventListener("click", () => {
+      more.parentElement.remove();
+      rows.slice(limit, limit + 500).forEach(add);
+    });
+    list.append(element("li", "", more));
+  }
+  return list;
+}
+
+// A name within a run of text of any direction stays one run of its own.
+function isolated(said) {
+  return element("bdi", "", said);
+}
+
+// ---- the whole step
+
+function overviewCards(model, state) {
+  const { tables } = model;
+  return [
+    devicesCard(model),
+    criticalCard(model),
+    categoriesCard(model),
+    transfersCard(model, state),
+    opsCard(model, state),
+    checkCard(model, state),
+    stepCard(model),
+    notesCard(tables),
+  ];
+}
+
+function devicesCard(model) {
+  const { devices, colours } = model.cluster;
+  const rows = model.tables.devices.map((row) => {
+    const over = row.peak_bytes > row.capacity_bytes;
+    const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
+    const memory = element("span", over ? "over" : "", showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
+    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
+    return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
+  });
+  return card("Devices", table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows));
+}
+
+function criticalCard(model) {
+  const rows = model.tables.critical;
+  if (!rows.length) return null;
+  const whole = model.summary.makespan_ns || 1;
+  const colourOf = (what) => model.categories.colours[model.categories.names.indexOf(what)] ?? (what === "transfers" ? "#d55e00" : "#b8bcc4");
+  const lines = rows.map(([what, nanos]) => [[element("span", "", chip(colourOf(what)), what), showNanos(nanos), showShare(nanos / whole)]]);
+  return card("Where the critical path's time goes", stack(rows.map(([what, nanos]) => [colourOf(what), nanos])), table(["", "time#", "share#"], ["", "25%", "20%"], lines));
+}
+
+function categoriesCard(model) {
+  const rows = model.tables.categories.map(([name, ...times]) => {
+    const total = times.reduce((sum, part) => sum + part, 0);
+    const colour = model.categories.colours[model.categories.names.indexOf(name)];
+    return [[element("span", "", chip(colour), name), stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
+  });
+  if (!rows.length) return null;
+  return card("Time by category and device", table(["", "", "time#"], ["", "32%", "21%"], rows));
+}
+
+function transfersCard(model, state) {
+  const { transfers, cluster } = model;
+  const rows = model.tables.transfers.map((row) => {
+    const ends = element("span", "", chip(cluster.colours[transfers.src[row]]), "→ ", chip(cluster.colours[transfers.dst[row]]));
+    const name = tensorName(model, transfers.tensor[row]);
+    const title = `${name}\n${cluster.devices[transfers.src[row]].short} → ${cluster.devices[transfers.dst[row]].short}`;
+    return [[ends, leafOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.end_ns[row] - transfers.start_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
+  });
+  if (!rows.length) return null;
+  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["46px", "", "24%", "22%"], rows));
+}
+
+function opsCard(model, state) {
+  const { slices, nodes, cluster } = model;
+  const rows = model.tables.ops.map((row) => {
+    const node = slices.node[row];
+    const title = `${nodes.names[node]}\n${cluster.devices[slices.device[row]].short}`;
+    const name = element("span", "", chip(cluster.colours[slices.device[row]]), leafOf(nodes.names[node]));
+    return [[name, opOf(model, node), showNanos(slices.end_ns[row] - slices.start_ns[row])], () => state.select({ kind: "node", id: node }), title];
+  });
+  if (!rows.length) return null;
+  return card("Largest ops", table(["node", "op", "time#"], ["", "33%", "22%"], rows));
+}
+
+function checkCard(model, state) {
+  const { check } = model;
+  if (!check) return null;
+  const agreed = (part) => part && [element("span", part.agree === part.of ? "good" : "bad", `${showCount(part.agree)} of ${showCount(part.of)}`)];
+  const index = new Map(model.nodes.names.map((name, node) => [name, node]));
+  const differences = (check.differences ?? []).map((row) => [
+    String(row.node),
+    `${shortDevice(row.ours)} / ${shortDevice(row.theirs)}`,
+    () => index.has(row.node) && state.select({ kind: "node", id: index.get(row.node) }),
+  ]);
+  return card(
+    "Checked with TensorFlow " + (check.tensorflow ?? ""),
+    facts(
+      check.mode && ["question", String(check.mode)],
+      check.oracle && ["asked", String(check.oracle)],
+      check.placement && ["placement agrees", ...agreed(check.placement)],
+      check.partition && ["partition agrees", ...agreed(check.partition)],
+      check.refused && ["refused", element("span", "bad", String(check.refused))],
+    ),
+    (check.laws ?? []).length ? element("ul", "notes", ...check.laws.map((law) => element("li", "", String(law)))) : null,
+    differences.length ? element("p", "more", "ours / theirs") : null,
+    differences.length ? links(differences) : null,
+  );
+}
+const shortDevice = (name) => String(name).replace(/^\/job:([^/]*)\/replica:0\/task:([0-9]+)\/device:/, "$1:$2/");
+
+function stepCard(model) {
+  const { summary, cluster } = model;
+  const used = summary.used === summary.asked ? null : `instead of ${summary.asked}: it is faster`;
+  return card(
+    "This run",
+    facts(
+      ["step", `${showCount(summary.running)} of ${plural(summary.nodes, "node")}`, summary.rule],
+      ["fetches", summary.fetches.slice(0, 6).join(", ") || "none", summary.fetches.length > 6 ? `and ${summary.fetches.length - 6} more` : null],
+      summary.feeds.length ? ["feeds", summary.feeds.slice(0, 6).join(", "), summary.feeds.length > 6 ? `and ${summary.feeds.length - 6} more` : null] : null,
+      ["cluster", cluster.name, `${plural(cluster.devices.length, "device")}, ${plural(cluster.links.length, "link")}`],
+      ["algorithm", summary.used, used],
+      ["queues", summary.order, `links: ${summary.contention}`],
+    ),
+  );
+}
+
+function notesCard(tables) {
+  const lines = [...tables.notes];
+  const counted = (rows) => rows.slice(0, 8).map(([op, count]) => `${op} ×${count}`).join(", ") + (rows.length > 8 ? ", …" : "");
+  if (tables.fallbacks.length) lines.unshift(`Fallback cost: ${counted(tables.fallbacks)}.`);
+  if (tables.unknown.length) lines.unshift(`Outputs of unknown size: ${counted(tables.unknown)}.`);
+  if (!lines.length) return null;
+  return card("Assumed and left out", element("ul", "notes", ...lines.map((line) => element("li", "", line))));
+}
+
+// ---- one node
+
+function nodeCards(model, state, node) {
+  const { nodes } = model;
+  const name = nodes.names[node];
+  const device = nodes.device[node];
+  const asked = nodes.asked[nodes.requested[node]];
+  return [
+    element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
+      facts(
+        ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
+        ["device", deviceName(model, device), model.rules[nodes.why[node]]],
+        asked ? ["asked for", asked] : null,
+        costFact(model, node),
+        ...timeFacts(model, node),
+        nodes.flops[node] ? ["work", scaled(nodes.flops[node], [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [1, "FLOP"]]), `${showBytes(nodes.moved_bytes[node])} read and written`] : null,
+        nodes.resident_bytes[node] ? ["resident", showBytes(nodes.resident_bytes[node])] : null,
+        nodes.scratch_bytes[node] ? ["scratch", showBytes(nodes.scratch_bytes[node])] : null,
+      ),
+    ),
+    outputsCard(model, node),
+    neighboursCard(model, state, node, "Inputs", rowsIn(model.inEdges, node), model.edges.src),
+    neighboursCard(model, state, node, "Read by", rowsIn(model.outEdges, node), model.edges.dst),
+  ];
+}
+
+function costFact(model, node) {
+  const { nodes } = model;
+  const cost = nodes.cost_ns[node];
+  if (cost < 0) return ["cost", "no kernel on this device"];
+  const source = model.sources[nodes.source[node]];
+  const said = { static: "estimated from shapes (roofline)", measured: "measured", fallback: "fallback: no formula for this op" };
+  return ["cost", showNanos(cost), said[source] ?? source];
+}
+
+function timeFacts(model, node) {
+  const rows = [...rowsIn(model.slicesOf, node)];
+  if (!rows.length) return [["step", model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
+  const { start_ns: start, end_ns: end, ready_ns: ready } = model.slices;
+  return rows.slice(0, 4).map((row) => {
+    const waited = start[row] - ready[row];
+    const critical = model.criticalSlices.has(row) ? "on the critical path" : "";
+    const queue = waited > 0 ? `waited ${showNanos(waited)} for its device` : "";
+    return ["runs", `${showNanos(start[row])} – ${showNanos(end[row])}`, [critical, queue].filter(Boolean).join("; ") || null];
+  });
+}
+
+function outputsCard(model, node) {
+  const { ptr, shape, shapes, dtype, dtypes, bytes } = model.tensors;
+  const rows = [];
+  for (let tensor = ptr[node]; tensor < ptr[node + 1]; tensor++) {
+    rows.push([[String(tensor - ptr[node]), dtypes[dtype[tensor]], shapes[shape[tensor]], showBytes(bytes[tensor])], null, shapes[shape[tensor]]]);
+  }
+  return rows.length ? card("Outputs", table(["#", "type", "shape", "size#"].map((h) => (h === "#" ? "" : h)), ["18px", "27%", "", "25%"], rows.slice(0, 64))) : null;
+}
+
+function neighboursCard(model, state, node, heading, edges, ends) {
+  if (!edges.length) return null;
+  const rows = [...edges].map((edge) => {
+    const other = ends[edge];
+    const tensor = model.edges.tensor[edge];
+    const size = tensor < 0 ? "control" : showBytes(model.tensors.bytes[tensor]);
+    const crosses = model.edges.transfer[edge] >= 0 ? "⇄ " : "";
+    const loop = model.isBack[edge] ? " · loop" : "";
+    return [model.nodes.names[other], crosses + size + loop, () => state.select({ kind: "node", id: other }), chip(model.cluster.colours[model.nodes.device[other]])];
+  });
+  return card(`${heading} (${showCount(rows.length)})`, links(rows));
+}
+
+// ---- a scope, a transfer
+
+function scopeCards(model, state, scope) {
+  const total = totalsOf(model, scope);
+  const path = pathTo(model, scope).map((item) => model.tree.labels[item]);
+  const devices = [...total.byDevice].sort((a, b) => b[1] - a[1]);
+  const kinds = [...total.byCategory].sort((a, b) => b[1] - a[1]);
+  const share = (nanos) => showShare(nanos / (total.nanos || 1));
+  const children = [...rowsIn(model.children, scope)].sort((a, b) => totalsOf(model, b).nanos - totalsOf(model, a).nanos);
+  const go = (item) => () => state.select(isScope(model, item) ? { kind: "scope", id: item } : { kind: "node", id: item - model.scopes });
+  return [
+    element("section", "card", element("h3", "name", path[path.length - 1]), path.length > 1 ? element("p", "path", path.slice(0, -1).join(" / ")) : null,
+      facts(
+        ["ops", showCount(total.ops), `${showCount(total.running)} run in this step`],
+        ["device time", showNanos(total.nanos), `${showShare(total.nanos / (totalsOf(model, 0).nanos || 1))} of the step's`],
+        total.critical ? ["critical path", showNanos(total.critical), `${showShare(total.critical / (model.summary.makespan_ns || 1))} of the makespan`] : null,
+      ),
+    ),
+    card("Devices", stack(devices.map(([device, nanos]) => [model.cluster.colours[device], nanos || 1])),
+      table(["", "time#", "share#"], ["", "27%", "20%"], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),
+    card("Categories", table(["", "time#", "share#"], ["", "27%", "20%"],
+      kinds.map(([kind, nanos]) => [[element("span", "", chip(model.categories.colours[kind]), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
+    card(`Holds (${showCount(children.length)})`, links(children.map((item) => [labelOf(model, item), showNanos(totalsOf(model, item).nanos), go(item)]))),
+  ];
+}
+
+function transferCards(model, state, transfer) {
+  const { transfers, cluster } = model;
+  const start = transfers.start_ns[transfer];
+  const end = transfers.end_ns[transfer];
+  const waited = start - transfers.ready_ns[transfer];
+  const route = model.routes.get(transfers.src[transfer] * cluster.devices.length + transfers.dst[transfer]) ?? [];
+  const node = model.transferNode[transfer];
+  const readers = [];
+  model.edges.transfer.forEach((row, edge) => row === transfer && readers.push(model.edges.dst[edge]));
+  const size = transfers.bytes[transfer];
+  const shape = transfers.tensor[transfer] >= 0 ? model.tensors.shapes[model.tensors.shape[transfers.tensor[transfer]]] : "control: no value, only that it happened";
+  const link = (other) => [model.nodes.names[other], opOf(model, other), () => state.select({ kind: "node", id: other }), chip(cluster.colours[model.nodes.device[other]])];
+  return [
+    element("section", "card", element("h3", "name", "Transfer of " + leafOf(tensorName(model, transfers.tensor[transfer]))),
+      element("p", "path", tensorName(model, transfers.tensor[transfer])),
+      facts(
+        ["from", deviceName(model, transfers.src[transfer])],
+        ["to", deviceName(model, transfers.dst[transfer])],
+        ["size", showBytes(size), shape],
+        start >= 0 ? ["runs", `${showNanos(start)} – ${showNanos(end)}`, waited > 0 ? `waited ${showNanos(waited)} for a link` : null] : ["step", "does not take place"],
+        start >= 0 ? ["takes", showNanos(end - start), size > 0 && end > start ? `${scaled(Math.round((size * 1e9) / (end - start)), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : null] : null,
+        ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over within the process"],
+      ),
+    ),
+    card("Made by", links([link(node)])),
+    readers.length ? card(`Read by (${showCount(readers.length)})`, links([...new Set(readers)].map(link))) : null,
+  ];
+}

@@ -1,0 +1,70 @@
+// The rows of the timeline: for each device its lanes and its memory, then a lane for each link that was used.
+// Each row holds its slices or transfers in order of start. Needs model.js.
+
+const ROW = { head: 22, lane: 20, memory: 34, link: 15, gap: 8, label: 168, axis: 24 };
+
+function timelineRows(model) {
+  const rows = [];
+  let y = 0;
+  const add = (row, height, after = 0) => {
+    rows.push({ ...row, y, height });
+    y += height + after;
+  };
+  const lanes = slicesByLane(model);
+  model.cluster.devices.forEach((device, index) => {
+    const used = lanes[index];
+    const curve = model.memory.curves[index];
+    if (!used.length && !curve.time_ns.length) return add({ kind: "idle", device: index, label: device.short, rows: [] }, ROW.link, 4);
+    used.forEach((slices, lane) => add({ kind: "lane", device: index, lane, label: lane ? "" : device.short, rows: slices }, ROW.lane, 1));
+    if (!used.length) add({ kind: "lane", device: index, lane: 0, label: device.short, rows: [] }, ROW.lane, 1);
+    add({ kind: "memory", device: index, label: "memory", rows: [] }, ROW.memory, ROW.gap);
+  });
+  const links = transfersByLink(model);
+  if (links.length) add({ kind: "heading", label: "links", rows: [] }, ROW.head);
+  for (const { link, transfers } of links) {
+    const label = link < 0 ? "handed over in memory" : model.cluster.links[link].name;
+    add({ kind: "link", link, label, rows: transfers }, ROW.link, 2);
+  }
+  return { rows, height: y };
+}
+
+// [device][n] slices of each lane that was used, in order of start.
+function slicesByLane(model) {
+  const { device, lane, start_ns: start } = model.slices;
+  const found = model.cluster.devices.map(() => new Map());
+  device.forEach((owner, row) => {
+    if (!found[owner].has(lane[row])) found[owner].set(lane[row], []);
+    found[owner].get(lane[row]).push(row);
+  });
+  return found.map((lanes) =>
+    [...lanes.keys()].sort((a, b) => a - b).map((key) => lanes.get(key).sort((a, b) => start[a] - start[b] || a - b)),
+  );
+}
+
+// The transfers that held each link, links in the cluster's order; link -1: handed over within a process, no link held.
+function transfersByLink(model) {
+  const { src, dst, start_ns: start } = model.transfers;
+  const found = new Map();
+  src.forEach((from, row) => {
+    if (start[row] < 0) return;
+    const route = model.routes.get(from * model.cluster.devices.length + dst[row]);
+    for (const link of route.length ? route : [-1]) {
+      if (!found.has(link)) found.set(link, []);
+      found.get(link).push(row);
+    }
+  });
+  const order = [...found.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
+  return order.map((link) => ({ link, transfers: found.get(link).sort((a, b) => start[a] - start[b] || a - b) }));
+}
+
+// The first of a row's entries that ends behind a time. Entries of a lane do not overlap, so their ends are in order.
+function firstAfter(entries, end, time) {
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (end[entries[middle]] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

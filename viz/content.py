@@ -1,0 +1,338 @@
+"""What the report holds: a scene as columns of plain numbers and strings, ready for JSON.
+
+Columns keep the order and the row numbers of the values that they come from, so that the page's code can be read
+beside them. Strings that repeat (ops, dtypes, shapes) are written once and referred to by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.assignment import RULES
+from simulator.columns import Ids
+from simulator.costs.categories import category
+from simulator.costs.table import SOURCES
+from simulator.graph import dtypes
+from viz import tables
+from viz.folding import Folding, fold
+from viz.layout import arrange
+from viz.palette import CATEGORIES, CATEGORY_COLOURS, device_colours
+from viz.scene import Scene
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | list[int] | list[str] | str | int | float | bool | None"
+
+FORMAT = 1
+ROW_STEPS = 20  # rows of a layout are written in twentieths
+MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
+
+
+def contents(scene: Scene) -> dict[str, Json]:
+    """Everything that the page shows."""
+    folding = fold(scene.graph)
+    return {
+        "format": FORMAT,
+        "title": scene.title,
+        "summary": _summary(scene),
+        "cluster": _cluster(scene),
+        "categories": {"names": list(CATEGORIES), "colours": list(CATEGORY_COLOURS)},
+        "rules": list(RULES),
+        "sources": list(SOURCES),
+        "nodes": _nodes(scene),
+        "tensors": _tensors(scene),
+        "edges": _edges(scene),
+        "tree": _tree(scene, folding),
+        "slices": _slices(scene),
+        "transfers": _transfers(scene),
+        "memory": _memory(scene),
+        "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
+        "tables": _tables(scene),
+        "check": _plain(scene.check),
+    }
+
+
+def _plain(value: object, depth: int = 6) -> Json:
+    """A value of the check as JSON; what JSON does not know becomes text."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth and isinstance(value, dict):
+        return {str(key): _plain(item, depth - 1) for key, item in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_plain(item, depth - 1) for item in value]
+    return str(value)
+
+
+def _summary(scene: Scene) -> Json:
+    step = scene.step
+    return {
+        "makespan_ns": scene.trace.makespan,
+        "lower_bound_ns": scene.lower_bound_ns,
+        "moved_bytes": tables.moved_bytes(scene),
+        "transfers": int((scene.trace.transfer_start_ns >= 0).sum()),
+        "nodes": len(scene.graph),
+        "running": int(step.runs.sum()),
+        "rule": step.rule,
+        "feeds": list(step.feeds),
+        "fetches": list(step.fetches),
+        "asked": scene.assignment.asked,
+        "used": scene.assignment.used,
+        "order": scene.trace.order,
+        "contention": scene.trace.contention,
+    }
+
+
+def _cluster(scene: Scene) -> Json:
+    cluster = scene.cluster
+    fields = ("name", "short", "type", "kind", "memory_bytes", "lanes", "task", "host")
+    devices: list[Json] = [{key: getattr(device, key) for key in fields} for device in cluster.devices]
+    return {
+        "name": cluster.name,
+        "devices": devices,
+        "colours": list(device_colours(cluster.devices)),
+        "links": [{"name": k.name, "latency_ns": k.latency_ns, "bytes_per_s": k.bytes_per_s} for k in cluster.links],
+    }
+
+
+def _numbered(values: Iterable[str]) -> tuple[list[str], list[int]]:
+    """The different strings in order of first appearance, and the number of each value."""
+    table: dict[str, int] = {}
+    rows = [table.setdefault(value, len(table)) for value in values]
+    return list(table), rows
+
+
+def _nodes(scene: Scene) -> Json:
+    graph, costs, placed = scene.graph, scene.costs, scene.assignment
+    ops, op = _numbered(graph.ops)
+    asked, requested = _numbered(graph.requested)
+    known = {name: row for row, name in enumerate(CATEGORIES)}
+    kind_of = np.array(scene.cluster.kind_of, np.int64)
+    return {
+        "names": list(graph.names),
+        "ops": ops,
+        "op": op,
+        "category": [known.get(category(name), len(CATEGORIES) - 1) for name in ops],
+        "asked": asked,
+        "requested": requested,
+        "device": placed.device.tolist(),
+        "why": placed.why.tolist(),
+        "runs": scene.step.runs.astype(int).tolist(),
+        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[placed.device]].tolist() if len(graph) else [],
+        "source": costs.source.tolist(),
+        "flops": costs.flops.tolist(),
+        "moved_bytes": costs.moved_bytes.tolist(),
+        "scratch_bytes": costs.scratch_bytes.tolist(),
+        "resident_bytes": costs.resident_bytes.tolist(),
+    }
+
+
+def _tensors(scene: Scene) -> Json:
+    graph = scene.graph
+    shapes, shape = _numbered(map(_shown_shape, graph.tensor_shape))
+    types, dtype = _numbered(map(_shown_dtype, graph.tensor_dtype.tolist()))
+    return {
+        "ptr": graph.tensor_ptr.tolist(),
+        "shapes": shapes,
+        "shape": shape,
+        "dtypes": types,
+        "dtype": dtype,
+        "bytes": graph.tensor_bytes.tolist(),
+    }
+
+
+def _shown_shape(shape: tuple[int, ...] | None) -> str:
+    if shape is None:
+        return "unknown shape"
+    return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def _shown_dtype(dtype: int) -> str:
+    name = dtypes.NAMES.get(dtypes.base(dtype), "unknown type")
+    return f"{name} reference" if dtype > 100 else name
+
+
+def _edges(scene: Scene) -> Json:
+    graph = scene.graph
+    return {
+        "src": graph.edge_src.tolist(),
+        "dst": graph.edge_dst.tolist(),
+        "tensor": graph.edge_tensor.tolist(),
+        "back": np.flatnonzero(graph.edge_back).tolist(),
+        "transfer": transfer_of_edges(scene).tolist(),
+    }
+
+
+def transfer_of_edges(scene: Scene) -> Ids:
+    """[E] the transfer that brings an edge's value to the device of its consumer, -1 where it does not cross."""
+    graph, cut, device = scene.graph, scene.partitions, scene.assignment.device
+    carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).astype(np.int64)
+    target = device[graph.edge_dst]
+    count = len(scene.cluster)
+    crossing = (device[graph.edge_src] != target) & scene.step.runs[graph.edge_src] & scene.step.runs[graph.edge_dst]
+    found = np.full(len(carried), -1, np.int64)
+    keys = cut.tensor.astype(np.int64) * count + cut.dst_device
+    if len(keys):
+        order = np.argsort(keys, kind="stable")
+        wanted = carried * count + target
+        at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+        rows = order[at]
+        hit = crossing & (keys[rows] == wanted)
+        found[hit] = rows[hit]
+    return found.astype(np.int32)
+
+
+def _tree(scene: Scene, folding: Folding) -> Json:
+    column, row = placed_items(scene, folding)
+    return {
+        "labels": list(folding.labels),
+        "series": np.flatnonzero(folding.series).tolist(),
+        "parent": folding.parent.tolist(),
+        "hubs": np.flatnonzero(folding.hub).tolist(),
+        "column": column,
+        "row": row,
+    }
+
+
+def placed_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]:
+    """[I] column of each item within its scope, and its row in twentieths of an item's height.
+
+    Column -1: not in the flow of its scope but on the shelf below, as it is a hub or holds nothing that runs.
+    """
+    graph = scene.graph
+    flows = _flowing(scene, folding)
+    pairs = _sibling_pairs(scene, folding, flows)
+    position = _mean_positions(graph.order, folding)
+    column, row = [-1] * len(flows), [0] * len(flows)
+    flowing = flows.tolist()
+    for scope, children in enumerate(folding.children()):
+        items = [item for item in children if flowing[item]]
+        if not items:
+            continue
+        local = {item: index for index, item in enumerate(items)}
+        edges = [(local[src], local[dst]) for src, dst in pairs.get(scope, ())]
+        columns, rows = arrange(len(items), edges, [position[item] for item in items])
+        for item, at, height in zip(items, columns, rows, strict=True):
+            column[item], row[item] = at, round(height * ROW_STEPS)
+    return column, row
+
+
+def _flowing(scene: Scene, folding: Folding) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """[I] whether an item takes part in the flow: nodes that run and are no hubs, and scopes that hold one that runs."""
+    scopes = folding.scopes
+    flows = np.concatenate([np.zeros(scopes, bool), scene.step.runs & ~folding.hub])
+    parent = folding.parent.tolist()
+    for item in np.flatnonzero(np.concatenate([np.zeros(scopes, bool), scene.step.runs])).tolist():
+        scope = parent[item]
+        while scope > 0 and not flows[scope]:
+            flows[scope] = True
+            scope = parent[scope]
+    return flows
+
+
+def _sibling_pairs(
+    scene: Scene, folding: Folding, flows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> dict[int, list[tuple[int, int]]]:
+    """Scope -> the pairs of its items that an edge joins, each once, for edges between nodes that flow."""
+    graph, scopes = scene.graph, folding.scopes
+    keep = ~graph.edge_back & flows[scopes + graph.edge_src] & flows[scopes + graph.edge_dst]
+    above = folding.ancestors()
+    src, dst = above[scopes + graph.edge_src[keep]], above[scopes + graph.edge_dst[keep]]
+    if not len(src):
+        return {}
+    level = np.argmax(src != dst, axis=1)
+    rows = np.arange(len(src))
+    first, second, scope = src[rows, level], dst[rows, level], src[rows, level - 1]
+    joined = np.unique(np.stack([scope, first, second], axis=1)[first != second], axis=0)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for inside, a, b in joined.tolist():
+        found.setdefault(inside, []).append((a, b))
+    return found
+
+
+def _mean_positions(order: Ids, folding: Folding) -> list[float]:
+    """[I] mean place of an item's nodes in the topological order."""
+    count, scopes = len(order), folding.scopes
+    place = np.empty(count)
+    place[order] = np.arange(count)
+    total, members = np.zeros(scopes + count), np.zeros(scopes + count)
+    total[scopes:], members[scopes:] = place, 1
+    home = folding.parent[scopes:]
+    total[:scopes] = np.bincount(home, weights=place, minlength=scopes)
+    members[:scopes] = np.bincount(home, minlength=scopes)
+    for scope in range(scopes - 1, 0, -1):  # parents come first
+        total[folding.parent[scope]] += total[scope]
+        members[folding.parent[scope]] += members[scope]
+    return list((total / np.maximum(members, 1)).tolist())
+
+
+def _slices(scene: Scene) -> Json:
+    trace = scene.trace
+    return {
+        "node": tables.slice_nodes(scene).tolist(),
+        "device": trace.device.tolist(),
+        "lane": trace.lane.tolist(),
+        "ready_ns": trace.ready_ns.tolist(),
+        "start_ns": trace.start_ns.tolist(),
+        "end_ns": trace.end_ns.tolist(),
+    }
+
+
+def _transfers(scene: Scene) -> Json:
+    cut, trace = scene.partitions, scene.trace
+    routes = scene.cluster.routes
+    used: dict[tuple[int, int], list[int]] = {}
+    for src, dst in zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True):
+        used.setdefault((src, dst), list(routes[src][dst] or ()))
+    return {
+        "tensor": cut.tensor.tolist(),
+        "src": cut.src_device.tolist(),
+        "dst": cut.dst_device.tolist(),
+        "bytes": cut.nbytes.tolist(),
+        "ready_ns": trace.transfer_ready_ns.tolist(),
+        "start_ns": trace.transfer_start_ns.tolist(),
+        "end_ns": trace.transfer_end_ns.tolist(),
+        "routes": [[src, dst, *links] for (src, dst), links in sorted(used.items())],
+    }
+
+
+def _memory(scene: Scene) -> Json:
+    """Per device the times and levels of its memory curve."""
+    trace = scene.trace
+    most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), 100)
+    curves: list[Json] = []
+    for device in range(len(scene.cluster)):
+        mine = np.flatnonzero(trace.memory_device == device)
+        times, levels = trace.memory_time_ns[mine], trace.memory_bytes[mine]
+        keep = _thinned(levels, most)
+        curves.append({"time_ns": times[keep].tolist(), "bytes": levels[keep].tolist()})
+    return {
+        "curves": curves,
+        "peak_bytes": trace.peak_bytes.tolist(),
+        "resident_bytes": trace.resident_bytes.tolist(),
+    }
+
+
+def _thinned(levels: np.ndarray[tuple[int], np.dtype[np.int64]], most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Rows to keep of a curve: all, or the lowest and highest of each of most/2 stretches."""
+    if len(levels) <= most:
+        return np.arange(len(levels))
+    kept: set[int] = {0, len(levels) - 1}
+    for stretch in np.array_split(np.arange(len(levels)), most // 2):
+        kept.add(int(stretch[np.argmin(levels[stretch])]))
+        kept.add(int(stretch[np.argmax(levels[stretch])]))
+    return np.array(sorted(kept), np.int64)
+
+
+def _tables(scene: Scene) -> Json:
+    return {
+        "devices": [asdict(row) for row in tables.devices(scene)],
+        "categories": [[name, *row] for name, row in tables.time_by_category(scene).items()],
+        "transfers": [row.transfer for row in tables.longest_transfers(scene)],
+        "ops": tables.largest_ops(scene),
+        "critical": [[share.what, share.nanos] for share in tables.critical_shares(scene)],
+        "fallbacks": [[op, count] for op, count in tables.fallbacks(scene)],
+        "unknown": [[op, count] for op, count in tables.unknown_shapes(scene)],
+        "notes": list(tables.notes(scene)),
+    }

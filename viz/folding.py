@@ -1,0 +1,224 @@
+"""Fold a graph by the scopes of its names: a tree of boxes, few enough per box to be read.
+
+    tower_0/conv/weights        root ─ tower_0/conv ─┬ weights
+    tower_0/conv/Conv2D                              ├ Conv2D
+    tower_0/conv/AddN_1 ..9                          └ AddN ×9 ─┬ AddN_1 ...
+
+Items are scopes (0 is the root, parents before children) and then the nodes: item `scopes + row` is node `row`.
+A chain of scopes with one child each becomes one; many siblings that differ only by a number become a series; what is
+still too many is dealt into blocks. Hubs, nodes that touch very many others, are marked so that they can be lifted out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.graph.graph import Graph
+
+MAX_DEPTH = 24  # scopes inside scopes; what lies deeper stays part of the last label
+SERIES = 4  # as many numbered siblings become a series
+WIDE = 60  # children from which on numbered scopes are a series too, and ops are grouped by type
+BLOCK = 200  # children that a box may have before they are dealt into blocks
+HUB = 32  # other nodes on one side that make a node a hub
+
+_NUMBERED = re.compile(r"_?[0-9]+\Z")
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """The tree of boxes of one graph. Axes: B scopes, I = B + N items."""
+
+    labels: tuple[str, ...]  # [B] what the box says; the root's is ""
+    parent: Ids  # [I] scope that holds the item; -1 for the root
+    series: Flags  # [B] made by folding siblings, not a scope of the file
+    hub: Flags  # [N]
+
+    @property
+    def scopes(self) -> int:
+        """How many items are scopes, the root included."""
+        return len(self.labels)
+
+    def children(self) -> list[list[int]]:
+        """[B] the items of each scope, scopes first, each kind in order of its rows."""
+        found: list[list[int]] = [[] for _ in self.labels]
+        for item, parent in enumerate(self.parent.tolist()):
+            if parent >= 0:
+                found[parent].append(item)
+        return found
+
+    def ancestors(self) -> Ids:
+        """[I, depth] the item on each level on the way from the root to the item, then the item itself repeated."""
+        parent = self.parent.astype(np.int64)
+        depth = np.zeros(len(parent), np.int64)
+        climbing = parent.copy()
+        while (climbing >= 0).any():
+            up = climbing >= 0
+            depth[up] += 1
+            climbing[up] = parent[climbing[up]]
+        levels = int(depth.max(initial=0)) + 1
+        table = np.empty((len(parent), levels), np.int64)
+        table[:] = np.arange(len(parent))[:, None]
+        current = np.arange(len(parent))
+        for level in range(levels - 1, -1, -1):
+            deeper = depth[current] > level
+            current = np.where(deeper, parent[current], current)
+            table[:, level] = current
+        return ids(table)
+
+
+@dataclass
+class _Tree:
+    """The tree while it grows: labels, parents and series per scope, the scope of each node."""
+
+    labels: list[str] = field(default_factory=lambda: [""])
+    parents: list[int] = field(default_factory=lambda: [-1])
+    series: list[bool] = field(default_factory=lambda: [False])
+    homes: list[int] = field(default_factory=list)
+
+
+def fold(graph: Graph) -> Folding:
+    """Fold a graph by its name scopes; nothing but names, ops and the topological order decides."""
+    tree = _without_chains(_scopes(graph.names))
+    _fold_siblings(graph, tree)
+    _parents_first(tree)
+    return Folding(tuple(tree.labels), ids(tree.parents + tree.homes), flags(tree.series), _hubs(graph))
+
+
+def _add(tree: _Tree, label: str, parent: int, *, series: bool = False) -> int:
+    tree.labels.append(label)
+    tree.parents.append(parent)
+    tree.series.append(series)
+    return len(tree.labels) - 1
+
+
+def _scopes(names: Sequence[str]) -> _Tree:
+    """The scopes as the names say them. A node that is named like a scope goes into it."""
+    tree = _Tree()
+    known: dict[str, int] = {"": 0}
+    for name in names:
+        path = name.rpartition("/")[0]
+        scope = known.get(path)
+        tree.homes.append(_enter(path, tree, known) if scope is None else scope)
+    for row, name in enumerate(names):
+        inside = known.get(name)
+        if inside:
+            tree.homes[row] = inside
+    return tree
+
+
+def _enter(path: str, tree: _Tree, known: dict[str, int]) -> int:
+    """The scope of a path, made with those above it where they are missing."""
+    scope, start = 0, 0
+    for level in range(MAX_DEPTH):
+        end = path.find("/", start) if level + 1 < MAX_DEPTH else -1
+        prefix = path if end < 0 else path[:end]
+        inner = known.get(prefix)
+        if inner is None:
+            inner = known[prefix] = _add(tree, prefix[start:], scope)
+        scope, start = inner, end + 1
+        if end < 0:
+            break
+    return scope
+
+
+def _without_chains(tree: _Tree) -> _Tree:
+    """Dissolve each scope that holds one scope and nothing else; the inner one takes both labels."""
+    count, inner = [0] * len(tree.labels), [0] * len(tree.labels)
+    for parent in tree.parents[1:]:
+        count[parent] += 1
+        inner[parent] += 1
+    for home in tree.homes:
+        count[home] += 1
+    kept = _Tree()
+    place = [0] * len(tree.labels)  # where the content of a scope goes
+    prefix = [""] * len(tree.labels)
+    for scope in range(1, len(tree.labels)):
+        parent = tree.parents[scope]
+        label = prefix[parent] + tree.labels[scope]
+        if count[scope] == 1 and inner[scope] == 1:
+            place[scope], prefix[scope] = place[parent], label + "/"
+        else:
+            place[scope] = _add(kept, label, place[parent])
+    kept.homes = [place[home] for home in tree.homes]
+    return kept
+
+
+def _fold_siblings(graph: Graph, tree: _Tree) -> None:
+    """Put siblings that differ only by a number, and what is still too many, under scopes of their own."""
+    scopes_of: list[list[int]] = [[] for _ in tree.labels]
+    nodes_of: list[list[int]] = [[] for _ in tree.labels]
+    for scope in range(1, len(tree.labels)):
+        scopes_of[tree.parents[scope]].append(scope)
+    for row in graph.order.tolist():  # so that blocks follow the computation
+        nodes_of[tree.homes[row]].append(row)
+    names, ops = graph.names, graph.ops
+    for scope, (inner, nodes) in enumerate(zip(scopes_of, nodes_of, strict=True)):
+        if len(nodes) + len(inner) <= SERIES:
+            continue
+        found, rest = _grouped(nodes, lambda row: _NUMBERED.sub("", names[row].rpartition("/")[2]) + "\0" + ops[row])
+        if not rest and not inner and len(found) == 1 and len(nodes) <= BLOCK:
+            continue  # the scope is that series
+        if len(found) + len(rest) + len(inner) > WIDE:
+            by_op, rest = _grouped(rest, lambda row: ops[row] + "\0")
+            found += by_op
+        for key, members in found:
+            _deal_nodes(tree, f"{key.partition(chr(0))[0]} ×{len(members)}", scope, members)
+        if len(inner) > WIDE:
+            for key, members in _grouped(inner, lambda inside: _NUMBERED.sub("", tree.labels[inside]))[0]:
+                new = _add(tree, f"{key} ×{len(members)}", scope, series=True)
+                for inside in members:
+                    tree.parents[inside] = new
+        if len(rest) > BLOCK:
+            _deal_nodes(tree, f"{len(rest)} ops", scope, rest)
+
+
+def _grouped(items: Iterable[int], key: Callable[[int], str]) -> tuple[list[tuple[str, list[int]]], list[int]]:
+    """The groups of at least SERIES items with an equal key, in order of first appearance, and the items of no group."""
+    groups: dict[str, list[int]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    large = [(text, members) for text, members in groups.items() if len(members) >= SERIES]
+    return large, [item for members in groups.values() if len(members) < SERIES for item in members]
+
+
+def _deal_nodes(tree: _Tree, label: str, parent: int, nodes: Sequence[int]) -> None:
+    """Put nodes under a new scope, in blocks where they are too many for one."""
+    new = _add(tree, label, parent, series=True)
+    for start in range(0, len(nodes), BLOCK):
+        block = nodes[start : start + BLOCK]
+        home = new
+        if len(nodes) > BLOCK:
+            home = _add(tree, f"{start + 1}–{start + len(block)}", new, series=True)
+        for row in block:
+            tree.homes[row] = home
+
+
+def _parents_first(tree: _Tree) -> None:
+    """Renumber the scopes, level by level, so that a parent's row comes before its children's."""
+    inside: list[list[int]] = [[] for _ in tree.labels]
+    for scope in range(1, len(tree.labels)):
+        inside[tree.parents[scope]].append(scope)
+    order = [0]
+    for scope in order:
+        order.extend(inside[scope])  # the list grows while it is read: breadth first
+    new = [0] * len(order)
+    for position, scope in enumerate(order):
+        new[scope] = position
+    tree.labels[:] = [tree.labels[scope] for scope in order]
+    tree.series[:] = [tree.series[scope] for scope in order]
+    tree.parents[:] = [-1] + [new[tree.parents[scope]] for scope in order[1:]]
+    tree.homes[:] = [new[home] for home in tree.homes]
+
+
+def _hubs(graph: Graph) -> Flags:
+    """[N] nodes with at least HUB different nodes before or behind them."""
+    count = len(graph)
+    pairs = np.unique(graph.edge_src.astype(np.int64) * count + graph.edge_dst)
+    behind = np.bincount(pairs // max(count, 1), minlength=count)
+    before = np.bincount(pairs % max(count, 1), minlength=count)
+    return flags((behind >= HUB) | (before >= HUB))

@@ -1,0 +1,150 @@
+"""Lay out one box of the folded graph: columns by longest path, rows by barycentre sweeps.
+
+After Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures" (1981): break
+cycles, give each item a rank (its column; the picture flows to the right), put a dummy into every column that an edge
+passes, order the columns by the mean position of neighbours, then draw each item as near to its neighbours as its
+column allows (pool adjacent violators, the exact answer for one column).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+Lists: TypeAlias = list[list[int]]
+
+SWEEPS = 4
+LONGEST_CHAIN = 12  # columns that an edge may pass with dummies; a longer one is left to cross what it crosses
+DUMMY_HEIGHT = 0.45  # rows that a passing edge takes, where an item takes one
+
+
+def ranks(count: int, edges: Sequence[tuple[int, int]], order: Sequence[float]) -> list[int]:
+    """Column of each of `count` items: after all before it, and sources next to their first consumer.
+
+    edges are pairs of items without duplicates; where they form cycles, the item that comes first in `order` goes
+    first and the edges back to it are ignored.
+    """
+    ahead: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for src, dst in edges:
+        ahead[src].append(dst)
+        waiting[dst] += 1
+    ready = [(order[item], item) for item in range(count) if not waiting[item]]
+    heapify(ready)
+    stuck = sorted((order[item], item) for item in range(count))
+    has_source = [bool(n) for n in waiting]
+    rank, done, sequence, next_stuck = [0] * count, [False] * count, [], 0
+    while len(sequence) < count:
+        if ready:
+            item = heappop(ready)[1]
+        else:
+            while done[stuck[next_stuck][1]]:
+                next_stuck += 1
+            item = stuck[next_stuck][1]
+        done[item] = True
+        sequence.append(item)
+        for other in ahead[item]:
+            if not done[other]:
+                rank[other] = max(rank[other], rank[item] + 1)
+                waiting[other] -= 1
+                if not waiting[other]:
+                    heappush(ready, (order[other], other))
+    for item in reversed(sequence):
+        if not has_source[item] and ahead[item]:
+            rank[item] = max(0, min(rank[other] for other in ahead[item]) - 1)
+    return rank
+
+
+def arrange(count: int, edges: Sequence[tuple[int, int]], order: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Column and row of each of `count` items; rows are in units of one item's height, around 0.
+
+    In a column no two items are nearer than 1. Ties go by `order`, then by item. The cost is linear in items, edges
+    and dummies, but for sorting columns.
+    """
+    rank = ranks(count, edges, order)
+    if count == 1:
+        return rank, [0.0]
+    columns, left, right = _with_dummies(edges, order, rank)
+    place = [0.0] * len(left)
+    for column in columns:
+        _number(column, place)
+    for sweep in range(SWEEPS):
+        near = left if sweep % 2 == 0 else right
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            wish = {item: _mean(near[item], place, place[item]) for item in column}
+            column.sort(key=wish.__getitem__)
+            _number(column, place)
+    for sweep in range(SWEEPS):
+        near = right if sweep % 2 == 0 else left
+        for column in reversed(columns) if sweep % 2 == 0 else columns:
+            wishes = [_mean(near[item], place, place[item]) for item in column]
+            sizes = [1.0 if item < count else DUMMY_HEIGHT for item in column]
+            for item, row in zip(column, spread(wishes, sizes), strict=True):
+                place[item] = row
+    return rank, place[:count]
+
+
+def _number(column: Sequence[int], place: list[float]) -> None:
+    top = -(len(column) - 1) / 2
+    for index, item in enumerate(column):
+        place[item] = top + index
+
+
+def _mean(near: Sequence[int], place: Sequence[float], otherwise: float) -> float:
+    if not near:
+        return otherwise
+    if len(near) == 1:
+        return place[near[0]]
+    return sum([place[item] for item in near]) / len(near)
+
+
+def _with_dummies(
+    edges: Sequence[tuple[int, int]], order: Sequence[float], rank: Sequence[int]
+) -> tuple[Lists, Lists, Lists]:
+    """The items of each column in their first order, and the neighbours of each item one column before and behind.
+
+    Edges of one source share their dummies: they run together until they part.
+    """
+    columns: Lists = [[] for _ in range(max(rank) + 1)]
+    for item in sorted(range(len(rank)), key=lambda item: (order[item], item)):
+        columns[rank[item]].append(item)
+    left: Lists = [[] for _ in rank]
+    right: Lists = [[] for _ in rank]
+    chain: dict[tuple[int, int], int] = {}  # (source, column) -> the source's dummy there
+    for src, dst in edges:
+        if not 0 < rank[dst] - rank[src] <= LONGEST_CHAIN:
+            continue
+        behind = src
+        for column in range(rank[src] + 1, rank[dst]):
+            dummy = chain.get((src, column))
+            if dummy is None:
+                dummy = chain[src, column] = len(left)
+                left.append([behind])
+                right.append([])
+                right[behind].append(dummy)
+                columns[column].append(dummy)
+            behind = dummy
+        left[dst].append(behind)
+        right[behind].append(dst)
+    return columns, left, right
+
+
+def spread(wishes: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Places in the given order, no two nearer than half the sum of their sizes, with the least squared distance to wishes.
+
+    Pool adjacent violators: with the sizes before an item taken off its wish, places must only not decrease.
+    """
+    offsets, reached = [], 0.0
+    for size in sizes:
+        offsets.append(reached + size / 2)
+        reached += size
+    pools: list[tuple[float, int]] = []  # (sum of shifted wishes, members)
+    for wish, offset in zip(wishes, offsets, strict=True):
+        total, members = wish - offset, 1
+        while pools and pools[-1][0] * members >= total * pools[-1][1]:
+            before, count = pools.pop()
+            total, members = total + before, members + count
+        pools.append((total, members))
+    places = [total / members for total, members in pools for _ in range(members)]
+    return [place + offset for place, offset in zip(places, offsets, strict=True)]

@@ -1,0 +1,76 @@
+"""One colour per device, the same in every picture, told apart by colour-blind readers too.
+
+The eight hues are those of Okabe and Ito, "Color Universal Design" (2008), with black replaced by a grey that shows on
+a dark page as well. A larger cluster repeats them lighter and darker; every picture also names the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#d9c81e")
+# (towards, how far) of each further round of the eight hues
+ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
+CATEGORIES = (
+    "matrix",
+    "neural network",
+    "elementwise",
+    "array",
+    "state",
+    "queue and synchronisation",
+    "control flow",
+    "checkpoint",
+    "communication",
+    "other",
+)
+CATEGORY_COLOURS = (
+    "#0072b2",
+    "#009e73",
+    "#e69f00",
+    "#56b4e9",
+    "#cc79a7",
+    "#d9c81e",
+    "#8a8f98",
+    "#a98467",
+    "#d55e00",
+    "#b8bcc4",
+)
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue, 0 to 255, of "#rrggbb"."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def mixed(colour: str, towards: str, share: float) -> str:
+    """The colour moved towards another by a share between 0 and 1."""
+    parts = (round(a + (b - a) * share) for a, b in zip(rgb(colour), rgb(towards), strict=True))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+def device_colour(row: int) -> str:
+    """Colour of a device by its row in the cluster; after forty devices the colours repeat."""
+    towards, share = ROUNDS[row // len(HUES) % len(ROUNDS)]
+    return mixed(HUES[row % len(HUES)], towards, share)
+
+
+def device_colours(devices: Sequence[object]) -> tuple[str, ...]:
+    """One colour per device of a cluster, in order."""
+    return tuple(device_colour(row) for row in range(len(devices)))
+
+
+def _linear(part: int) -> float:
+    value = part / 255
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, 0 to 1 (WCAG 2.1, "relative luminance")."""
+    red, green, blue = (_linear(part) for part in rgb(colour))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on the colour."""
+    light = luminance(colour)
+    return "#000000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#ffffff"

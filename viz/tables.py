@@ -1,0 +1,155 @@
+"""What a scene says in numbers: the tables of the report and of the summary, as plain values.
+
+Times are nanoseconds and memory is bytes, unrounded; printing is the reader's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.columns import Ids
+from simulator.costs.categories import category
+from simulator.costs.table import FALLBACK
+from viz.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One device in one step."""
+
+    device: int
+    ops: int
+    busy_ns: int
+    busy_share: float  # of its lanes' time up to the makespan
+    peak_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRow:
+    """One transfer; `tensor` is a row of the graph, or -1 - node for a control edge."""
+
+    transfer: int
+    tensor: int
+    src_device: int
+    dst_device: int
+    nbytes: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of the step's time: what it went to and how much."""
+
+    what: str
+    nanos: int
+
+
+def slice_nodes(scene: Scene) -> Ids:
+    """[S] the row of `scene.graph` that each slice of the trace runs."""
+    return scene.partitions.origin[scene.trace.node]
+
+
+def moved_bytes(scene: Scene) -> int:
+    """Bytes of all transfers that took place; those of unknown size count nothing."""
+    took = scene.trace.transfer_start_ns >= 0
+    return int(np.maximum(scene.partitions.nbytes[took], 0).sum())
+
+
+def devices(scene: Scene) -> list[DeviceRow]:
+    """One row per device, in the cluster's order."""
+    trace, rows = scene.trace, []
+    ops = np.bincount(trace.device, minlength=len(scene.cluster))
+    for row, device in enumerate(scene.cluster.devices):
+        busy, whole = int(trace.busy_ns[row]), trace.makespan * device.lanes
+        share = busy / whole if whole else 0.0
+        rows.append(DeviceRow(row, int(ops[row]), busy, share, int(trace.peak_bytes[row]), device.memory_bytes))
+    return rows
+
+
+def time_by_category(scene: Scene) -> dict[str, list[int]]:
+    """Category -> time that its ops ran on each device; the largest total first, then by name."""
+    of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
+    names = sorted(set(of_op.values()))
+    column = {name: index for index, name in enumerate(names)}
+    kinds = np.array([column[of_op[op]] for op in scene.graph.ops], np.int64)
+    count = len(scene.cluster)
+    cell = kinds[slice_nodes(scene)] * count + scene.trace.device
+    took = (scene.trace.end_ns - scene.trace.start_ns).astype(float)
+    table = np.bincount(cell, weights=took, minlength=len(names) * count).reshape(len(names), count)
+    rows = {name: [int(value) for value in table[index]] for name, index in column.items() if table[index].any()}
+    return dict(sorted(rows.items(), key=lambda row: (-sum(row[1]), row[0])))
+
+
+def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
+    """The transfers that held their links longest, ties in order of start."""
+    trace, cut = scene.trace, scene.partitions
+    took = np.where(trace.transfer_start_ns >= 0, trace.transfer_end_ns - trace.transfer_start_ns, -1)
+    order = np.lexsort((trace.transfer_start_ns, -took))[:count]
+    return [_transfer(scene, int(row)) for row in order if took[row] >= 0 and cut.src_device[row] >= 0]
+
+
+def _transfer(scene: Scene, row: int) -> TransferRow:
+    trace, cut = scene.trace, scene.partitions
+    return TransferRow(
+        row,
+        int(cut.tensor[row]),
+        int(cut.src_device[row]),
+        int(cut.dst_device[row]),
+        int(cut.nbytes[row]),
+        int(trace.transfer_start_ns[row]),
+        int(trace.transfer_end_ns[row]),
+    )
+
+
+def largest_ops(scene: Scene, count: int = 10) -> list[int]:
+    """The slices that ran longest, ties in order of start."""
+    took = scene.trace.end_ns - scene.trace.start_ns
+    return np.lexsort((np.arange(len(took)), -took))[:count].tolist()
+
+
+def critical_shares(scene: Scene) -> list[Share]:
+    """Where the critical path's time goes, the largest first: ops by category, transfers, and waiting in between.
+
+    The shares add up to the makespan: what no item of the path covers is waiting.
+    """
+    trace = scene.trace
+    if trace.critical is None or not len(trace.critical):
+        return []
+    nodes, ops = slice_nodes(scene), scene.graph.ops
+    shares: Counter[str] = Counter()
+    for row in trace.critical.tolist():
+        if row >= 0:
+            what, took = category(ops[nodes[row]]), trace.end_ns[row] - trace.start_ns[row]
+        else:
+            what, took = "transfers", trace.transfer_end_ns[-1 - row] - trace.transfer_start_ns[-1 - row]
+        shares[what] += int(took)
+    waiting = trace.makespan - sum(shares.values())
+    if waiting > 0:
+        shares["waiting"] = waiting
+    return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
+
+
+def fallbacks(scene: Scene) -> list[tuple[str, int]]:
+    """Ops of the step whose cost is only a fallback, with how many nodes each, the most first."""
+    rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
+    found = Counter(scene.graph.ops[row] for row in rows)
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
+    """Ops of the step with outputs of unknown size, with how many outputs each, the most first."""
+    graph = scene.graph
+    rows = np.flatnonzero((graph.tensor_bytes < 0) & scene.step.runs[graph.tensor_node]).tolist()
+    found = Counter(graph.ops[node] for node in graph.tensor_node[rows].tolist())
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def notes(scene: Scene) -> list[str]:
+    """Everything that the reader should know about the result, each sentence once, from all values of the scene."""
+    parts = (scene.graph, scene.cluster, scene.costs, scene.assignment, scene.trace, scene)
+    return list(dict.fromkeys(sentence for part in parts for sentence in part.notes))
