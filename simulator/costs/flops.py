@@ -1,0 +1,44 @@
+"""The cost table: for each op its category, the arithmetic that it does, and the bytes that it moves.
+
+arithmetic.py     ops that compute                                   Conv2D, MatMul, Exp, Svd ..
+housekeeping.py   ops that move, keep, pass on and wait              Concat, ApplyAdam, QueueDequeue, Switch ..
+formulas/         what a row's words mean, by family
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from simulator.costs.arithmetic import ARITHMETIC
+from simulator.costs.categories import OTHER
+from simulator.costs.formulas.convolution import unrolled
+from simulator.costs.formulas.instance import nothing, tensors
+from simulator.costs.housekeeping import HANDED_OVER, HOUSEKEEPING
+from simulator.costs.rule import Rule
+
+
+def _rules() -> dict[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for category, flops, moved, attrs, ops in ARITHMETIC + HOUSEKEEPING:
+        for op in ops.split():
+            scratch = unrolled if op.startswith(("Conv2D", "Conv3D")) else nothing
+            rules[op] = Rule(category, flops, moved, tuple(attrs.split()), scratch=scratch)
+    for category, ops in HANDED_OVER:
+        for op in ops.split():
+            rules[op] = Rule(category, nothing, nothing, launches=False)
+    return rules
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(_rules())
+
+FALLBACK_RULE = Rule(OTHER, nothing, tensors)
+"""An op that is not in the table costs a launch and the bytes of its known inputs and outputs; it is counted."""
+
+_DATASET = Rule(OTHER, nothing, nothing, launches=False)  # only describes a pipeline; nothing is computed in the step
+
+
+def rule(op: str) -> Rule | None:
+    """The row of an op, or None where the table has none."""
+    found = RULES.get(op)
+    return _DATASET if found is None and "Dataset" in op else found

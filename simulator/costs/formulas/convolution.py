@@ -1,0 +1,112 @@
+"""Convolutions and pooling.
+
+An output of a convolution takes one multiplication and one addition per weight of its filter, so the output's number
+of elements and the filter's shape, [spatial.., input channels, output channels], say all: strides, padding, dilation,
+data format and groups are in the output's shape.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from simulator.costs.formulas.instance import Formula, Instance, at, elements, numbers
+from simulator.graph.graph import Shape
+
+_WORKSPACE_LIMIT = 2**32  # bytes; TF_CUDNN_WORKSPACE_LIMIT_IN_MB, tensorflow/core/kernels/gpu_utils.cc
+
+
+def _weights(shape: Shape | None, behind: int) -> int:
+    """Product of a filter's dimensions without the last `behind` ones."""
+    return elements(shape[:-behind]) if shape else 1
+
+
+def convolution(instance: Instance) -> int:
+    """2 operations per output and per weight of one output channel."""
+    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 1)
+
+
+def convolution_input_gradient(instance: Instance) -> int:
+    """As many as forward: the output of the forward convolution has the shape of the incoming gradient."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 1)
+
+
+def convolution_filter_gradient(instance: Instance) -> int:
+    """As many as forward; the filter is the result."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 1)
+
+
+def depthwise(instance: Instance) -> int:
+    """2 operations per output and spatial weight: [spatial.., channels, multiplier]."""
+    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 2)
+
+
+def depthwise_input_gradient(instance: Instance) -> int:
+    """As many as forward."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 2)
+
+
+def depthwise_filter_gradient(instance: Instance) -> int:
+    """As many as forward."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 2)
+
+
+def unrolled(instance: Instance) -> int:
+    """A guess of the workspace: one image's patches, laid out as a matrix, as a convolution by one product needs them.
+
+    cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
+    """
+    image = max(instance.inputs[:1] + instance.outputs[:1] + instance.inputs[2:3], key=elements)
+    batch = max(1, image[0]) if image else 1
+    small = min(map(elements, (at(instance.outputs, 0), at(instance.inputs, 2) or at(instance.outputs, 0))))
+    filters = at(instance.inputs, 1) if len(at(instance.inputs, 1) or ()) > 2 else at(instance.outputs, 0)
+    channels = max(1, filters[-1]) if filters else 1
+    size = 4  # bytes of a float32, the default
+    return min(_WORKSPACE_LIMIT, size * _weights(filters, 1) * max(1, small // (batch * channels)))
+
+
+def _window(instance: Instance) -> int:
+    """Elements of a pooling window, from `ksize`; where that is an input, the ratio of input and output."""
+    sizes = numbers(instance, "ksize")
+    if sizes:
+        return max(1, prod(sizes))
+    return max(1, -(-elements(at(instance.inputs, 0)) // elements(at(instance.outputs, 0))))
+
+
+def _overlapping(instance: Instance) -> bool:
+    pairs = zip(numbers(instance, "ksize"), numbers(instance, "strides"), strict=False)
+    return any(size > stride for size, stride in pairs)
+
+
+def max_pool(instance: Instance) -> int:
+    """A comparison less than the window has elements, per output."""
+    return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
+
+
+def max_pool_gradient(instance: Instance) -> int:
+    """Finds the maximum again, per output; then clears and adds, per input."""
+    pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), _window(instance)
+    if window == 1:
+        return whole
+    return pooled * (window - 1) + whole * (2 if _overlapping(instance) else 1)
+
+
+def average_pool(instance: Instance) -> int:
+    """An addition per element of the window, per output."""
+    return elements(at(instance.outputs, 0)) * _window(instance)
+
+
+def average_pool_gradient(instance: Instance) -> int:
+    """A division per gradient and a copy per input; an addition per element of the window where windows overlap."""
+    pooled, whole = elements(at(instance.inputs, 1)), elements(at(instance.outputs, 0))
+    return whole + pooled * (1 + (_window(instance) if _overlapping(instance) else 0))
+
+
+def response_normalization(operations: int) -> Formula:
+    """Local response normalisation: 2 operations per neighbouring channel and so many more, per element."""
+
+    def count(instance: Instance) -> int:
+        attr = instance.attrs.get("depth_radius")
+        radius = min(int(attr.i), 2**16) if attr is not None else 5
+        return elements(at(instance.inputs, 0)) * (2 * (2 * max(0, radius) + 1) + operations)
+
+    return count

@@ -1,0 +1,174 @@
+"""An op with its shapes, as the formulas see it, and the formulas that many ops share.
+
+A formula takes an `Instance` and returns a count: arithmetic operations, or bytes. Unknown dimensions count 1 and an
+unknown rank counts as a scalar (`tensorflow/core/grappler/costs/op_level_cost_estimator.cc` does the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from simulator.graph.graph import Attrs, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One op with the shapes of its data inputs and outputs."""
+
+    op: str
+    inputs: tuple[Shape | None, ...]
+    outputs: tuple[Shape | None, ...]
+    input_bytes: tuple[int, ...]  # 0 where unknown or where only a handle is passed
+    output_bytes: tuple[int, ...]
+    attrs: Attrs
+
+
+Formula: TypeAlias = Callable[[Instance], int]
+
+
+def elements(shape: Shape | None) -> int:
+    """Number of elements; unknown dimensions count 1."""
+    return prod([size if size >= 0 else 1 for size in shape]) if shape else 1
+
+
+def dims(shape: Shape | None, rank: int) -> tuple[int, ...]:
+    """The last `rank` dimensions, unknown and missing ones as 1."""
+    known = [size if size >= 0 else 1 for size in shape or ()][-rank:]
+    return (1,) * (rank - len(known)) + tuple(known)
+
+
+def matrices(shape: Shape | None) -> tuple[int, int, int]:
+    """(How many, rows, columns) of a batch of matrices."""
+    rows, columns = dims(shape, 2)
+    return elements((shape or ())[:-2]), rows, columns
+
+
+def at(shapes: tuple[Shape | None, ...], slot: int) -> Shape | None:
+    """The shape in that slot, unknown if the node has fewer."""
+    return shapes[slot] if -len(shapes) <= slot < len(shapes) else None
+
+
+def flag(instance: Instance, name: str, default: bool = False) -> bool:
+    """A boolean attribute."""
+    value = instance.attrs.get(name)
+    return default if value is None else bool(value.b)
+
+
+def numbers(instance: Instance, name: str) -> list[int]:
+    """An attribute that is a list of integers; empty where the node lacks it."""
+    value = instance.attrs.get(name)
+    return [] if value is None else [int(number) for number in value.list.i]
+
+
+def largest(instance: Instance) -> int:
+    """Elements of the largest input or output."""
+    return max(map(elements, instance.inputs + instance.outputs), default=1)
+
+
+def broadcast(instance: Instance) -> int:
+    """Elements of the largest input or output, or of what the inputs broadcast to."""
+    count = largest(instance)
+    if len(instance.inputs) > 1 and count > 1:
+        rank = max(len(shape or ()) for shape in instance.inputs)
+        count = max(count, prod(map(max, zip(*(dims(shape, rank) for shape in instance.inputs), strict=True))))
+    return count
+
+
+# --- work ------------------------------------------------------------------------------------------------------------
+
+
+def nothing(instance: Instance) -> int:
+    """No arithmetic, or no bytes."""
+    return 0
+
+
+def each(operations: int) -> Formula:
+    """So many operations per element of the broadcast inputs and outputs; reductions count their input."""
+    return lambda instance: operations * broadcast(instance)
+
+
+def each_output(operations: int) -> Formula:
+    """So many operations per element of the outputs."""
+    return lambda instance: operations * sum(map(elements, instance.outputs))
+
+
+def each_input(operations: int) -> Formula:
+    """So many operations per element of the largest input."""
+    return lambda instance: operations * max(map(elements, instance.inputs), default=1)
+
+
+def add_all(instance: Instance) -> int:
+    """AddN: one addition less than there are inputs, per element."""
+    return (len(instance.inputs) - 1) * largest(instance)
+
+
+def sort(instance: Instance) -> int:
+    """Comparisons to sort the elements of the largest input: n log2 n."""
+    count = max(map(elements, instance.inputs), default=1)
+    return count * count.bit_length()
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def tensors(instance: Instance) -> int:
+    """Every input is read once, every output written once."""
+    return sum(instance.input_bytes) + sum(instance.output_bytes)
+
+
+def written(instance: Instance) -> int:
+    """Every output is written, the inputs are negligible."""
+    return sum(instance.output_bytes)
+
+
+def read(instance: Instance) -> int:
+    """Every input is read; nothing is written."""
+    return sum(instance.input_bytes)
+
+
+def gathered(instance: Instance) -> int:
+    """Only what is taken is read, and the indices: the output twice, and every input after the first."""
+    return 2 * sum(instance.output_bytes) + sum(instance.input_bytes[1:])
+
+
+def scattered(instance: Instance) -> int:
+    """Rows are read and written, updates (the last input) and indices read."""
+    return sum(instance.input_bytes[1:]) + 2 * instance.input_bytes[-1] if len(instance.inputs) > 1 else 0
+
+
+def value(times: int) -> Formula:
+    """So many times the bytes of the second input, the value that a variable takes."""
+    return lambda instance: times * (instance.input_bytes[1] if len(instance.input_bytes) > 1 else 0)
+
+
+def twice_read(instance: Instance) -> int:
+    """Every input and output once, and the first input once more: a first pass takes statistics."""
+    return tensors(instance) + (instance.input_bytes[0] if instance.input_bytes else 0)
+
+
+def updated(slots: int) -> Formula:
+    """An optimizer's update: its slots (the first inputs, the variable too) are read and written, the gradient read."""
+    return lambda instance: (2 * slots + 1) * max(instance.input_bytes[slots:], default=0)
+
+
+def per_gradient(slots: int, operations: int) -> Formula:
+    """So many operations per element of the gradient, the largest input behind the slots."""
+    return lambda instance: operations * max(map(elements, instance.inputs[slots:]), default=1)
+
+
+def rewritten(instance: Instance) -> int:
+    """What comes out was read where it was kept, and is written."""
+    return 2 * sum(instance.output_bytes)
+
+
+def copied(instance: Instance) -> int:
+    """What goes in is read, and written where it is kept."""
+    return 2 * sum(instance.input_bytes)
+
+
+def accumulated(instance: Instance) -> int:
+    """A gradient is read and added to a sum, which is read and written."""
+    return 3 * max(instance.input_bytes, default=0)

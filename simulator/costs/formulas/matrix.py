@@ -1,0 +1,141 @@
+"""Products of matrices, linear algebra and Fourier transforms.
+
+Counts of linear algebra are those of Golub and Van Loan, Matrix Computations, 4th edition (2013), for n x n matrices
+unless stated; an addition and a multiplication count one each. Complex numbers are counted like real ones.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, matrices
+from simulator.graph.graph import Shape
+
+
+def _known(first: int, second: int) -> int:
+    """The inner dimension of a product, said by two operands; 0 if they contradict each other."""
+    return max(first, second) if first == second or min(first, second) == 1 else 0
+
+
+def _product(a: Shape | None, b: Shape | None, flip_a: bool, flip_b: bool) -> int:
+    m, k = dims(a, 2)[::-1] if flip_a else dims(a, 2)
+    k_too, n = dims(b, 2)[::-1] if flip_b else dims(b, 2)
+    return 2 * m * n * _known(k, k_too)
+
+
+def matmul(instance: Instance) -> int:
+    """2 m n k, for [m, k] x [k, n]."""
+    a, b = at(instance.inputs, 0), at(instance.inputs, 1)
+    return _product(a, b, flag(instance, "transpose_a"), flag(instance, "transpose_b"))
+
+
+def batch_matmul(instance: Instance) -> int:
+    """2 m n k for each pair of matrices; the leading dimensions broadcast."""
+    a, b = at(instance.inputs, 0), at(instance.inputs, 1)
+    rank = max(len(a or ()), len(b or ()), 2)
+    batch = prod(max(pair) for pair in zip(dims(a, rank)[:-2], dims(b, rank)[:-2], strict=True))
+    return batch * _product(a, b, flag(instance, "adj_x"), flag(instance, "adj_y"))
+
+
+def einsum(instance: Instance) -> int:
+    """2 (operands - 1) times the product of all labels' sizes; one operand: that product. Ellipses broadcast."""
+    equation = instance.attrs["equation"].s.decode(errors="replace") if "equation" in instance.attrs else ""
+    sizes: dict[str, int] = {}
+    for labels, shape in zip(equation.replace(" ", "").split("->")[0].split(","), instance.inputs, strict=False):
+        head, ellipsis, tail = labels.partition("...")
+        sides = dims(shape, max(len(shape or ()), len(head) + len(tail)))
+        middle = sides[len(head) : len(sides) - len(tail)] if ellipsis else ()
+        for label, size in zip(head, sides, strict=False):
+            sizes[label] = max(size, sizes.get(label, 1))
+        for label, size in zip(reversed(tail), reversed(sides), strict=False):
+            sizes[label] = max(size, sizes.get(label, 1))
+        for place, size in enumerate(reversed(middle)):
+            sizes[f".{place}"] = max(size, sizes.get(f".{place}", 1))
+    return prod(sizes.values()) * max(1, 2 * (len(instance.inputs) - 1))
+
+
+def sparse_dense_matmul(instance: Instance) -> int:
+    """2 operations per stored element and column of the dense matrix."""
+    nonzero = elements(at(instance.inputs, 1))
+    rows, columns = dims(at(instance.inputs, 3), 2)
+    return 2 * nonzero * (rows if flag(instance, "adjoint_b") else columns)
+
+
+def cubic(numerator: int, denominator: int = 1) -> Formula:
+    """So many thirds (or wholes) of n^3 for each n x n matrix of the first input."""
+
+    def count(instance: Instance) -> int:
+        batch, _, n = matrices(at(instance.inputs, 0))
+        return batch * numerator * n**3 // denominator
+
+    return count
+
+
+def solve(instance: Instance) -> int:
+    """LU factors, 2/3 n^3, and two triangular systems of n^2 per right-hand side."""
+    batch, _, n = matrices(at(instance.inputs, 0))
+    return batch * (2 * n**3 // 3 + 2 * n * n * dims(at(instance.inputs, 1), 2)[1])
+
+
+def triangular_solve(instance: Instance) -> int:
+    """n^2 per right-hand side."""
+    batch, _, n = matrices(at(instance.inputs, 0))
+    return batch * n * n * dims(at(instance.inputs, 1), 2)[1]
+
+
+def banded_solve(instance: Instance) -> int:
+    """2 k per row and right-hand side, for k bands; [bands, n] is how the matrix is stored."""
+    batch, bands, _ = matrices(at(instance.inputs, 0))
+    return 2 * bands * max(batch * prod(dims(at(instance.inputs, 1), 2)), elements(at(instance.inputs, 1)))
+
+
+def _tall(shape: Shape | None) -> tuple[int, int, int]:
+    batch, rows, columns = matrices(shape)
+    return batch, max(rows, columns), min(rows, columns)
+
+
+def least_squares(instance: Instance) -> int:
+    """Normal equations by Cholesky, (m + n/3) n^2, or Householder, 2 n^2 (m - n/3); 4 m n per right-hand side."""
+    batch, m, n = _tall(at(instance.inputs, 0))
+    factor = (3 * m + n) * n * n // 3 if flag(instance, "fast", True) else 2 * n * n * (3 * m - n) // 3
+    return batch * (factor + 4 * m * n * dims(at(instance.inputs, 1), 2)[1])
+
+
+def qr(instance: Instance) -> int:
+    """Householder factors, 2 n^2 (m - n/3), and as much again to form Q; all of Q: 4 (m^2 n - m n^2 + n^3/3)."""
+    batch, m, n = _tall(at(instance.inputs, 0))
+    factors = 2 * n * n * (3 * m - n) // 3
+    full = flag(instance, "full_matrices")
+    return batch * (factors + (4 * (3 * m * m * n - 3 * m * n * n + n**3) // 3 if full else factors))
+
+
+def svd(instance: Instance) -> int:
+    """By Golub and Reinsch: values 4 m n^2 - 4/3 n^3; also thin U and V 14 m n^2 + 8 n^3; all of U 4 m^2 n more."""
+    batch, m, n = _tall(at(instance.inputs, 0))
+    if not flag(instance, "compute_uv", True):
+        return batch * 4 * (3 * m * n * n - n**3) // 3
+    full = flag(instance, "full_matrices")
+    return batch * (4 * m * m * n + 8 * m * n * n + 9 * n**3 if full else 14 * m * n * n + 8 * n**3)
+
+
+def self_adjoint_eigen(instance: Instance) -> int:
+    """Symmetric QR algorithm: 9 n^3, eigenvalues alone 4/3 n^3."""
+    batch, _, n = matrices(at(instance.inputs, 0))
+    return batch * (9 * n**3 if flag(instance, "compute_v", True) else 4 * n**3 // 3)
+
+
+def eigen(instance: Instance) -> int:
+    """Unsymmetric QR algorithm: 25 n^3, eigenvalues alone 10 n^3."""
+    batch, _, n = matrices(at(instance.inputs, 0))
+    return batch * (25 if flag(instance, "compute_v", True) else 10) * n**3
+
+
+def fourier(rank: int, halves: int = 2) -> Formula:
+    """5 N log2 N per transform of N points, half of it for real signals (Van Loan, Computational Frameworks, 1992)."""
+
+    def count(instance: Instance) -> int:
+        biggest = max(instance.inputs[:1] + instance.outputs, key=elements)
+        points = prod(dims(biggest, rank))
+        return elements(biggest) * 5 * halves * (points - 1).bit_length() // 2
+
+    return count

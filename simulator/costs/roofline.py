@@ -1,0 +1,161 @@
+"""Estimate how long each op takes on each kind of device: a roofline with a launch overhead.
+
+    time = launch + max(flops / peak, bytes / bandwidth)
+
+The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
+the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
+peaks of the device, and float16 runs at float32's rate: measured times (`calibrate`) say better.
+Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device.
+
+A graph of thousands of nodes has some hundred different ones: each is priced once, by exact integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.columns import flags, ids, ints
+from simulator.costs.categories import CHECKPOINT
+from simulator.costs.flops import FALLBACK_RULE, rule
+from simulator.costs.formulas.instance import Instance
+from simulator.costs.residents import resident_bytes
+from simulator.costs.rule import Rule
+from simulator.costs.table import FALLBACK, STATIC, CostTable
+from simulator.errors import ClusterError
+from simulator.graph import ops
+from simulator.graph.graph import Graph
+from simulator.units import Nanos
+
+DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
+STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
+MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
+MAX_NS: Nanos = 2**53  # 104 days; the sum over a thousand such ops still fits 64 bits
+_SHOWN = 8  # ops listed in a note
+
+
+def estimate(graph: Graph, cluster: Cluster) -> CostTable:
+    """Price every node on every device kind of the cluster.
+
+    Ops that the table of `costs/flops.py` lacks cost a launch and the bytes of their known tensors; they are marked
+    FALLBACK and named in the notes. Tensors of unknown size count no bytes. Raises ClusterError if two devices of one
+    kind differ in type or speed.
+    """
+    priced, which = _instances(graph)
+    counts = [_count(rule, instance) for rule, instance in priced]
+    run_ns = np.array([[_time(r, c, d) for d in _models(cluster)] for (r, _), c in zip(priced, counts, strict=True)])
+    run_ns = run_ns.reshape(len(priced), len(cluster.kinds)).astype(np.int64)[which]
+    run_ns[~_kernels(graph, cluster)] = -1
+    run_ns.setflags(write=False)
+    column = np.array([count[:3] for count in counts], np.int64).reshape(-1, 3)[which]
+    unlisted = np.array([rule is FALLBACK_RULE for rule, _ in priced], bool)[which]
+    resident, resident_notes = resident_bytes(graph)
+    capped = int(np.array([count[3] for count in counts], bool)[which].sum())
+    return CostTable(
+        kinds=cluster.kinds,
+        run_ns=run_ns,
+        scratch_bytes=ints(column[:, 2]),
+        resident_bytes=resident,
+        source=ids(np.where(unlisted, FALLBACK, STATIC)),
+        flops=ints(column[:, 0]),
+        moved_bytes=ints(column[:, 1]),
+        notes=(*_notes(graph, unlisted, capped), *resident_notes),
+    )
+
+
+def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[np.int64]]:
+    """The different ops of the graph with their shapes, and [N] which of them each node is."""
+    tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes and sizes cost the same
+    sizes = graph.tensor_bytes.tolist()
+    kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, strict=True)]
+    first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
+    outputs = graph.tensor_ptr.tolist()
+    rows: dict[object, int] = {}
+    priced: list[tuple[Rule, Instance]] = []
+    which = []
+    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
+        priced_by = rule(op) or FALLBACK_RULE
+        taken = [t for t in sources[first[node] : first[node + 1]] if t >= 0]
+        given = range(outputs[node], outputs[node + 1])
+        read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
+        key = (op, tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = len(priced)
+            shapes = graph.tensor_shape
+            instance = Instance(
+                op,
+                tuple(shapes[t] for t in taken),
+                tuple(shapes[t] for t in given),
+                tuple(max(0, sizes[t]) for t in taken),
+                tuple(max(0, sizes[t]) for t in given),
+                attrs,
+            )
+            priced.append((priced_by, instance))
+        which.append(row)
+    return priced, np.array(which, np.int64)
+
+
+def _count(rule: Rule, instance: Instance) -> tuple[int, int, int, bool]:
+    """Operations, bytes moved, scratch bytes, and whether one of them was capped."""
+    exact = (rule.flops(instance), rule.moved(instance), rule.scratch(instance))
+    flops, moved, scratch = (min(max(0, count), MAX_COUNT) for count in exact)
+    return flops, moved, scratch, max(exact) > MAX_COUNT
+
+
+def _time(rule: Rule, count: tuple[int, int, int, bool], device: Device) -> Nanos:
+    if not rule.launches:
+        return DISPATCH_NS
+    flops, moved, _, _ = count
+    rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
+    busy = max(-(-flops * 10**9 // device.flop_per_s), -(-moved * 10**9 // rate))
+    return min(device.launch_ns + busy, MAX_NS)
+
+
+def _models(cluster: Cluster) -> list[Device]:
+    """[K] one device of each kind; all of a kind must have the same speed."""
+    models: dict[str, Device] = {}
+    for device in cluster.devices:
+        model = models.setdefault(device.kind, device)
+        for name in ("type", "flop_per_s", "bytes_per_s", "launch_ns"):
+            if getattr(device, name) != getattr(model, name):
+                raise ClusterError(
+                    f"{cluster.name}: {model.name} and {device.name} are both of kind {device.kind!r} but differ in "
+                    f"{name}; give them kinds of their own"
+                )
+    return [models[kind] for kind in cluster.kinds]
+
+
+def _kernels(graph: Graph, cluster: Cluster) -> npt.NDArray[np.bool_]:
+    """[N, K] whether TensorFlow has a kernel for the node on the kind's device type."""
+    types = [device.type for device in _models(cluster)]
+    answers: dict[object, tuple[bool, ...]] = {}
+    exists = []
+    for op, attrs in zip(graph.ops, graph.attrs, strict=True):
+        supported = ops.kernel_types(op, attrs)
+        if supported not in answers:
+            found = {device_type for device_type, _ in supported}
+            answers[supported] = tuple(device_type in found for device_type in types)
+        exists.append(answers[supported])
+    return flags(np.array(exists, bool).reshape(len(graph), len(types)))
+
+
+def by_op(counts: Mapping[str, int]) -> str:
+    """ "Foo 3, Bar 1 and 2 more": the most frequent first, ties by name."""
+    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    rest = f" and {len(ranked) - _SHOWN} more" if len(ranked) > _SHOWN else ""
+    return ", ".join(f"{op} {count}" for op, count in ranked[:_SHOWN]) + rest
+
+
+def _notes(graph: Graph, unlisted: npt.NDArray[np.bool_], capped: int) -> tuple[str, ...]:
+    notes = []
+    if unlisted.any():
+        counts = Counter(graph.ops[node] for node in np.flatnonzero(unlisted).tolist())
+        notes.append(f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_op(counts)}")
+    if capped:
+        notes.append(f"work or bytes of {capped} nodes are beyond 2^60 and were capped: are their shapes right?")
+    return tuple(notes)
