@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -43,6 +43,11 @@ class Edges:
     nbytes: Ints  # 0 where unknown
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
     host: Flags  # the input is in host memory when a GPU reads it
+
+
+def join(edges: Edges, others: Edges) -> Edges:
+    """Both, the others last."""
+    return Edges(*(np.concatenate([getattr(edges, f.name), getattr(others, f.name)]) for f in fields(Edges)))
 
 
 class Layout(TypedDict):

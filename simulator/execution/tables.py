@@ -17,26 +17,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import (
     NO_KERNEL,
     Edges,
     Ops,
     cluster_columns,
     graph_edges,
+    join,
     layout,
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.graph.building import MERGES
+from simulator.graph.fanin import PLACEHOLDERS
+from simulator.graph.ops import inputs
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
+    from simulator.partitioning import Partitions
 
-__all__ = ["OWN", "RESIDENT", "Tables", "of_step"]
+__all__ = ["OWN", "RESIDENT", "Tables", "of_partitions", "of_step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class Tables:
     resident_bytes: Ints  # [n] held all the time on the op's device
     tensor_ptr: Ids  # [n+1] first tensor of each op
     tensor_op: Ids  # [T]
-    tensor_row: Ids  # [T] tensor of the graph; -1 - node for a control tensor
+    tensor_row: Ids  # [T] tensor of the graph, for a Send the one that it sends; -1 - node for a control tensor
     tensor_bytes: Ints  # [T] 0 where unknown
     tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
     forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
@@ -100,6 +104,47 @@ def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tab
     kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~graph.edge_back & ~fed[graph.edge_dst]
     edges = graph_edges(graph, ops, np.flatnonzero(kept), host=any(d.type != "CPU" for d in cluster.devices))
     return _tables(graph, ops, edges, cluster, costs)
+
+
+def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) -> tuple[Tables, Ids]:
+    """The pieces, and the device of each op: only Send -> Recv edges cross, and they come in order of transfer."""
+    graph = partitions.graph
+    is_send = np.zeros(len(graph), bool)
+    is_send[partitions.send] = True
+    node = np.concatenate([np.flatnonzero(~is_send), partitions.send]).astype(np.int64)
+    row_op = np.empty(len(graph), np.int64)
+    row_op[node] = np.arange(len(node))
+    inserted = partitions.inserted[node]
+    fed = _handed_in(partitions)[node]
+    ops = Ops(ids(node), ids(row_op), flags(fed), flags(inserted), ids(partitions.origin[node]))
+    inside = graph_edges(graph, ops, np.flatnonzero(~graph.edge_back), host=False)
+    edges = join(inside, _across(partitions, ops))
+    return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[node])
+
+
+def _handed_in(partitions: Partitions) -> npt.NDArray[np.bool_]:
+    """[N'] fed nodes: placeholders, and ops that should have data inputs but were cut off from them."""
+    graph = partitions.graph
+    bare = np.flatnonzero((np.diff(graph.in_ptr) == 0) & ~partitions.inserted).tolist()
+    fed = np.zeros(len(graph), bool)
+    fed[[r for r in bare if graph.ops[r] in PLACEHOLDERS or inputs(graph.ops[r], graph.attrs[r], graph.library)]] = True
+    return fed
+
+
+def _across(partitions: Partitions, ops: Ops) -> Edges:
+    """The edges from each Send to its Recv."""
+    graph, sends = partitions.graph, partitions.send
+    count = len(sends)
+    value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
+    return Edges(
+        source=ids(ops.row_op[sends]),
+        target=ids(ops.row_op[partitions.recv]),
+        port=ids(np.zeros(count)),
+        row=ids(np.where(partitions.tensor < 0, -1 - sends, value)),
+        nbytes=ints(np.maximum(partitions.nbytes, 0)),
+        apart=flags(np.zeros(count)),
+        host=flags(np.zeros(count)),
+    )
 
 
 def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostTable) -> Tables:

@@ -1,7 +1,8 @@
 """The trace: what ran when, what crossed when, and what memory held, as columns.
 
 A lane is one queue of one device: lane 0 is lane 0 of device 0, and so on in order. Nodes that only stand for
-communication (Send, Recv and the dummies of control edges) take no lane and are not slices.
+communication (Send, Recv and the dummies of control edges) take no lane and are not slices. Other nodes that take no
+time (fed nodes, Const, NoOp) are slices of no length on lane 0.
 """
 
 from __future__ import annotations
@@ -10,6 +11,21 @@ from dataclasses import dataclass
 
 from simulator.columns import Ids, Ints
 from simulator.units import Nanos
+
+
+@dataclass(frozen=True, eq=False)
+class Allocations:
+    """Every stretch of memory with its life: outputs, received copies, scratch. Axis: A allocations.
+
+    Not among them: what is resident, and outputs that are a view of another buffer, which they keep alive instead.
+    """
+
+    tensor: Ids  # [A] tensor of Partitions.graph; -1 - node: scratch of that node
+    transfer: Ids  # [A] the transfer that brought this copy, -1: it was made here
+    device: Ids  # [A]
+    start_ns: Ints  # [A]
+    end_ns: Ints  # [A]
+    nbytes: Ints  # [A]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +52,7 @@ class Trace:
     makespan: Nanos
     order: str = "fifo"  # how a device chose among ready ops
     contention: str = "serial"  # how transfers shared a link
-    critical: Ids | None = (
-        None  # [..] rows of slices (>= 0) and transfers (-1 - row) on the critical path, in order of time
-    )
+    critical: Ids | None = None  # [..] rows of slices (>= 0) and transfers (-1 - row) that set the makespan, in order
     notes: tuple[str, ...] = ()  # loops run once, ...
+    peak_ns: Ints | None = None  # [D] when the peak was reached first
+    allocations: Allocations | None = None  # whose memory it was

@@ -1,0 +1,122 @@
+"""What memory holds over time: computed after the run, since it never delays anything.
+
+A device holds, as long as the step lasts, what is resident on it (variables, constants; of the nodes that run in the
+step). An output takes memory from its producer's start until its last consumer and its last transfer have ended; a
+received copy from its transfer's start until its last consumer on that device has ended; scratch, and outputs that
+nobody reads, while the op runs. Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen
+its life, and so does a hand-over between CPU devices of one process. What ends at an instant is freed before what
+begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ids, Ints, ids, ints
+from simulator.execution.engine import Outcome
+from simulator.execution.tables import RESIDENT, Tables
+from simulator.execution.trace import Allocations
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """Memory in use. Axes: M instants at which it changed, in order of (time, device); D devices."""
+
+    device: Ids  # [M]
+    time_ns: Ints  # [M]
+    nbytes: Ints  # [M] in use on that device from that moment
+    peak_bytes: Ints  # [D]
+    peak_ns: Ints  # [D] when it was reached first; 0 if nothing is ever allocated
+    resident_bytes: Ints  # [D]
+
+
+def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
+    """The memory curve and the peak of each device. A peak counts what lives for no time, too."""
+    devices = len(tables.devices)
+    resident = np.zeros(devices, np.int64)
+    np.add.at(resident, outcome.device, tables.resident_bytes)
+    # within an instant: what ends, what begins, and then the end of what also began there
+    phase = np.concatenate([np.ones(len(held.device)), np.where(held.end_ns > held.start_ns, 0, 2)])
+    time = np.concatenate([held.start_ns, held.end_ns])
+    where = np.concatenate([held.device, held.device])
+    order = np.lexsort((phase, time, where))
+    where, time = where[order], time[order]
+    level = np.cumsum(np.concatenate([held.nbytes, -held.nbytes])[order]) + resident[where]  # each device ends at 0
+    peak, peak_ns = resident.copy(), np.zeros(devices, np.int64)
+    for device in np.unique(where).tolist():
+        rows = np.flatnonzero(where == device)
+        best = rows[np.argmax(level[rows])]
+        if level[best] > peak[device]:
+            peak[device], peak_ns[device] = level[best], time[best]
+    last = np.append((where[1:] != where[:-1]) | (time[1:] != time[:-1]), True)[: len(where)]
+    rows = np.flatnonzero(last)
+    rows = rows[np.lexsort((where[rows], time[rows]))]
+    return Usage(ids(where[rows]), ints(time[rows]), ints(level[rows]), ints(peak), ints(peak_ns), ints(resident))
+
+
+def allocations(tables: Tables, outcome: Outcome) -> Allocations:
+    """The life of every buffer, received copy and scratch."""
+    crossing = outcome.crossings
+    count = len(tables.tensor_op)
+    copy = _copies(tables, outcome)
+    owner = _owners(tables, outcome, copy)
+    start = np.concatenate([outcome.start_ns[tables.tensor_op], outcome.transfer_start_ns])
+    end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.transfer_end_ns])
+    np.maximum.at(end, owner, end.copy())
+    np.maximum.at(end, owner[copy], outcome.end_ns[tables.consumer])
+    np.maximum.at(end, owner[crossing.tensor], outcome.transfer_end_ns)
+    device = np.concatenate([outcome.device[tables.tensor_op], crossing.target])
+    tensor = np.concatenate([np.arange(count), crossing.tensor])
+    transfer = np.concatenate([np.full(count, -1), np.arange(len(crossing))])
+    real = (owner == np.arange(len(owner))) & (tables.tensor_bytes[tensor] > 0)
+    real[:count] &= tables.forwards != RESIDENT
+    rows, scratch = np.flatnonzero(real), np.flatnonzero(tables.scratch_bytes > 0)
+    return Allocations(
+        tensor=ids(np.concatenate([tables.tensor_row[tensor[rows]], -1 - tables.node[scratch]])),
+        transfer=ids(np.concatenate([transfer[rows], np.full(len(scratch), -1)])),
+        device=ids(np.concatenate([device[rows], outcome.device[scratch]])),
+        start_ns=ints(np.concatenate([start[rows], outcome.start_ns[scratch]])),
+        end_ns=ints(np.concatenate([end[rows], outcome.end_ns[scratch]])),
+        nbytes=ints(np.concatenate([tables.tensor_bytes[tensor[rows]], tables.scratch_bytes[scratch]])),
+    )
+
+
+def _copies(tables: Tables, outcome: Outcome) -> npt.NDArray[np.int64]:
+    """[E] which copy each consumer reads: the tensor itself, or T + the transfer that brought it."""
+    arrived = outcome.crossings.of_edge.astype(np.int64)
+    return np.where(arrived < 0, tables.edge_tensor, len(tables.tensor_op) + arrived)
+
+
+def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[T + X] whose buffer each tensor and received copy really is: its own, or the one that was passed on."""
+    crossing = outcome.crossings
+    count = len(tables.tensor_op)
+    owner = np.arange(count + len(crossing))
+    handed = np.array([not route for route in crossing.route], bool)
+    owner[count:][handed] = crossing.tensor[handed]
+    passing = np.flatnonzero(tables.forwards >= 0)
+    owner[passing] = _views(tables, outcome, copy, passing)
+    while True:  # follow chains of views; their length halves each time
+        further = owner[owner]
+        if (further == owner).all():
+            return owner
+        owner = further
+
+
+def _views(
+    tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
+) -> npt.NDArray[np.int64]:
+    """The copy that each of these tensors is a view of; a Merge passes on the input that came first."""
+    n = len(tables)
+    op = tables.tensor_op[passing].astype(np.int64)
+    pairs = tables.edge_tensor.astype(np.int64) * n + tables.consumer  # sorted
+    view = copy[np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)]
+    came = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.transfer_end_ns])
+    for position in np.flatnonzero(tables.merge[op]).tolist():
+        edges = tables.in_edge[tables.in_ptr[op[position]] : tables.in_ptr[op[position] + 1]]
+        edges = edges[tables.tensor_row[tables.edge_tensor[edges]] >= 0]
+        view[position] = copy[edges[np.argmin(came[copy[edges]])]]
+    return view

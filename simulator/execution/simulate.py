@@ -1,0 +1,141 @@
+"""Simulate the pieces of a step: when everything runs, what crosses when, and what memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import ids, ints
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.execution.critical import critical_path
+from simulator.execution.engine import Outcome, run
+from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.tables import Tables, of_partitions
+from simulator.execution.trace import Trace
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+    from simulator.partitioning import Partitions
+
+ENGINES, ORDERS, CONTENTIONS = ("auto", "python"), ("fifo", "priority"), ("serial",)
+
+
+def simulate(
+    partitions: Partitions,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    engine: str = "auto",
+    order: str = "fifo",
+    contention: str = "serial",
+    trips: Mapping[str, int] | None = None,
+    seed: int = 0,
+    priority: Sequence[int] | npt.NDArray[np.integer] | None = None,
+) -> Trace:
+    """Run one step of the pieces; nothing is drawn by chance yet, so `seed` changes nothing.
+
+    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `priority` (one number per row
+    of the graph that was cut, smaller first, as in `Assignment.priority`); ties go by row. Transfers hold every link of
+    their route, one at a time ("serial"). Loops run once and every branch runs, which `notes` says. A plan that exceeds
+    a device's memory is simulated all the same: ask `memory.out_of_memory`.
+
+    Raises UnsupportedError for an option that is not modelled, ClusterError where two devices have no route,
+    InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
+    """
+    _check_options(engine, order, contention, trips)
+    if (order == "priority") != (priority is not None):
+        raise SimvizError('Give priorities together with order="priority", and only then.')
+    tables, device = of_partitions(partitions, cluster, costs)
+    ranks = None if priority is None else ints(priority)[partitions.origin[tables.node]]
+    outcome = run(tables, device, ranks)
+    return _trace(partitions, tables, outcome, order, contention)
+
+
+def _check_options(engine: str, order: str, contention: str, trips: Mapping[str, int] | None) -> None:
+    for name, given, known in (
+        ("engine", engine, ENGINES),
+        ("order", order, ORDERS),
+        ("contention", contention, CONTENTIONS),
+    ):
+        if given not in known:
+            raise UnsupportedError(f"{name}={given!r} is not modelled; choose {' or '.join(map(repr, known))}.")
+    if trips:
+        raise UnsupportedError("Trip counts are not modelled yet: every loop runs once. Leave `trips` out.")
+
+
+def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str, contention: str) -> Trace:
+    shown = np.flatnonzero(~partitions.inserted[tables.node])
+    device, lane, start = outcome.device, outcome.lane, outcome.start_ns
+    rows = shown[np.lexsort((shown, lane[shown], device[shown], start[shown]))]
+    nothing = ids(np.zeros(len(rows), np.int32))
+    held = allocations(tables, outcome)
+    used = usage(tables, outcome, held)
+    busy = np.zeros(len(tables.devices), np.int64)
+    np.add.at(busy, device, outcome.end_ns - start)
+    return Trace(
+        node=ids(tables.node[rows]),
+        device=ids(device[rows]),
+        lane=ids(lane[rows]),
+        client=nothing,
+        step=nothing,
+        ready_ns=ints(outcome.ready_ns[rows]),
+        start_ns=ints(start[rows]),
+        end_ns=ints(outcome.end_ns[rows]),
+        transfer_ready_ns=outcome.transfer_ready_ns,
+        transfer_start_ns=outcome.transfer_start_ns,
+        transfer_end_ns=outcome.transfer_end_ns,
+        memory_device=used.device,
+        memory_time_ns=used.time_ns,
+        memory_bytes=used.nbytes,
+        peak_bytes=used.peak_bytes,
+        resident_bytes=used.resident_bytes,
+        busy_ns=ints(busy),
+        makespan=outcome.makespan,
+        order=order,
+        contention=contention,
+        critical=ids(_in_trace(critical_path(tables, outcome), rows, len(tables))),
+        notes=_notes(partitions.graph, partitions, tables),
+        peak_ns=used.peak_ns,
+        allocations=held,
+    )
+
+
+def _in_trace(path: list[int], rows: npt.NDArray[np.intp], count: int) -> list[int]:
+    """The path in rows of slices and transfers; what the cut inserted is left out."""
+    slice_of = np.full(count, -1)
+    slice_of[rows] = np.arange(len(rows))
+    found = [task if task < 0 else int(slice_of[task]) for task in path]
+    return [row for task, row in zip(path, found, strict=True) if task < 0 or row >= 0]
+
+
+def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:
+    notes = []
+    frames = sorted(
+        {
+            attrs["frame_name"].s.decode("utf-8", "replace")
+            for op, attrs in zip(graph.ops, graph.attrs, strict=True)
+            if op in ("Enter", "RefEnter") and "frame_name" in attrs
+        }
+    )
+    if frames:
+        named = ", ".join(map(repr, frames[:3])) + (", ..." if len(frames) > 3 else "")
+        notes.append(f"Loops run once: {len(frames)} ({named}).")
+    functional = sum(op in ("While", "StatelessWhile") for op in graph.ops)
+    if functional:
+        notes.append(f"{functional} While nodes count as one op each, whatever their bodies do.")
+    switches = sum(op in ("Switch", "RefSwitch", "_SwitchN") for op in graph.ops)
+    if switches:
+        notes.append(f"All branches run: {switches} Switch nodes pass their value to every side.")
+    unknown = int((partitions.nbytes < 0).sum())
+    if unknown:
+        notes.append(f"{unknown} transfers carry a value of unknown size, which counts as 0 bytes.")
+    rows = np.unique(tables.tensor_row[tables.tensor_row >= 0])
+    unsized = int((graph.tensor_bytes[rows] < 0).sum())
+    if unsized:
+        notes.append(f"{unsized} tensors of unknown size take no memory here.")
+    return tuple(notes)
