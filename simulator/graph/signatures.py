@@ -58,7 +58,7 @@ def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
     if function is None:
         return None
     given = registry.signature(function)
-    return ranges_of(given.outputs, _named(given, attrs))
+    return ranges_of(given.outputs, values_of(given, attrs))
 
 
 def _signature_names(given: OpFacts) -> tuple[str, ...]:
@@ -140,10 +140,11 @@ def _output_ranges(op: str, found: Values) -> Ranges | None:
     return ranges_of(registered(op).outputs, by_name(op, found))
 
 
-def _named(given: OpFacts, attrs: Attrs) -> dict[str, Plain]:
+def values_of(given: OpFacts, attrs: Attrs) -> dict[str, Plain]:
+    """The values, in a call, of the attributes on which a function's arguments and results depend."""
     names = _signature_names(given)
     return dict(zip(names, values(wanted(given, names), attrs), strict=True))
 
 
 def _function_types(given: OpFacts, attrs: Attrs, side: str) -> Types | None:
-    return _flat(given.inputs if side == "inputs" else given.outputs, _named(given, attrs))
+    return _flat(given.inputs if side == "inputs" else given.outputs, values_of(given, attrs))

@@ -1,0 +1,102 @@
+"""Lower If and Case to Switch and Merge: each branch becomes a call that gets its inputs from its side of the switches.
+
+    pred ─ switch_pred ─┬─ pivot_t ··> then/_0 ─┬─ output (Merge) ──▶ readers
+           input Switch ┼────────────▶          │
+                        └─ pivot_f ··> else/_1 ─┘  branch_executed (Merge) ··> those that wait
+
+The rules and names are those of `tensorflow/core/common_runtime/lower_if_op.cc` and `lower_case_op.cc`. TensorFlow
+also gives the switches of a Case a `_class` without "loc:@", which its placer ignores; here they have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.graph.bodies import Endpoint
+from simulator.graph.calls import keep_fetchable
+from simulator.graph.draft import COLOCATION, Draft, beside, number, typed
+from simulator.graph.graph import Attrs
+from simulator.graph.messages import AttrValue
+
+IFS = frozenset({"If", "StatelessIf"})
+CASES = frozenset({"Case", "StatelessCase"})
+_BOOL, _INT32 = 10, 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How TensorFlow spells one of the two ops when it lowers it."""
+
+    switch: str  # op
+    selector: str  # name of the switch that chooses
+    pivots: tuple[str, ...]  # names, by port of the switch
+    branches: tuple[tuple[int, str, Any], ...]  # port, name and function (an AttrValue), in TensorFlow's order
+    merge: str  # name
+    dtype: int  # of what is switched on
+    outs: Attrs  # how many ports the switch has, where that is an attribute
+    beside_source: bool  # whether the inputs' switches are colocated with what they switch
+
+
+def functions(attrs: Attrs, op: str) -> list[str]:
+    """The names of an If's or Case's branch functions, then before else."""
+    if op in IFS:
+        return [attrs[key].func.name for key in ("then_branch", "else_branch") if key in attrs]
+    return [function.name for function in attrs["branches"].list.func] if "branches" in attrs else []
+
+
+def lower(draft: Draft, row: int) -> Sequence[int]:
+    """Replace the If or Case in that row; the rows of its branches' calls, which are still to be expanded."""
+    attrs, device, call, name = draft.attrs[row], draft.devices[row], draft.call[row], draft.names[row]
+    form = _if(attrs) if draft.ops[row] in IFS else _case(attrs)
+    own = {COLOCATION: attrs[COLOCATION]} if COLOCATION in attrs else {}
+    selector, *inputs = [draft.endpoint(at) for at in draft.inputs[row]]
+    kind = typed(draft.dtype(selector) or form.dtype)
+    call_names = [draft.fresh(f"{name}/{infix}") for _, infix, _ in form.branches]
+
+    def make(infix: str, op: str, data: Sequence[Endpoint], waits: Sequence[int], given: Attrs) -> int:
+        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device, call=call)
+
+    waits = [draft.completion(src) for src in draft.controls[row]]
+    switch = make(form.selector, form.switch, (selector, selector), waits, {**kind, **form.outs})
+    pivots = [make(infix, "Identity", ((switch, port),), (), kind) for port, infix in enumerate(form.pivots)]
+    switches = [_switched(draft, row, form, at, selector) for at in inputs]
+    signature = {key: attrs[key] for key in ("Tin", "Tout") if key in attrs}
+    calls = []
+    for call_name, (port, _, function) in zip(call_names, form.branches, strict=True):
+        data, given = [(at, port) for at in switches], {**signature, "f": function}
+        calls.append(draft.add(call_name, "PartitionedCall", data, (pivots[port],), given, device=device, call=call))
+    count = {"N": number(len(calls))}
+    merges = [
+        make(form.merge, "Merge", [(branch, port) for branch in calls], (), {**typed(dtype), **count})
+        for port, dtype in enumerate(attrs["Tout"].list.type if "Tout" in attrs else ())
+    ]
+    in_order = [(pivots[port], 0) for port, _, _ in form.branches]
+    done = make("branch_executed", "Merge", in_order, calls, {**kind, **count})
+    outputs = [(merge, 0) for merge in merges]
+    keep_fetchable(draft, row, outputs, (done,))
+    draft.replace(row, outputs, done)
+    return calls
+
+
+def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
+    """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
+    source = draft.names[at[0]]
+    beside_source: Mapping[str, Any] = {COLOCATION: beside(source)} if form.beside_source else {}
+    attrs = {**typed(draft.dtype(at)), **form.outs, **beside_source}
+    name = draft.fresh(f"{draft.names[row]}/{source}")
+    return draft.add(name, form.switch, (at, selector), (), attrs, device=draft.devices[at[0]], call=draft.call[row])
+
+
+def _if(attrs: Attrs) -> _Form:
+    branches = ((1, "then", attrs["then_branch"]), (0, "else", attrs["else_branch"]))
+    return _Form("Switch", "switch_pred", ("pivot_f", "pivot_t"), branches, "output", _BOOL, {}, True)
+
+
+def _case(attrs: Attrs) -> _Form:
+    given = attrs["branches"].list.func
+    branches = tuple((port, f"branch{port}", AttrValue(func=function)) for port, function in enumerate(given))
+    pivots = tuple(f"pivot_{port}" for port in range(len(given)))
+    outs = {"num_outs": number(len(given))}
+    return _Form("_SwitchN", "branch_index", pivots, branches, "merge", _INT32, outs, False)

@@ -1,0 +1,124 @@
+"""Expand function calls, If, Case and While into a flat graph, under the names that TensorFlow gives.
+
+TensorFlow's session lowers functional control flow in the outer graph before it places it, and inlines the branches
+and bodies; a call in the outer graph it expands only with `do_function_inlining`. `inline` expands both, in the order
+of TensorFlow's pass (`tensorflow/core/common_runtime/lower_functional_ops.cc`): nodes in their order, and after them
+the nodes that were made meanwhile; one counter numbers the names of all that is made.
+
+Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from simulator.graph import branches, calls, loops, registry
+from simulator.graph.draft import Draft, draft_of, finish
+from simulator.graph.graph import Attrs, Graph
+
+_KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}
+
+
+def inline(graph: Graph) -> Graph:
+    """The same computation without function calls, If, Case and While.
+
+    Every expanded node survives under its name as an IdentityN of its outputs, so fetches stay valid. The library
+    keeps what is still referred to; the notes say what was expanded, and what could not be because its function is
+    not in the library. A graph without any of these is returned as it is.
+
+    Raises GraphError for a function that calls itself, for arguments that do not fit, and when the graph would have
+    more than `draft.MAX_NODES` nodes.
+    """
+    draft = draft_of(graph)
+    bodies = calls.Bodies(graph.library, graph.source)
+    done: Counter[str] = Counter()
+    parts: set[int] = set()  # calls that stand for a branch or for a loop's condition or body: not counted again
+    for row in _rows(draft, graph):
+        kind, made = _expand(draft, row, bodies)
+        parts.update(made)
+        done[kind] += row not in parts
+    if not any(done[kind] for kind in _KINDS):
+        return graph.noting(*_notes(done))
+    return finish(draft, graph, _referenced(draft), tuple(_notes(done)))
+
+
+def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
+    """The graph's rows in TensorFlow's order, then the rows that are added while this is consumed."""
+    yield from graph.order.tolist()
+    row = len(graph)
+    while row < len(draft.names):
+        yield row
+        row += 1
+
+
+def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence[int]]:
+    """Expand one node where it can be: what was done, and the calls that now stand for its parts."""
+    op = draft.ops[row]
+    if op in branches.IFS or op in branches.CASES:
+        if not _there(draft, branches.functions(draft.attrs[row], op)):
+            return "missing", ()
+        return "branch", branches.lower(draft, row)
+    if op in loops.WHILES:
+        if not _there(draft, loops.functions(draft.attrs[row])) or not any(loops.variables(draft, row)):
+            return "missing", ()
+        return "loop", loops.lower(draft, row)
+    if op in calls.PARTITIONED or op in draft.library:
+        found = calls.target(draft, row)
+        if found is None:
+            return "missing", ()
+        calls.expand(draft, row, bodies.of(*found), many_devices=op in calls.PARTITIONED)
+        return "call", ()
+    return "other", ()
+
+
+def _there(draft: Draft, functions: list[str]) -> bool:
+    return bool(functions) and all(name in draft.library for name in functions)
+
+
+def _notes(done: Mapping[str, int]) -> Iterator[str]:
+    expanded = [f"{done[kind]:,} {words}{'s' * (done[kind] != 1)}" for kind, words in _KINDS.items() if done[kind]]
+    if expanded:
+        yield f"Expanded {', '.join(expanded)} into their bodies."
+    if done["missing"]:
+        yield f"{done['missing']:,} calls stay as they are: their functions are not in the graph's library."
+
+
+def _referenced(draft: Draft) -> Mapping[str, Any]:
+    """The functions that the remaining nodes refer to, and those that these refer to."""
+    remaining = (row for row in range(len(draft.names)) if row not in draft.done_of)
+    waiting = list(chain.from_iterable(_mentions(draft.ops[row], draft.attrs[row]) for row in remaining))
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in draft.library:
+            continue
+        found.add(name)
+        for node in draft.library[name].node_def:
+            waiting += _mentions(node.op, node.attr)
+    return {name: function for name, function in draft.library.items() if name in found}
+
+
+def _mentions(op: str, attrs: Attrs) -> Iterator[str]:
+    """The functions that a node refers to: by its op, or by an attribute that is one or holds some."""
+    facts = registry.facts(op)
+    if facts is None:
+        yield op
+    keys = attrs if facts is None else [name for name, kind in facts.attrs.items() if kind in ("func", "list(func)")]
+    for key in keys:
+        value = attrs.get(key)
+        if value is not None and value.HasField("func"):
+            yield from _inside(value.func)
+        elif value is not None:
+            for function in value.list.func:
+                yield from _inside(function)
+
+
+def _inside(function: Any) -> Iterator[str]:
+    yield function.name
+    for value in function.attr.values():
+        for inner in (value.func, *value.list.func):
+            if inner.name:
+                yield from _inside(inner)
