@@ -8,7 +8,6 @@ from the op's definition with the same costs per element: sqrt 8, division 14, e
 
 from __future__ import annotations
 
-from simulator.costs.categories import ELEMENTWISE, MATRIX, NEURAL
 from simulator.costs.formulas.convolution import (
     average_pool,
     average_pool_gradient,
@@ -59,7 +58,7 @@ from simulator.costs.formulas.matrix import (
     svd,
     triangular_solve,
 )
-from simulator.costs.rule import Row
+from simulator.costs.rule import ELEMENTWISE, MATRIX, NEURAL, Row
 
 # Written by hand as a table: one row per kind of work.
 # fmt: off

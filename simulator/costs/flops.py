@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from simulator.costs.arithmetic import ARITHMETIC
-from simulator.costs.categories import OTHER
 from simulator.costs.formulas.convolution import unrolled
 from simulator.costs.formulas.instance import nothing, tensors
 from simulator.costs.housekeeping import HANDED_OVER, HOUSEKEEPING
-from simulator.costs.rule import Rule
+from simulator.costs.rule import OTHER, Rule
 
 
 def _rules() -> dict[str, Rule]:

@@ -6,7 +6,6 @@ accumulators, tables, images and files, whose counts are derived from what the o
 
 from __future__ import annotations
 
-from simulator.costs.categories import ARRAY, CHECKPOINT, COMMUNICATION, CONTROL, OTHER, QUEUE, STATE
 from simulator.costs.formulas.instance import (
     accumulated,
     copied,
@@ -25,7 +24,7 @@ from simulator.costs.formulas.instance import (
     value,
     written,
 )
-from simulator.costs.rule import Row
+from simulator.costs.rule import ARRAY, CHECKPOINT, COMMUNICATION, CONTROL, OTHER, QUEUE, STATE, Row
 
 # Written by hand as a table: one row per kind of work.
 # fmt: off

@@ -20,11 +20,10 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import flags, ids, ints
-from simulator.costs.categories import CHECKPOINT
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.residents import resident_bytes
-from simulator.costs.rule import Rule
+from simulator.costs.rule import CHECKPOINT, Rule
 from simulator.costs.table import FALLBACK, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
