@@ -36,7 +36,7 @@ class _Form:
     merge: str  # name
     dtype: int  # of what is switched on
     outs: Attrs  # how many ports the switch has, where that is an attribute
-    beside_source: bool  # whether the inputs' switches are colocated with what they switch
+    colocates: bool  # whether the nodes made inherit the op's colocation, and inputs' switches stand by their sources
 
 
 def functions(attrs: Attrs, op: str) -> list[str]:
@@ -50,7 +50,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     """Replace the If or Case in that row; the rows of its branches' calls, which are still to be expanded."""
     attrs, device, call, name = draft.attrs[row], draft.devices[row], draft.call[row], draft.names[row]
     form = _if(attrs) if draft.ops[row] in IFS else _case(attrs)
-    own = {COLOCATION: attrs[COLOCATION]} if COLOCATION in attrs else {}
+    own = {COLOCATION: attrs[COLOCATION]} if form.colocates and COLOCATION in attrs else {}
     selector, *inputs = [draft.endpoint(at) for at in draft.inputs[row]]
     kind = typed(draft.dtype(selector) or form.dtype)
     call_names = [draft.fresh(f"{name}/{infix}") for _, infix, _ in form.branches]
@@ -83,7 +83,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
 def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
     """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
     source = draft.names[at[0]]
-    beside_source: Mapping[str, Any] = {COLOCATION: beside(source)} if form.beside_source else {}
+    beside_source: Mapping[str, Any] = {COLOCATION: beside(source)} if form.colocates else {}
     attrs = {**typed(draft.dtype(at)), **form.outs, **beside_source}
     name = draft.fresh(f"{draft.names[row]}/{source}")
     return draft.add(name, form.switch, (at, selector), (), attrs, device=draft.devices[at[0]], call=draft.call[row])

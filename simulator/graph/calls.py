@@ -62,8 +62,8 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
 
     `many_devices` (PartitionedCall, and the calls that stand for branches and loop bodies): a body node takes from
     the caller's device the fields that its own leaves open, arguments and results are colocated with what they
-    forward, and the control outputs are the side effects. Otherwise (an op that names a function) everything runs on
-    the caller's device, and the results are all that there is to wait for.
+    forward (an argument asks for its source's device too), and the control outputs are the side effects. Otherwise
+    (an op that names a function) everything runs on the caller's device, and the results are all to wait for.
     """
     caller, device = draft.names[row], draft.devices[row]
     call = _entered(draft, row, body)
@@ -80,17 +80,20 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
         name = draft.fresh(f"Func/{caller}/input_control_node")
         gate = (draft.add(name, "NoOp", (), controls, device=device, call=call),)
 
-    def forwarded(kind: str, at: Endpoint, dtype: int, waits: tuple[int, ...]) -> int:
+    def forward(kind: str, at: Endpoint, dtype: int, waits: tuple[int, ...], where: str) -> int:
         attrs = typed(dtype or draft.dtype(at))
         if many_devices:
             attrs = {**attrs, COLOCATION: beside(draft.names[at[0]])}
         name = draft.fresh(f"Func/{caller}/{kind}")
-        return draft.add(name, "Identity", (at,), waits, attrs, device="" if many_devices else device, call=call)
+        return draft.add(name, "Identity", (at,), waits, attrs, device=where if many_devices else device, call=call)
 
-    rows = [forwarded("input", at, dtype, gate) for at, dtype in zip(inputs, body.argument_types, strict=True)]
+    rows = [
+        forward("input", at, dtype, gate, draft.devices[at[0]])
+        for at, dtype in zip(inputs, body.argument_types, strict=True)
+    ]
     rows = _copied(draft, row, body, rows, gate, call, many_devices)
     results = [
-        (forwarded("output", draft.endpoint((rows[at], port)), dtype, ()), 0)
+        (forward("output", draft.endpoint((rows[at], port)), dtype, (), ""), 0)
         for (at, port), dtype in zip(body.results, body.result_types, strict=True)
     ]
     effects = [rows[at] for at in body.side_effects] if many_devices else [at for at, _ in results]

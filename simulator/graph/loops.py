@@ -16,7 +16,7 @@ from typing import Any
 
 from simulator.graph.bodies import Endpoint
 from simulator.graph.calls import keep_fetchable
-from simulator.graph.draft import COLOCATION, Draft, number, typed, types
+from simulator.graph.draft import Draft, number, typed, types
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue
@@ -42,7 +42,6 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     It must have a loop variable.
     """
     name, device, call, attrs = draft.names[row], draft.devices[row], draft.call[row], draft.attrs[row]
-    own = {COLOCATION: attrs[COLOCATION]} if COLOCATION in attrs else {}
     inputs = [draft.endpoint(at) for at in draft.inputs[row]]
     varies = variables(draft, row)
     kinds = [draft.dtype(at) for at in inputs]
@@ -52,7 +51,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     def make(
         infix: str, op: str, data: Sequence[Endpoint], waits: Sequence[int], given: Attrs, where: str = device
     ) -> int:
-        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=where, call=call)
+        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, given, device=where, call=call)
 
     enters = [
         make("enter", "Enter", (at,), (), _enter(name, attrs, kind, variable), draft.devices[at[0]])
