@@ -161,9 +161,10 @@ def _refuse_missing(names: Sequence[str], in_ptr: Any, missing: Mapping[int, str
             node=reader,
         )
     more = f"; {len(missing)} inputs are missing, from {distinct} nodes" if len(missing) > 1 else ""
+    meant = near(first, tuple(names)) if distinct == 1 else ""
     raise GraphError(
         f"{source}: node {reader!r} takes its input from {first!r}, which is not in the graph{more}."
-        f"{near(first, tuple(names))} The file was cut from a larger graph: write the whole one.",
+        f"{meant} The file was cut from a larger graph: write the whole one.",
         node=reader,
     )
 

@@ -1,0 +1,117 @@
+"""Tell from its content what a source is, whatever its name says; and say what it is when it is no graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from simulator.errors import GraphError
+
+GRAPH, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraphDef", "SavedModel"
+
+_KIND_OF_FIELD = {
+    **dict.fromkeys(("node", "library", "versions", "version", "debug_info"), GRAPH),
+    **dict.fromkeys(
+        ("meta_info_def", "graph_def", "saver_def", "collection_def", "signature_def", "asset_file_def"), META_GRAPH
+    ),
+    "object_graph_def": META_GRAPH,
+    **dict.fromkeys(("saved_model_schema_version", "meta_graphs"), SAVED_MODEL),
+}
+_FIRST_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*([A-Za-z_]\w*)\s*[:{<]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # never in text; a NodeDef's op has the tag \x12
+_SAMPLE = 1 << 16  # bytes that are looked at to tell text from binary
+
+_GET_GRAPH = "Give a GraphDef, MetaGraph or SavedModel"
+# How what is often mistaken for a graph begins, and what it is.
+_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (rb"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull` to fetch it"),
+    (rb"\s*(#[^\n]*\n\s*)*item\s*[:{]", f"a label map, not a graph. {_GET_GRAPH}"),
+    (rb"(?i)\s*(<!doctype html|<html|<head|<body)", "a web page (HTML), not a graph. Download the raw file"),
+    (rb"\s*<(\?xml|svg)", f"XML, not a graph. {_GET_GRAPH}"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF....WEBP", f"an image, not a graph. {_GET_GRAPH}"),
+    (rb"%PDF", f"a PDF document, not a graph. {_GET_GRAPH}"),
+    (rb"PK\x03\x04", "a zip archive (a .keras file, perhaps). Export the model as a SavedModel"),
+    (rb"\x89HDF", "an HDF5 file (Keras weights, perhaps). Export the model as a SavedModel"),
+    (rb"....TFL3", "a TensorFlow Lite model. Give the graph from which it was converted"),
+    (
+        rb"BZh|\xfd7zXZ|7z\xbc\xaf|\x28\xb5\x2f\xfd",
+        "a compressed archive. Unpack it first (gzip alone is read as it is)",
+    ),
+    (rb"\x7fELF|MZ.{58}", f"a program, not a graph. {_GET_GRAPH}"),
+    (rb"\s*model_checkpoint_path\s*:", f"a checkpoint's index, not a graph. {_GET_GRAPH}, e.g. the .meta beside it"),
+    (rb"\s*[{\[]", f"JSON, perhaps, but not a graph. {_GET_GRAPH}"),
+    (rb"(import |from |def |class |#!)", f"a program's source, not a graph. {_GET_GRAPH}"),
+)
+
+
+def check_is_no_stranger(raw: bytes, label: str) -> None:
+    """Raise GraphError when the content is well known and is not a graph, or when there is none."""
+    if not raw.strip():
+        raise GraphError(f"{label} is empty. {_GET_GRAPH}.")
+    if not raw.strip(b"\0"):
+        raise GraphError(f"{label} holds nothing but zero bytes: it was not written completely. Fetch it again.")
+    for pattern, what in _BEGINNINGS:
+        if re.match(pattern, raw[:4096], re.DOTALL):
+            raise GraphError(f"{label} is {what}.")
+
+
+def text_of(raw: bytes, label: str) -> str | None:
+    """The content as text, or None when it is binary. UTF-16 with its mark is read too (PowerShell writes it)."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif _BINARY.search(raw, 0, _SAMPLE):
+        return None
+    else:
+        encoding = "utf-8-sig"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding == "utf-16" or not _FIRST_FIELD.match(raw[:_SAMPLE].decode("latin-1")):
+            return None
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise GraphError(f"{label}, line {line}: the text holds a byte that is not UTF-8. Fetch it again.") from None
+
+
+def kind_of_text(text: str, label: str) -> str:
+    """Which message the text is, by its first field; GraphError when it is none that holds a graph."""
+    found = _FIRST_FIELD.match(text)
+    kind = _KIND_OF_FIELD.get(found[1]) if found else None
+    if kind is not None:
+        return kind
+    shown = next((line for line in text.splitlines() if line.strip()), "")[:60]
+    reason = f"it begins with the field {found[1][:60]!r}" if found else f"it begins with {shown!r}"
+    raise GraphError(f"{label} is text, but not a graph: {reason}. {_GET_GRAPH}.")
+
+
+def fields(raw: bytes, limit: int) -> Iterator[tuple[int, int, int]]:
+    """The first fields of a protobuf message as (number, wire type, position); ends where the wire is broken."""
+    at = 0
+    for _ in range(limit):
+        tag, after = _varint(raw, at)
+        number, wire = tag >> 3, tag & 7
+        if after < 0 or not number:
+            return
+        if wire == 0:
+            _, end = _varint(raw, after)
+        elif wire == 2:
+            length, begin = _varint(raw, after)
+            end = begin + length if begin >= 0 else -1
+        else:
+            end = after + {1: 8, 5: 4}.get(wire, len(raw) + 1)
+        if end < 0 or end > len(raw):
+            return
+        yield number, wire, at
+        at = end
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number at that place and the place after it; -1 for the place when there is none."""
+    value = shift = 0
+    while at < len(raw) and shift < 70:
+        byte = raw[at]
+        value |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return value, at
+        shift += 7
+    return 0, -1

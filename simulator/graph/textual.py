@@ -1,0 +1,196 @@
+"""Read a GraphDef in text form, quickly: 25k nodes/s and more where protobuf's own reader makes 5k.
+
+The text is cut at the lines that read `node {` with no indentation. Such a line always opens a node of the top level:
+a string can't span lines, and no message inside a GraphDef has a field named `node`. Hence each piece from one cut to
+the next must be a complete sequence of fields, and the text is accepted exactly if all pieces are. A piece in
+protobuf's canonical form (two blanks per level, one field per line, fields by number) is taken apart by string
+operations; its attributes are read once per distinct text and shared. Any other piece goes to `text_format`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf import text_format
+
+from simulator.errors import GraphError
+from simulator.graph.dtypes import NAMES
+from simulator.graph.graph import Attrs
+from simulator.graph.messages import AttrValue, GraphDef, NodeDef
+
+_TYPES = {name: number for number, name in NAMES.items()}
+# What text_format raises: beside its own error ValueErrors of several kinds, for bad escapes and bytes that are not
+# UTF-8, and RecursionError where messages are nested hundreds of times.
+_REFUSALS = (text_format.ParseError, ValueError, TypeError, RecursionError)
+MAX_REASON = 300  # characters of text_format's sentence, which may quote a whole line
+_CUT = "\nnode {\n"
+_END = "\n}"
+_ATTR = "\n  attr {\n    key: "
+_PLAIN = r'"([ !#-\[\]-~]*)"'  # printable ASCII without quotes and backslashes
+_HEAD = re.compile(rf"  name: {_PLAIN}\n  op: {_PLAIN}((?:\n  input: {_PLAIN})*)(?:\n  device: {_PLAIN})?")
+_VALUE = re.compile(
+    rf"{_PLAIN}\n    value {{\n      (?:type: (DT_[A-Z0-9_]+)|i: (-?[0-9]{{1,18}})|b: (true|false)|s: {_PLAIN}"
+    rf"|list {{((?:\n        s: {_PLAIN})+)\n      }})\n    }}\n  }}"
+)
+_INPUT, _STRING = '\n  input: "', '\n        s: "'
+
+
+@dataclass(slots=True)
+class Rows:
+    """The nodes of a GraphDef as columns; what else it holds stands in `rest`, a GraphDef whose nodes don't count."""
+
+    names: list[str] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
+    inputs: list[Sequence[str]] = field(default_factory=list)
+    attrs: list[Attrs] = field(default_factory=list)
+    rest: Any = field(default_factory=GraphDef)
+
+    def extend(self, nodes: Iterable[Any]) -> None:
+        """Take over NodeDef messages."""
+        for node in nodes:
+            self.names.append(node.name)
+            self.ops.append(node.op)
+            self.requested.append(node.device)
+            self.inputs.append(tuple(node.input))
+            self.attrs.append(dict(node.attr))
+
+
+def rows_of(message: Any) -> Rows:
+    """The rows of a GraphDef message."""
+    rows = Rows(rest=message)
+    rows.extend(message.node)
+    return rows
+
+
+def read_text(text: str, source: str, first_line: int = 1) -> Rows:
+    """The rows of a GraphDef in text form; equal attribute text gives the very same AttrValue.
+
+    Raises GraphError with the line where `text_format` would not accept the text.
+    """
+    rows = Rows()
+    pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
+    others = [(first_line - 1, pieces[0])]
+    memo: dict[str, tuple[str, Any]] = {}
+    line = first_line + pieces[0].count("\n")  # where the piece's `node {` stands
+    for piece in pieces[1:]:
+        body, end, after = piece.partition(_END)
+        if not (end and _read_canonical(body, rows, memo)):
+            message = parse(f"node {{\n{piece}", GraphDef(), source, line)
+            rows.extend(message.node)
+            message.ClearField("node")
+            after = text_format.MessageToString(message)
+        if after:
+            others.append((line + body.count("\n") + 2, after))
+        line += piece.count("\n") + 2
+    others = [other for other in others if not other[1].isspace() and other[1]]
+    if len(others) > 1:
+        for at, other in others:
+            parse(other, GraphDef(), source, at)
+        others = [(first_line, "\n".join(other for _, other in others))]  # a field may stand twice
+    for at, other in others:
+        parse(other, rows.rest, source, at)
+    return rows
+
+
+def read_enclosed(text: str, message: Any, indent: int, source: str) -> tuple[Any, list[Rows]]:
+    """Parse a MetaGraphDef or SavedModel in text form; its GraphDefs come as rows, in order, where that is quick.
+
+    `indent` is how many blanks stand before `graph_def {` in canonical form. Such a block, up to the brace below it,
+    is read as rows and taken out; the rows count only if the whole is then accepted. Otherwise protobuf's own reader
+    decides about the whole text, and there are no rows.
+    """
+    blanks = " " * indent
+    block = re.compile(f"^{blanks}graph_def {{\n((?:{blanks}  .*\n)*){blanks}}}$", re.MULTILINE)
+    read: list[Rows] = []
+
+    def take(found: re.Match[str]) -> str:
+        inner = found[1].replace(f"\n{blanks}  ", "\n").removeprefix(f"{blanks}  ")
+        read.append(read_text(inner, source))
+        return f"{blanks}graph_def {{\n{blanks}}}"
+
+    try:
+        text_format.Parse(block.sub(take, text.replace("\r\n", "\n")), message)
+        holders = message.meta_graphs if indent else [message]
+        if len(holders) == len(read):
+            return message, read
+    except (GraphError, *_REFUSALS):
+        pass  # read as a whole, for an error with its line
+    message.Clear()
+    return parse(text, message, source, 1), []
+
+
+def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Any]]) -> bool:
+    """Append the node whose fields are given, if they are in canonical form."""
+    head, *written = body.split(_ATTR)
+    found = _HEAD.fullmatch(head)
+    if not found:
+        return False
+    attrs = {}
+    for text in written:
+        entry = memo.get(text)
+        if entry is None:
+            entry = _read_attr(text)
+            if entry is None:
+                return False
+            memo[text] = entry
+        attrs[entry[0]] = entry[1]
+    name, op, inputs, _, device = found.groups()
+    rows.names.append(name)
+    rows.ops.append(op)
+    rows.requested.append(device or "")
+    rows.inputs.append(inputs[len(_INPUT) : -1].split('"' + _INPUT) if inputs else ())
+    rows.attrs.append(attrs)
+    return True
+
+
+def _read_attr(text: str) -> tuple[str, Any] | None:
+    """Name and value of one attribute, given what follows `key: `; None when that is not exactly one attribute."""
+    found = _VALUE.fullmatch(text)
+    if found:
+        name, dtype, number, truth, string, strings, _ = found.groups()
+        if number:
+            return name, AttrValue(i=int(number))
+        if truth:
+            return name, AttrValue(b=truth == "true")
+        if string is not None:
+            return name, AttrValue(s=string.encode())
+        if strings:
+            listed = strings[len(_STRING) : -1].split('"' + _STRING)
+            return name, AttrValue(list=AttrValue.ListValue(s=[one.encode() for one in listed]))
+        if dtype in _TYPES:
+            return name, AttrValue(type=_TYPES[dtype])
+    node = NodeDef()
+    try:
+        text_format.Parse(_ATTR + text, node)
+    except _REFUSALS:
+        return None  # the whole piece is read again, for an error with its line
+    if len(node.attr) != 1 or len(node.ListFields()) != 1:
+        return None
+    ((name, value),) = node.attr.items()
+    return name, value
+
+
+def parse(text: str, message: Any, source: str, first_line: int) -> Any:
+    """Parse text into the message by protobuf's own reader; GraphError with the line where it can't."""
+    try:
+        return text_format.Parse(text, message)
+    except _REFUSALS as error:
+        raise _refusal(error, text, source, first_line) from None
+
+
+def _refusal(error: Exception, text: str, source: str, first_line: int) -> GraphError:
+    line = getattr(error, "GetLine", lambda: None)()
+    if isinstance(error, RecursionError):
+        return GraphError(f"{source}: the text is nested too deeply to be a graph.")
+    reason = re.sub(r"^\d+:\d+ : ", "", str(error)).encode("unicode_escape").decode()
+    reason = reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON // 2]} ... {reason[-MAX_REASON // 2 :]}"
+    where = f"{source}, line {first_line + line - 1}" if line else source
+    if line and line > text.rstrip().count("\n"):
+        way_out = "The text ends in the middle of a field: the file was cut. Get the whole file."
+    else:
+        way_out = "Write the file anew with TensorFlow (tf.io.write_graph), or mend the line."
+    return GraphError(f"{where}: {reason.rstrip('.')}. {way_out}")
