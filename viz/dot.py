@@ -1,0 +1,208 @@
+"""Draw the folded graph in DOT, for papers: boxes coloured by device, clusters per task and device, bytes that cross.
+
+Scopes are opened from the outside in, those with most device time first, as long as the picture stays readable.
+`render` hands the text to Graphviz.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from heapq import heappop, heappush
+
+import numpy as np
+
+from simulator.errors import SimvizError
+from simulator.units import show_bytes, show_nanos
+from viz.content import transfer_of_edges
+from viz.folding import Folding, fold
+from viz.palette import device_colour, mixed
+from viz.scene import Scene
+from viz.tables import slice_nodes
+
+MAX_NODES = 60  # boxes: what a page of a paper holds
+MAX_LABEL = 40
+FORMATS = ("svg", "png", "pdf")
+
+
+def draw_graph(scene: Scene, *, max_nodes: int = MAX_NODES) -> str:
+    """DOT text of the part of the graph that runs, folded to at most about max_nodes boxes.
+
+    A box on one device stands in that device's cluster; one on several shows them as stripes, by their share of time.
+    Edges within a device are thin; an edge that crosses says how many bytes, and in how many transfers if several.
+    """
+    folding = fold(scene.graph)
+    times = _device_times(scene, folding)
+    shown = _shown(folding, times, max_nodes)
+    box_of = _box_of_nodes(folding, shown)
+    lines = [
+        "digraph simviz {",
+        f"  label={quoted(scene.title)}; labelloc=t; fontsize=16;",
+        '  rankdir=LR; compound=true; newrank=true; ranksep=0.5; nodesep=0.18; fontname="Helvetica";',
+        '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10, margin="0.1,0.05", penwidth=0.8];',
+        '  edge [fontname="Helvetica", fontsize=8, color="#9aa3ad", arrowsize=0.5, penwidth=0.7];',
+        *_clustered(scene, folding, shown, times),
+        *_edges(scene, box_of),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def render(source: str, format: str) -> bytes:
+    """The picture that Graphviz makes of DOT text, as "svg", "png" or "pdf".
+
+    Raises SimvizError if the format is none of these, or Graphviz's `dot` is missing or fails.
+    """
+    import graphviz
+
+    if format not in FORMATS:
+        raise SimvizError(f"graphviz format {format!r} is not offered; use one of {', '.join(FORMATS)}")
+    try:
+        drawn: bytes = graphviz.Source(source).pipe(format=format, engine="dot")
+    except graphviz.ExecutableNotFound:
+        raise SimvizError(
+            "drawing .svg, .png and .pdf needs Graphviz's program `dot`, which is not on the PATH; install it "
+            "(Debian: apt-get install graphviz), or write .dot or .html instead"
+        ) from None
+    except graphviz.CalledProcessError as error:
+        said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
+        raise SimvizError(f"Graphviz's `dot` failed: {said[0] if said else error}; write .dot or .html instead") from None
+    return drawn
+
+
+def quoted(text: str) -> str:
+    """A DOT string that shows exactly this text, whatever it holds."""
+    kept = "".join(c if c.isprintable() else "\\n" if c == "\n" else "�" for c in text.replace("\\", "\\\\"))
+    return '"' + kept.replace('"', '\\"') + '"'
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+
+
+def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
+    """[I] device -> time that ops of an item ran on it; empty where nothing of it runs."""
+    scopes, trace = folding.scopes, scene.trace
+    times: list[Counter[int]] = [Counter() for _ in range(len(folding.parent))]
+    for row in np.flatnonzero(scene.step.runs).tolist():
+        times[scopes + row][int(scene.assignment.device[row])] += 0
+    took = (trace.end_ns - trace.start_ns).tolist()
+    for node, device, nanos in zip(slice_nodes(scene).tolist(), trace.device.tolist(), took, strict=True):
+        times[scopes + node][device] += nanos
+    parent = folding.parent.tolist()
+    for item in [*range(scopes, len(parent)), *range(scopes - 1, 0, -1)]:  # children before parents
+        above = times[parent[item]]
+        for device, nanos in times[item].items():
+            above[device] += nanos
+    return times
+
+
+def _shown(folding: Folding, times: list[Counter[int]], most: int) -> list[int]:
+    """The items to draw: from the root, open the scope with most time that still fits, those on several devices first."""
+    children = folding.children()
+    running = [[child for child in inside if times[child]] for inside in children]
+    shown, queue = set(running[0]), []
+    for item in running[0]:
+        heappush(queue, (len(times[item]) < 2, -sum(times[item].values()), item))
+    while queue:
+        _, _, item = heappop(queue)
+        if item >= folding.scopes or len(shown) - 1 + len(running[item]) > most:
+            continue
+        shown.remove(item)
+        for child in running[item]:
+            shown.add(child)
+            heappush(queue, (len(times[child]) < 2, -sum(times[child].values()), child))
+    return sorted(shown)
+
+
+def _box_of_nodes(folding: Folding, shown: list[int]) -> list[int]:
+    """[N] the shown item that a node is or lies in; -1 for none."""
+    box, parent = [-1] * len(folding.parent), folding.parent.tolist()
+    for item in shown:
+        box[item] = item
+    for item in range(1, len(parent)):  # scopes come before what they hold
+        if box[item] < 0 and parent[item] >= 0:
+            box[item] = box[parent[item]]
+    return box[folding.scopes :]
+
+
+def _clustered(scene: Scene, folding: Folding, shown: list[int], times: list[Counter[int]]) -> list[str]:
+    """The boxes: in a cluster per device, within one per task where there are several; mixed ones outside."""
+    on_device: dict[int, list[int]] = defaultdict(list)
+    mixed_boxes = []
+    for item in shown:
+        if len(times[item]) == 1:
+            on_device[next(iter(times[item]))].append(item)
+        else:
+            mixed_boxes.append(item)
+    lines = [_box(scene, folding, item, times[item], "  ") for item in mixed_boxes]
+    tasks = scene.cluster.tasks
+    for number, task in enumerate(tasks):
+        mine = [row for row in on_device if scene.cluster.devices[row].task == task]
+        if not mine:
+            continue
+        if len(tasks) > 1:
+            lines.append(f'  subgraph cluster_task{number} {{ label={quoted(task)}; color="#c4cad2"; fontcolor="#5b6673";')
+        for row in sorted(mine):
+            short, colour = scene.cluster.devices[row].short, device_colour(row)
+            lines.append(f"    subgraph cluster_device{row} {{ label={quoted(short)}; style=rounded; color={quoted(colour)};")
+            lines += [_box(scene, folding, item, times[item], "      ") for item in on_device[row]]
+            lines.append("    }")
+        if len(tasks) > 1:
+            lines.append("  }")
+    return lines
+
+
+def _box(scene: Scene, folding: Folding, item: int, times: Counter[int], indent: str) -> str:
+    if item < folding.scopes:
+        label = f"{_cut(folding.labels[item])}\n{show_nanos(sum(times.values()))}"
+    else:
+        row = item - folding.scopes
+        name, op = scene.graph.names[row].rpartition("/")[2], scene.graph.ops[row]
+        label = _cut(name) if name == op else f"{_cut(name)}\n{_cut(op)}"
+    look = f"label={quoted(label)}, fillcolor={quoted(_fill(times))}"
+    if item < folding.scopes:
+        look += ", penwidth=1.4"
+    if len(times) > 1:
+        look += ', style="striped"'
+    return f"{indent}i{item} [{look}];"
+
+
+def _fill(times: Counter[int]) -> str:
+    """A pale shade of the device, or a stripe of each, wide as its share of the time."""
+    shades = {device: mixed(device_colour(device), "#ffffff", 0.55) for device in sorted(times)}
+    if len(shades) < 2:
+        return next(iter(shades.values()), "#ffffff")
+    whole = sum(times.values())
+    # Graphviz refuses shares that add up to more than 1, so the last one takes what is left.
+    stripes = [
+        f"{shade};{max(0.02, times[device] / whole if whole else 1 / len(times)) / (1 + 0.02 * len(times)):.4f}"
+        for device, shade in shades.items()
+    ]
+    stripes[-1] = stripes[-1].partition(";")[0]
+    return ":".join(stripes)
+
+
+def _edges(scene: Scene, box_of: list[int]) -> list[str]:
+    """One line per pair of boxes that an edge joins: what crosses is coloured by its source and says how much."""
+    graph, cut = scene.graph, scene.partitions
+    carried: dict[tuple[int, int], set[int]] = defaultdict(set)
+    data: dict[tuple[int, int], bool] = defaultdict(bool)
+    columns = (graph.edge_src, graph.edge_dst, graph.edge_tensor, transfer_of_edges(scene), graph.edge_back)
+    for src, dst, tensor, transfer, back in zip(*(column.tolist() for column in columns), strict=True):
+        pair = (box_of[src], box_of[dst])
+        if min(pair) < 0 or pair[0] == pair[1] or back:
+            continue
+        data[pair] |= tensor >= 0
+        if transfer >= 0:
+            carried[pair].add(transfer)
+    lines = []
+    for pair, has_data in sorted(data.items()):
+        look = [] if has_data else ["style=dashed"]
+        transfers = sorted(carried.get(pair, ()))
+        if transfers:
+            nbytes = int(np.maximum(cut.nbytes[transfers], 0).sum())
+            said = show_bytes(nbytes) + (f" · {len(transfers)}" if len(transfers) > 1 else "")
+            colour = device_colour(int(cut.src_device[transfers[0]]))
+            look += [f"label={quoted(said)}", f"color={quoted(colour)}", "penwidth=1.6"]
+        lines.append(f"  i{pair[0]} -> i{pair[1]}{' [' + ', '.join(look) + ']' if look else ''};")
+    return lines
