@@ -1,0 +1,233 @@
+"""Lay two results side by side: two placements, or two cuts of the same step.
+
+Both sides are first reduced to facts, a sentence per item under a key that does not depend on the names that a
+partitioner invents, and the facts are compared: as many agree as are the same under the same key, out of all keys of
+either side.
+
+    a placement      node                                -> its device
+    a cut            node that the graph had             -> op, device, inputs, control inputs
+                     copy of a constant, on a device     -> the same
+                     transfer: tensor, from, to          -> kinds of Send and Recv, what the Recv waits for
+                     control loop's part, on a device    -> how many
+
+An input that came through a Send and a Recv counts as the tensor that was sent. A TensorFlow master cuts by task, and
+each worker cuts its part further; for comparing with it, `by="task"` takes the transfers between tasks alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.assignment import RULES, Assignment
+from simulator.graph.graph import Attrs, Graph
+from simulator.partitioning.partitions import Partitions
+
+_SENDS = frozenset({"_Send", "_HostSend"})
+_RECVS = frozenset({"_Recv", "_HostRecv"})
+_COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # a copy by replicate_constants_pass.cc
+_FED = re.compile(r"_arg_(.+)_(\d+)_\d+\Z")  # a local session's stand-in for a fed tensor
+
+Facts = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One item on which the two sides differ; a side that does not have it is empty."""
+
+    node: str
+    ours: str
+    theirs: str
+    rule: str  # for a placement why ours is as it is; for a cut what differs
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How far two results agree: `agree` of `of` items."""
+
+    agree: int
+    of: int
+    differences: tuple[Difference, ...]  # in order of ours, then what only theirs has
+
+
+def compare(
+    ours: Assignment | Partitions,
+    theirs: Assignment | Partitions | Mapping[str, str] | Sequence[Any],
+    *,
+    graph: Graph | None = None,
+    by: str = "device",
+) -> Comparison:
+    """Compare two Assignments or two Partitions, or ours with what was measured.
+
+    A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
+    piece. `graph` is the graph that was placed or cut; without it nodes of an Assignment are named by their rows, and
+    only the nodes that run in ours count as the graph's own. `by` is "device" or "task". Raises TypeError for two
+    results of different kinds.
+    """
+    if isinstance(ours, Assignment):
+        if isinstance(theirs, Assignment):
+            return _compared(_placed(ours, graph), _placed(theirs, graph), _reasons(ours, graph))
+        if isinstance(theirs, Mapping):
+            placed = {name: (device,) for name, device in theirs.items()}
+            return _compared(_placed(ours, graph), placed, _reasons(ours, graph))
+    elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Mapping):
+        own = frozenset(graph.names if graph else (ours.graph.names[row] for row in _kept(ours)))
+        nodes = _nodes_of(theirs) if isinstance(theirs, Partitions) else _nodes_of_messages(theirs)
+        return _compared(_cut(_nodes_of(ours), own, by), _cut(nodes, own, by), {})
+    raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
+
+
+def _compared(ours: Facts, theirs: Facts, reasons: Mapping[str, str]) -> Comparison:
+    differences = []
+    for item in dict.fromkeys((*ours, *theirs)):
+        here, there = ours.get(item), theirs.get(item)
+        if here != there:
+            rule = reasons.get(item) or _what_differs(here, there)
+            differences.append(Difference(item, ", ".join(here or ()), ", ".join(there or ()), rule))
+    of = len({**ours, **theirs})
+    return Comparison(of - len(differences), of, tuple(differences))
+
+
+def _what_differs(ours: tuple[str, ...] | None, theirs: tuple[str, ...] | None) -> str:
+    if ours is None:
+        return "only theirs"
+    if theirs is None:
+        return "only ours"
+    if len(ours) < len(_ASPECTS):
+        return "kind or number"
+    return ", ".join(name for name, here, there in zip(_ASPECTS, ours, theirs, strict=True) if here != there)
+
+
+_ASPECTS = ("op", "device", "inputs", "control inputs")  # of a node's fact in a cut
+
+
+def _placed(assignment: Assignment, graph: Graph | None) -> Facts:
+    return {_name(graph, row): (assignment.name_of(row),) for row in range(len(assignment))}
+
+
+def _reasons(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
+    return {_name(graph, row): RULES[why] for row, why in enumerate(assignment.why.tolist())}
+
+
+def _name(graph: Graph | None, row: int) -> str:
+    return graph.names[row] if graph else f"node {row}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    name: str
+    op: str
+    device: str
+    inputs: tuple[str, ...]
+    attrs: Attrs
+    piece: int
+
+
+def _kept(cut: Partitions) -> list[int]:
+    return [row for row, inserted in enumerate(cut.inserted.tolist()) if not inserted]
+
+
+def _nodes_of(cut: Partitions) -> Iterator[_Node]:
+    graph = cut.graph
+    for row, device in enumerate(cut.device.tolist()):
+        yield _Node(graph.names[row], graph.ops[row], cut.devices[device], graph.inputs_of(row), graph.attrs[row], 0)
+
+
+def _nodes_of_messages(pieces: Iterable[Any]) -> Iterator[_Node]:
+    for piece, message in enumerate(pieces):
+        for node in message.node:
+            yield _Node(node.name, node.op, node.device, tuple(node.input), node.attr, piece)
+
+
+def _cut(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
+    """The facts of a cut; `own` are the names of the nodes that the graph had before."""
+    table = {(node.piece, node.name): node for node in nodes}
+    made = [node for node in table.values() if node.name not in own]
+    sends = {_pairing(node): node for node in made if node.op in _SENDS}
+    facts = {}
+    for node in table.values():
+        copy = _COPY.match(node.name)
+        if node.name in own:
+            facts[node.name] = _described(node, table, sends, own)
+        elif copy and copy[1] in own and node.op == "Const":
+            facts[f"{copy[1]} copied to {node.device}"] = _described(node, table, sends, own)
+    facts.update(_transfers(made, table, sends, own, by))
+    parts = Counter(f"control loop: {node.op} on {node.device}" for node in made if node.op in _LOOP_PARTS)
+    facts.update({part: (str(number),) for part, number in sorted(parts.items())})
+    return facts
+
+
+_Table = Mapping[tuple[int, str], _Node]
+_Sends = Mapping[tuple[bytes, ...], _Node]
+
+
+def _described(node: _Node, table: _Table, sends: _Sends, own: frozenset[str]) -> tuple[str, ...]:
+    sources = [_source(node.piece, text, table, sends, own) for text in node.inputs]
+    values = [text for text in sources if not text.startswith("^")]
+    controls = sorted({text for text in sources if text.startswith("^")})
+    return node.op, node.device, f"({' '.join(values)})", f"({' '.join(controls)})"
+
+
+def _transfers(
+    made: Sequence[_Node], table: _Table, sends: _Sends, own: frozenset[str], by: str
+) -> dict[str, tuple[str, ...]]:
+    """Per tensor, source and destination: the pairs that carry it."""
+    pairs: dict[str, list[str]] = {}
+    for recv in made:
+        if recv.op not in _RECVS or recv.attrs["client_terminated"].b:
+            continue
+        send = sends.get(_pairing(recv))
+        if send is None:
+            pairs.setdefault(f"{recv.name} on {recv.device}", []).append("a Recv without its Send")
+            continue
+        here, there, kind = send.device, recv.device, f"{send.op} {recv.op}"
+        if by == "task" and here != there:
+            there = _task(there)
+            if _task(here) == there:
+                continue
+            kind = send.op  # the receiver's kind is that of the first reader in the task, whichever device that is on
+        waits = sorted({_source(recv.piece, text, table, sends, own) for text in recv.inputs})
+        tensor = _source(send.piece, send.inputs[0], table, sends, own)
+        pairs.setdefault(f"{tensor} from {here} to {there}", []).append(" ".join((kind, *waits)))
+    return {item: ("; ".join(sorted(set(kinds) if by == "task" else kinds)),) for item, kinds in pairs.items()}
+
+
+def _source(piece: int, text: str, table: _Table, sends: _Sends, own: frozenset[str]) -> str:
+    """What an input stands for, seen through the nodes of transfers: "node:port", or "^node" if it only waits."""
+    control = ""
+    while True:  # a chain of inserted nodes ends at a node of the graph, or at a control loop
+        control = "^" if text.startswith("^") else control
+        name, _, port = text.removeprefix("^").partition(":")
+        if name not in own and (copy := _COPY.match(name)) and copy[1] in own:
+            name = copy[1]
+        if name in own or (piece, name) not in table:
+            return f"^{name}" if control else f"{name}:{port or 0}"
+        node = table[piece, name]
+        if fed := _FED.match(name):
+            return f"{control}{fed[1]}:{fed[2]}"
+        if node.op in _RECVS:
+            if node.attrs["client_terminated"].b:
+                return f"{control}{node.attrs['tensor_name'].s.decode(errors='replace')}"
+            send = sends.get(_pairing(node))
+            if send is None:
+                return f"{control}a Recv without its Send"
+            piece, text = send.piece, send.inputs[0]
+        elif node.op in _DUMMIES and node.inputs:
+            text = node.inputs[0]
+        else:
+            return f"{control}{node.op} of the cut on {node.device}"
+
+
+_DUMMIES = frozenset({"Const", "Identity"})  # what stands for a control edge, before the Send and after the Recv
+_LOOP_PARTS = frozenset({"Enter", "Merge", "Switch", "NextIteration"})
+
+
+def _pairing(node: _Node) -> tuple[bytes, ...]:
+    return tuple(node.attrs[name].s for name in ("tensor_name", "send_device", "recv_device"))
+
+
+def _task(device: str) -> str:
+    return device.rsplit("/device:", 1)[0]
