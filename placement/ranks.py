@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from placement.problem import Problem, topological
-from simulator.units import Nanos
 
 
-def upward_ranks(problem: Problem) -> list[Nanos]:
-    """[n] mean run time plus the largest (mean transfer time + rank) among the readers; whole nanoseconds.
+PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
+
+
+def upward_ranks(problem: Problem) -> list[int]:
+    """[n] mean run time plus the largest (mean transfer time + rank) among the readers, in picoseconds.
 
     Means as in Topcuoglu et al. 2002, equations 2 to 6: a run time over the devices that the op's group may use, a
     transfer time over all ordered pairs of different devices that a route joins.
@@ -28,21 +30,21 @@ def upward_ranks(problem: Problem) -> list[Nanos]:
     return ranks
 
 
-def _mean_run(problem: Problem) -> list[Nanos]:
-    """[n] over the devices that each op's group may use."""
+def _mean_run(problem: Problem) -> list[int]:
+    """[n] in picoseconds, over the devices that each op's group may use."""
     known: dict[tuple[int, ...], list[int]] = {}
     means = [0] * len(problem.group)
     for op, row in enumerate(problem.group):
         known.setdefault(problem.allowed[row], []).append(op)
     for devices, ops in known.items():
-        mean = np.rint(problem.tables.run_ns[np.ix_(ops, devices)].mean(axis=1)).astype(np.int64)
+        mean = np.rint(problem.tables.run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
         for op, value in zip(ops, mean.tolist(), strict=True):
             means[op] = value
     return means
 
 
-def mean_transfer(problem: Problem) -> list[Nanos]:
-    """[T] over all ordered pairs of different devices between which a route exists."""
+def mean_transfer(problem: Problem) -> list[int]:
+    """[T] in picoseconds, over all ordered pairs of different devices between which a route exists."""
     latency, rate = problem.tables.latency_ns, problem.tables.bytes_per_s
     pairs = (latency >= 0) & ~np.eye(len(latency), dtype=bool)
     if not pairs.any():
@@ -50,4 +52,4 @@ def mean_transfer(problem: Problem) -> list[Nanos]:
     moving = rate[pairs].astype(np.float64)
     ns_per_byte = np.divide(1e9, moving, out=np.zeros(len(moving)), where=moving > 0).mean()
     mean = float(latency[pairs].mean()) + np.asarray(problem.nbytes, np.float64) * ns_per_byte
-    return np.rint(mean).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+    return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

@@ -1,0 +1,353 @@
+"""Groups and allowed devices, case by case as TensorFlow's placer treats them."""
+
+import pytest
+
+from placement.constraints import constrain, local_task
+from placement.grouping import merge_types
+from simulator.cluster.reading import load_cluster
+from simulator.errors import GraphError, InfeasibleError
+from simulator.graph.messages import AttrValue
+from tests.strategies import Rows, colocation, type_attr, typed
+
+STRING, RESOURCE, VARIANT = 7, 20, 21
+
+
+def variable(rows, name, device=""):
+    return rows.add(name, "VariableV2", device=device, **typed("VariableV2"))
+
+
+def resource(rows, name, device=""):
+    shape = AttrValue()
+    shape.shape.SetInParent()
+    return rows.add(name, "VarHandleOp", device=device, dtype=type_attr(), shape=shape)
+
+
+def const(rows, name, device=""):
+    return rows.add(name, "Const", device=device, **typed("Const"))
+
+
+def assign(rows, name, target, value, device=""):
+    return rows.add(name, "Assign", [target, value], device=device, T=type_attr())
+
+
+def places(rows, cluster, *, soft=True):
+    """Node name -> short names of its devices, preferred first; and the groups of more than one node."""
+    graph, made = rows.built(), load_cluster(cluster)
+    found = constrain(graph, made, soft=soft)
+    allowed = {
+        name: [made.devices[d].short.split("/")[1] for d in found.allowed[row]]
+        for name, row in zip(graph.names, found.group.tolist(), strict=True)
+    }
+    groups = [[graph.names[node] for node in members] for members in found.members if len(members) > 1]
+    return allowed, groups, found
+
+
+# ---- what ties nodes together ---------------------------------------------------------------------------------------
+
+
+def test_reference_inputs_tie_and_references_read_as_values_do_not():
+    rows = Rows()
+    variable(rows, "v", "/cpu:1")
+    const(rows, "c")
+    assign(rows, "set", "v", "c", "/cpu:2")
+    rows.add("read", "Identity", ["v"], T=type_attr())
+    allowed, groups, _ = places(rows, "3cpu", soft=False)
+    assert groups == [["v", "set"]]
+    assert allowed["set"] == ["CPU:1"]  # overruled, silently, even when placement is hard
+    assert len(allowed["read"]) == 3
+
+
+def test_resource_inputs_tie_and_the_first_user_decides_for_an_open_handle():
+    rows = Rows()
+    resource(rows, "h")
+    const(rows, "c")
+    rows.add("set", "AssignVariableOp", ["h", "c"], device="/cpu:2", dtype=type_attr())
+    rows.add("read", "ReadVariableOp", ["h"], device="/cpu:1", dtype=type_attr())
+    allowed, groups, _ = places(rows, "3cpu")
+    assert groups == [["h", "set", "read"]]
+    assert allowed["read"] == ["CPU:2"]
+
+
+def test_exempt_ops_take_resources_from_anywhere():
+    rows = Rows()
+    resource(rows, "h", "/cpu:1")
+    resource(rows, "k", "/cpu:2")
+    types = AttrValue()
+    types.list.type.extend([RESOURCE, RESOURCE])
+    rows.add("both", "IdentityN", ["h", "k"], T=types)
+    assert places(rows, "3cpu", soft=False)[1] == []
+
+
+def test_two_resources_with_different_places_cannot_meet():
+    rows = Rows()
+    resource(rows, "h", "/cpu:1")
+    resource(rows, "k", "/cpu:2")
+    for name in ("lr", "grad", "momentum"):
+        const(rows, name)
+    rows.add("apply", "ResourceApplyMomentum", ["h", "k", "lr", "grad", "momentum"], T=type_attr())
+    with pytest.raises(InfeasibleError, match="source node is 'k', and the destination node is 'apply'"):
+        places(rows, "3cpu", soft=True)
+
+
+def test_control_edges_do_not_tie():
+    rows = Rows()
+    variable(rows, "v", "/cpu:1")
+    rows.add("after", "NoOp", ["^v"])
+    assert places(rows, "2cpu")[1] == []
+
+
+def test_a_dataset_stays_with_the_dataset_that_it_reads():
+    rows = Rows()
+    const(rows, "n")
+    shapes, types = AttrValue(), AttrValue()
+    shapes.list.shape.add()
+    types.list.type.append(1)
+    count = rows.add("count", "Const", dtype=type_attr(9))
+    rows.add("source", "TensorSliceDataset", ["n"], device="/cpu:1", Toutput_types=types, output_shapes=shapes)
+    rows.add("taken", "TakeDataset", ["source", count], output_types=types, output_shapes=shapes)
+    allowed, groups, _ = places(rows, "2cpu")
+    assert groups == [["source", "taken"]]
+    assert allowed["taken"] == ["CPU:1"]
+
+
+# ---- _class ---------------------------------------------------------------------------------------------------------
+
+
+def test_colocated_nodes_share_the_request_of_one():
+    rows = Rows()
+    rows.add("a", "Task", device="/cpu:1")
+    rows.add("b", "Task", ["a:0"], _class=colocation("a"))
+    allowed, groups, _ = places(rows, "2cpu")
+    assert groups == [["a", "b"]]
+    assert allowed["b"] == ["CPU:1"]
+
+
+def test_a_key_that_names_no_node_still_ties():
+    rows = Rows()
+    rows.add("a", "Task", _class=colocation("ghost"))
+    rows.add("b", "Task", _class=colocation("other", "ghost"))
+    rows.add("c", "Task", _class=colocation("other"))
+    assert places(rows, "2cpu")[1] == [["a", "b", "c"]]
+
+
+def test_a_node_may_name_one_that_comes_later():
+    rows = Rows()
+    rows.add("a", "Task", _class=colocation("z"))
+    rows.add("z", "Task")
+    assert places(rows, "2cpu")[1] == [["a", "z"]]
+
+
+def test_entries_without_the_prefix_and_plain_strings_count_for_nothing():
+    rows = Rows()
+    odd = AttrValue()
+    odd.list.s.extend([b"a", b"log:@a"])
+    rows.add("a", "Task")
+    rows.add("b", "Task", _class=odd)
+    rows.add("c", "Task", _class=AttrValue(s=b"loc:@a"))
+    assert places(rows, "2cpu")[1] == []
+
+
+def test_soft_placement_satisfies_neither_of_two_numbers():
+    rows = Rows()
+    rows.add("a", "Task", device="/cpu:1")
+    rows.add("b", "Task", device="/cpu:2", _class=colocation("a"))
+    assert places(rows, "4cpu")[0]["a"] == ["CPU:0", "CPU:1", "CPU:2", "CPU:3"]
+    with pytest.raises(InfeasibleError, match=r"Cannot colocate nodes 'b' and 'a': .*incompatible ids"):
+        places(rows, "4cpu", soft=False)
+
+
+def test_soft_placement_gives_up_a_colocation_across_tasks():
+    rows = Rows()
+    rows.add("a", "Task", device="/job:ps/task:0")
+    rows.add("b", "Task", device="/job:worker/task:0", _class=colocation("a"))
+    _, groups, found = places(rows, "ps=1,worker=1")
+    assert groups == []
+    assert found.dropped == ((1, "a"),)
+    assert "gave up 1 colocation request" in found.notes[0]
+    with pytest.raises(InfeasibleError, match="incompatible jobs"):
+        places(rows, "ps=1,worker=1", soft=False)
+
+
+def test_soft_placement_keeps_two_variables_where_they_were_put():
+    rows = Rows()
+    resource(rows, "h", "/cpu:1")
+    resource(rows, "k", "/cpu:2")
+    rows.attrs[-1]["_class"] = colocation("h")
+    allowed, groups, found = places(rows, "3cpu")
+    assert (allowed["h"], allowed["k"], groups) == (["CPU:1"], ["CPU:2"], [])
+    assert found.dropped == ((1, "h"),)
+
+
+# ---- which devices ----------------------------------------------------------------------------------------------
+
+
+def test_devices_come_in_tensorflows_order_of_preference():
+    rows = Rows()
+    rows.add("a", "Task")
+    made = load_cluster("ps=1x1gpu,worker=2x2gpu")
+    assert local_task(made) == "/job:worker/replica:0/task:0"
+    order = [made.devices[d].short for d in constrain(rows.built(), made).allowed[0]]
+    assert order == [
+        "worker:0/GPU:0", "worker:0/GPU:1", "ps:0/GPU:0", "worker:1/GPU:0", "worker:1/GPU:1",
+        "worker:0/CPU:0", "ps:0/CPU:0", "worker:1/CPU:0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task"),
+    [
+        ("2gpu", "/job:localhost/replica:0/task:0"),
+        ("ps=2,worker=2", "/job:worker/replica:0/task:0"),
+        ("chief=1,ps=2,worker=2", "/job:chief/replica:0/task:0"),
+        ("master=1,ps=2,worker=2", "/job:master/replica:0/task:0"),
+        ("b=2,a=2", "/job:b/replica:0/task:0"),
+    ],
+)
+def test_the_task_that_a_client_connects_to(cluster, task):
+    assert local_task(load_cluster(cluster)) == task
+
+
+def test_a_kernel_is_needed_for_every_member():
+    rows = Rows()
+    rows.add("text", "Const", dtype=type_attr(STRING))
+    rows.add("near", "Task", _class=colocation("text"))
+    rows.add("free", "Task")
+    allowed, _, _ = places(rows, "1gpu")
+    assert allowed == {"text": ["CPU:0"], "near": ["CPU:0"], "free": ["GPU:0", "CPU:0"]}
+
+
+def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_not_exist():
+    rows = Rows()
+    rows.add("text", "Const", device="/gpu:0", dtype=type_attr(STRING))
+    rows.add("far", "Task", device="/gpu:7")
+    allowed, _, found = places(rows, "2gpu")
+    assert allowed == {"text": ["CPU:0"], "far": ["GPU:0", "GPU:1", "CPU:0"]}
+    assert found.relaxed.tolist() == [True, True]
+    with pytest.raises(InfeasibleError, match="no supported kernel for GPU devices"):
+        places(rows, "2gpu", soft=False)
+
+
+def test_a_partial_request_leaves_the_rest_open():
+    rows = Rows()
+    rows.add("a", "Task", device="/job:worker/device:GPU:*")
+    rows.add("b", "Task", device="/task:1")
+    made = load_cluster("ps=2,worker=2x1gpu")
+    found = constrain(rows.built(), made, soft=False)
+    assert [[made.devices[d].short for d in row] for row in found.allowed] == [
+        ["worker:0/GPU:0", "worker:1/GPU:0"],
+        ["worker:1/GPU:0", "ps:1/CPU:0", "worker:1/CPU:0"],
+    ]
+
+
+def test_lists_of_strings_stay_on_cpus_behind_the_op_that_makes_them():
+    rows = Rows()
+    size = const(rows, "size")
+    made = {"element_dtype": type_attr(STRING), "shape_type": type_attr(3)}
+    rows.add("reserve", "TensorListReserve", [size, size], **made)
+    rows.add("pass", "Identity", ["reserve"], T=type_attr(VARIANT))
+    rows.add("again", "Identity", ["pass"], T=type_attr(VARIANT))
+    made["element_dtype"] = type_attr(1)
+    rows.add("floats", "TensorListReserve", [size, size], **made)
+    rows.add("on_gpu", "Identity", ["floats"], T=type_attr(VARIANT))
+    allowed, _, _ = places(rows, "1gpu")
+    assert allowed["reserve"] == ["GPU:0", "CPU:0"]
+    assert allowed["pass"] == allowed["again"] == ["CPU:0"]
+    assert allowed["on_gpu"] == ["GPU:0", "CPU:0"]
+
+
+@pytest.mark.parametrize(
+    ("target", "other", "merged"),
+    [
+        ([("GPU", 0), ("CPU", 0)], [("CPU", 0)], [("CPU", 0)]),
+        ([("GPU", 0)], [("CPU", 0)], []),
+        ([("CPU", 2), ("GPU", 1)], [("GPU", 0), ("CPU", 0)], [("CPU", 2), ("GPU", 1)]),
+        ([("GPU", 0), ("CPU", 0)], [("CPU", 2), ("GPU", 1)], [("CPU", 2), ("GPU", 1)]),
+        ([("CPU", 2), ("GPU", 1)], [("CPU", 9), ("GPU", 8)], [("CPU", 2), ("GPU", 1)]),
+        ([("CPU", 2), ("GPU", 1)], [("GPU", 9), ("CPU", 8)], [("GPU", 0), ("CPU", 0)]),
+    ],
+)
+def test_kernel_priorities_of_a_group(target, other, merged):
+    assert merge_types(tuple(target), tuple(other)) == tuple(merged)
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_a_malformed_device_names_its_node():
+    rows = Rows()
+    rows.add("fine", "Task")
+    rows.add("broken", "Task", device="/job:my-job/task:0")
+    with pytest.raises(GraphError, match=r"Malformed device specification .* \(node 'broken'\)") as caught:
+        places(rows, "1gpu")
+    assert caught.value.node == "broken"
+
+
+def test_a_missing_job_is_named_and_a_cluster_proposed():
+    rows = Rows()
+    rows.add("a", "Task", device="/job:ps/task:1")
+    rows.add("b", "Task", device="/job:worker/task:0/device:GPU:1")
+    with pytest.raises(InfeasibleError, match=r"lacks the job 'ps'.*--cluster ps=2,worker=1x2gpu") as caught:
+        places(rows, "4gpu")
+    assert caught.value.members == ("a",)
+    assert caught.value.allows == {"a": ()}
+
+
+def test_a_missing_task_is_named():
+    rows = Rows()
+    rows.add("a", "Task", device="/job:ps/task:1")
+    with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/task:1'.*--cluster ps=2"):
+        places(rows, "ps=1")
+
+
+def test_a_refusal_lists_what_each_member_allows():
+    rows = Rows()
+    variable(rows, "v", "/gpu:0")
+    const(rows, "c")
+    assign(rows, "set", "v", "c")
+    rows.add("text", "Const", dtype=type_attr(STRING), _class=colocation("v"))
+    with pytest.raises(InfeasibleError) as caught:
+        places(rows, "1gpu", soft=False)
+    name = "/job:localhost/replica:0/task:0/device:"
+    assert caught.value.allows["v"] == (f"{name}GPU:0",)
+    assert caught.value.allows["text"] == (f"{name}CPU:0",)
+    assert "text (Const)" in str(caught.value)
+
+
+def test_long_groups_are_cut_in_the_message_and_whole_in_the_error():
+    rows = Rows()
+    rows.add("n0", "Task", device="/job:ps")
+    for at in range(1, 30):
+        rows.add(f"n{at}", "Task", _class=colocation("n0"))
+    with pytest.raises(InfeasibleError, match="and 22 more") as caught:
+        places(rows, "1gpu")
+    assert len(caught.value.members) == 30
+
+
+def test_the_first_node_in_tensorflows_order_is_reported():
+    rows = Rows()
+    rows.add("late", "Task", ["early:0"], device="/job:b")
+    rows.add("early", "Task", device="/job:a")
+    with pytest.raises(InfeasibleError, match="for operation early"):
+        places(rows, "1gpu")
+
+
+# ---- properties -----------------------------------------------------------------------------------------------------
+
+
+def test_renaming_the_nodes_changes_nothing():
+    rows = Rows()
+    variable(rows, "v", "/cpu:1")
+    const(rows, "c")
+    assign(rows, "set", "v", "c")
+    rows.add("near", "Task", _class=colocation("set"))
+    before = places(rows, "3cpu")[2]
+    named = {"v": "z", "c": "y", "set": "x", "near": "a"}
+    graph = rows.built()
+    other = Rows()
+    for row, name in enumerate(rows.names):
+        attrs = dict(rows.attrs[row])
+        if "_class" in attrs:
+            attrs["_class"] = colocation(named["set"])
+        other.add(named[name], rows.ops[row], [named[i] for i in rows.inputs[row]], device=rows.requested[row], **attrs)
+    after = places(other, "3cpu")[2]
+    assert (before.group.tolist(), before.allowed) == (after.group.tolist(), after.allowed)
