@@ -82,7 +82,8 @@ def named_cluster(graph: Graph) -> str | None:
     """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
 
     A job has as many tasks as its highest task number asks for, and each of them as many GPUs as the highest GPU
-    number of the job. Malformed strings are the placer's business and count for nothing here.
+    number of the job. The CPU:0 that every task has anyway names nothing. Malformed strings are the placer's business
+    and count for nothing here.
     """
     tasks: dict[str, int] = {}
     counts: dict[tuple[str, str], int] = {}
@@ -91,9 +92,7 @@ def named_cluster(graph: Graph) -> str | None:
             spec = parse(text)
         except SimvizError:
             continue  # reported with the node's name when it is placed
-        if spec.job is None and spec.type is None:
-            continue
-        job = spec.job if spec.job is not None else ""
+        job = spec.job or ""
         tasks[job] = max(tasks.get(job, 0), (spec.task or 0) + 1)
         if spec.type in ("CPU", "GPU"):
             counts[job, spec.type] = max(counts.get((job, spec.type), 0), (spec.id or 0) + 1)
@@ -102,20 +101,18 @@ def named_cluster(graph: Graph) -> str | None:
 
 def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) -> str | None:
     jobs = sorted(job for job in tasks if job not in ("", "localhost"))
-    free_gpus, free_cpus = counts.get(("", "GPU"), 0), counts.get(("", "CPU"), 0)
+    free_gpus = counts.get(("", "GPU"), 0)
     parts = []
     for job in jobs:
         # devices without a job may stand in any: every job but the parameter servers can have them
         gpus = max(counts.get((job, "GPU"), 0), 0 if job == "ps" and len(jobs) > 1 else free_gpus)
         parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else ""))
-    local_gpus = max(counts.get(("localhost", "GPU"), 0), 0 if jobs else free_gpus)
-    local_cpus = max(counts.get(("localhost", "CPU"), 0), 0 if jobs else free_cpus)
-    if local_cpus > 1:
-        parts.insert(0, f"{local_cpus}cpu")
-    if local_gpus:
-        parts.insert(0, f"{local_gpus}gpu")
-    if not parts and ("localhost" in tasks or local_cpus):
-        return "1cpu"
+    gpus = max(counts.get(("localhost", "GPU"), 0), 0 if jobs else free_gpus)
+    cpus = max(counts.get(("localhost", "CPU"), 0), 0 if jobs else counts.get(("", "CPU"), 0))
+    if cpus > 1 and not jobs:
+        return f"{cpus}cpu,{gpus}gpu" if gpus else f"{cpus}cpu,{NO_DEVICES}"
+    if gpus:
+        parts.insert(0, f"{gpus}gpu")
     return ",".join(parts) or None
 
 

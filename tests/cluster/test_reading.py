@@ -165,8 +165,9 @@ def test_what_is_no_cluster_is_refused(text):
         (["/job:worker/task:0/device:GPU:1", "/job:ps/task:2"], "ps=3,worker=1x2gpu"),
         (["/gpu:1", "/job:worker", "/job:ps"], "ps=1,worker=1x2gpu"),
         (["/device:GPU:3", "/cpu:0"], "4gpu"),
-        (["/cpu:1", ""], "2cpu"),
-        (["/cpu:0"], "1cpu"),
+        (["/cpu:1", ""], "2cpu,4gpu"),
+        (["/job:localhost/task:0/cpu:0"], None),
+        (["/cpu:0"], None),
         (["/gpu:not-a-number"], None),
     ],
 )
