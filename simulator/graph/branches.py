@@ -16,7 +16,7 @@ from typing import Any
 
 from simulator.graph.bodies import Endpoint
 from simulator.graph.calls import keep_fetchable
-from simulator.graph.draft import COLOCATION, Draft, beside, number, typed
+from simulator.graph.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue
 
@@ -42,7 +42,7 @@ class _Form:
 def functions(attrs: Attrs, op: str) -> list[str]:
     """The names of an If's or Case's branch functions, then before else."""
     if op in IFS:
-        return [attrs[key].func.name for key in ("then_branch", "else_branch") if key in attrs]
+        return [attrs[key].func.name if key in attrs else "" for key in ("then_branch", "else_branch")]
     return [function.name for function in attrs["branches"].list.func] if "branches" in attrs else []
 
 
@@ -59,8 +59,10 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
         return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device, call=call)
 
     waits = [draft.completion(src) for src in draft.controls[row]]
-    switch = make(form.selector, form.switch, (selector, selector), waits, {**kind, **form.outs})
-    pivots = [make(infix, "Identity", ((switch, port),), (), kind) for port, infix in enumerate(form.pivots)]
+    sides = shaped([SCALAR] * len(form.pivots))
+    switch = make(form.selector, form.switch, (selector, selector), waits, {**kind, **form.outs, **sides})
+    scalar = {**kind, **shaped([SCALAR])}
+    pivots = [make(infix, "Identity", ((switch, port),), (), scalar) for port, infix in enumerate(form.pivots)]
     switches = [_switched(draft, row, form, at, selector) for at in inputs]
     signature = {key: attrs[key] for key in ("Tin", "Tout") if key in attrs}
     calls = []
@@ -68,12 +70,19 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
         data, given = [(at, port) for at in switches], {**signature, "f": function}
         calls.append(draft.add(call_name, "PartitionedCall", data, (pivots[port],), given, device=device, call=call))
     count = {"N": number(len(calls))}
+    kinds = list(attrs["Tout"].list.type) if "Tout" in attrs else []
     merges = [
-        make(form.merge, "Merge", [(branch, port) for branch in calls], (), {**typed(dtype), **count})
-        for port, dtype in enumerate(attrs["Tout"].list.type if "Tout" in attrs else ())
+        make(
+            form.merge,
+            "Merge",
+            [(branch, port) for branch in calls],
+            (),
+            {**typed(dtype), **count, **shaped([shape, SCALAR])},
+        )
+        for port, (dtype, shape) in enumerate(zip(kinds, declared_shapes(attrs, len(kinds)), strict=True))
     ]
     in_order = [(pivots[port], 0) for port, _, _ in form.branches]
-    done = make("branch_executed", "Merge", in_order, calls, {**kind, **count})
+    done = make("branch_executed", "Merge", in_order, calls, {**kind, **count, **shaped([SCALAR, SCALAR])})
     outputs = [(merge, 0) for merge in merges]
     keep_fetchable(draft, row, outputs, (done,))
     draft.replace(row, outputs, done)
@@ -84,7 +93,8 @@ def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpo
     """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
     source = draft.names[at[0]]
     beside_source: Mapping[str, Any] = {COLOCATION: beside(source)} if form.colocates else {}
-    attrs = {**typed(draft.dtype(at)), **form.outs, **beside_source}
+    shapes = shaped([draft.shape(at)] * len(form.pivots))
+    attrs = {**typed(draft.dtype(at)), **form.outs, **shapes, **beside_source}
     name = draft.fresh(f"{draft.names[row]}/{source}")
     return draft.add(name, form.switch, (at, selector), (), attrs, device=draft.devices[at[0]], call=draft.call[row])
 

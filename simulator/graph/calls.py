@@ -19,7 +19,7 @@ from typing import Any
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.bodies import Body, Endpoint, instantiate
-from simulator.graph.draft import COLOCATION, Call, Draft, beside, texts, typed, types
+from simulator.graph.draft import COLOCATION, MAX_DEPTH, NO_ATTRS, Call, Draft, beside, shaped, texts, typed, types
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
 
@@ -81,7 +81,7 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
         gate = (draft.add(name, "NoOp", (), controls, device=device, call=call),)
 
     def forward(kind: str, at: Endpoint, dtype: int, waits: tuple[int, ...], where: str) -> int:
-        attrs = typed(dtype or draft.dtype(at))
+        attrs = {**typed(dtype or draft.dtype(at)), **shaped([draft.shape(at)])}
         if many_devices:
             attrs = {**attrs, COLOCATION: beside(draft.names[at[0]])}
         name = draft.fresh(f"Func/{caller}/{kind}")
@@ -105,10 +105,10 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
 
 def keep_fetchable(draft: Draft, row: int, outputs: list[Endpoint], waits: tuple[int, ...]) -> None:
     """Add a node under the replaced node's name that has its outputs; a NoOp when there are none."""
-    attrs = {"T": types([draft.dtype(at) for at in outputs])} if outputs else {}
+    attrs = {"T": types([draft.dtype(at) for at in outputs]), **shaped([draft.shape(at) for at in outputs])}
     op = "IdentityN" if outputs else "NoOp"
     name, device, call = draft.names[row], draft.devices[row], draft.call[row]
-    draft.add(name, op, outputs, waits, attrs, device=device, call=call)
+    draft.add(name, op, outputs, waits, attrs if outputs else NO_ATTRS, device=device, call=call)
 
 
 def _entered(draft: Draft, row: int, body: Body) -> Call:
@@ -119,7 +119,14 @@ def _entered(draft: Draft, row: int, body: Body) -> Call:
             "has no finite expansion. Keep the calls.",
             node=draft.names[row],
         )
-    return Call(body.name, outer)
+    depth = outer.depth + 1 if outer is not None else 1
+    if depth > MAX_DEPTH:
+        raise GraphError(
+            f"{draft.source}: more than {MAX_DEPTH} function calls lie within each other (at {draft.names[row]!r}). "
+            "Keep the calls.",
+            node=draft.names[row],
+        )
+    return Call(body.name, outer, depth)
 
 
 def _copied(

@@ -18,9 +18,11 @@ from simulator.graph.bodies import Endpoint
 from simulator.graph.building import build
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, TensorShapeProto
+from simulator.graph.tensors import SHAPES
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
+MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
 COLOCATION = "_class"
 NO_ATTRS: Attrs = MappingProxyType({})
 
@@ -31,6 +33,7 @@ class Call:
 
     function: str
     caller: Call | None
+    depth: int
 
     def calls(self, function: str) -> bool:
         """Whether that function stands in the chain."""
@@ -123,6 +126,33 @@ class Draft:
         """DataType of an output, without the mark of a reference; 0 where unknown."""
         types = ops.outputs(self.ops[at[0]], self.attrs[at[0]], self.library)
         return base(types[at[1]]) if types and at[1] < len(types) else 0
+
+    def shape(self, at: Endpoint) -> Any | None:
+        """The TensorShapeProto that the file gives for an output, if it gives one."""
+        listed = self.attrs[at[0]].get(SHAPES)
+        return listed.list.shape[at[1]] if listed is not None and at[1] < len(listed.list.shape) else None
+
+
+SCALAR = TensorShapeProto()
+_UNKNOWN = TensorShapeProto(unknown_rank=True)
+
+
+def shaped(shapes: Sequence[Any | None]) -> Attrs:
+    """The attribute that says those shapes of a node's outputs; none when all are unknown."""
+    if not any(shape is not None for shape in shapes):
+        return NO_ATTRS
+    made = AttrValue()
+    made.list.shape.extend(_UNKNOWN if shape is None else shape for shape in shapes)
+    return {SHAPES: made}
+
+
+def declared_shapes(attrs: Attrs, count: int) -> list[Any | None]:
+    """The shapes that an If, Case or While declares for its outputs; TensorFlow's `output_shapes` may be empty."""
+    for key in ("output_shapes", SHAPES):
+        listed = attrs.get(key)
+        if listed is not None and len(listed.list.shape) == count:
+            return list(listed.list.shape)
+    return [None] * count
 
 
 @lru_cache(maxsize=4096)

@@ -58,11 +58,11 @@ def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence
     """Expand one node where it can be: what was done, and the calls that now stand for its parts."""
     op = draft.ops[row]
     if op in branches.IFS or op in branches.CASES:
-        if not _there(draft, branches.functions(draft.attrs[row], op)):
+        if not draft.inputs[row] or not _there(draft, branches.functions(draft.attrs[row], op)):
             return "missing", ()
         return "branch", branches.lower(draft, row)
     if op in loops.WHILES:
-        if not _there(draft, loops.functions(draft.attrs[row])) or not any(loops.variables(draft, row)):
+        if not any(loops.variables(draft, row)) or not _there(draft, loops.functions(draft.attrs[row])):
             return "missing", ()
         return "loop", loops.lower(draft, row)
     if op in calls.PARTITIONED or op in draft.library:

@@ -16,7 +16,7 @@ from typing import Any
 
 from simulator.graph.bodies import Endpoint
 from simulator.graph.calls import keep_fetchable
-from simulator.graph.draft import Draft, number, typed, types
+from simulator.graph.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue
@@ -28,7 +28,7 @@ _BOOL = 10
 
 def functions(attrs: Attrs) -> list[str]:
     """The names of a While's condition and body."""
-    return [attrs[key].func.name for key in ("cond", "body") if key in attrs]
+    return [attrs[key].func.name if key in attrs else "" for key in ("cond", "body")]
 
 
 def variables(draft: Draft, row: int) -> list[bool]:
@@ -39,69 +39,67 @@ def variables(draft: Draft, row: int) -> list[bool]:
 def lower(draft: Draft, row: int) -> Sequence[int]:
     """Replace the While in that row; the rows of its condition's and body's calls, which are still to be expanded.
 
-    It must have a loop variable.
+    It must have a loop variable. (Longer than a page, because the order in which TensorFlow makes the nodes is the
+    order of their numbers.)
     """
     name, device, call, attrs = draft.names[row], draft.devices[row], draft.call[row], draft.attrs[row]
     inputs = [draft.endpoint(at) for at in draft.inputs[row]]
     varies = variables(draft, row)
     kinds = [draft.dtype(at) for at in inputs]
     looping = [at for at, variable in enumerate(varies) if variable]
+    shapes = declared_shapes(attrs, len(inputs))
+    value = [{**typed(kind), **shaped([shape])} for kind, shape in zip(kinds, shapes, strict=True)]
+    where = [draft.devices[src] for src, _ in inputs]
     call_names = [draft.fresh(f"{name}/{infix}") for infix in ("cond", "body")]
 
-    def make(
-        infix: str, op: str, data: Sequence[Endpoint], waits: Sequence[int], given: Attrs, where: str = device
-    ) -> int:
-        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, given, device=where, call=call)
+    def make(infix: str, op: str, data: Sequence[Endpoint], given: Attrs, on: str = device) -> int:
+        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, (), given, device=on, call=call)
 
     enters = [
-        make("enter", "Enter", (at,), (), _enter(name, attrs, kind, variable), draft.devices[at[0]])
-        for at, kind, variable in zip(inputs, kinds, varies, strict=True)
+        make("enter", "Enter", (at,), _enter(draft, row, at, variable), on)
+        for at, variable, on in zip(inputs, varies, where, strict=True)
     ]
     if draft.controls[row]:
-        waits = [draft.completion(src) for src in draft.controls[row]]
-        gate = make("LoopControlInputs", "NoOp", (), waits, {})
+        gate = make("LoopControlInputs", "NoOp", (), NO_ATTRS)
+        draft.controls[gate] += [draft.completion(src) for src in draft.controls[row]]
         for enter in enters:
             draft.controls[enter].append(gate)
-    where = [draft.devices[enter] for enter in enters]
-    merges = {
-        at: make("merge", "Merge", ((enters[at], 0),), (), {**typed(kinds[at]), "N": number(2)}, where[at])
-        for at in looping
-    }
+    merges, switches, exits = dict[int, int](), dict[int, int](), dict[int, int]()
+    for at in looping:
+        merged = {**typed(kinds[at]), "N": number(2), **shaped([shapes[at], SCALAR])}
+        merges[at] = make("merge", "Merge", ((enters[at], 0),), merged, where[at])
     first = looping[0]
     handed = [(merges.get(at, enter), 0) for at, enter in enumerate(enters)]
-    cond = _call(draft, row, call_names[0], handed, merges[first], attrs["cond"], [_BOOL], kinds)
-    decide = make("LoopCond", "LoopCond", ((cond, 0),), (), {})
-    switches = {
-        at: make(
-            f"{draft.names[inputs[at][0]]}_switch",
-            "Switch",
-            ((merges[at], 0), (decide, 0)),
-            (),
-            typed(kinds[at]),
-            where[at],
-        )
-        for at in looping
-    }
+    cond = _call(draft, row, call_names[0], handed, merges[first], attrs["cond"], (kinds, [_BOOL]))
+    decide = make("LoopCond", "LoopCond", ((cond, 0),), shaped([SCALAR]))
+    for at in looping:
+        sides = {**typed(kinds[at]), **shaped([shapes[at]] * 2)}
+        infix = f"{draft.names[inputs[at][0]]}_switch"
+        switches[at] = make(infix, "Switch", ((merges[at], 0), (decide, 0)), sides, where[at])
     handed = [(switches[at], 1) if at in switches else (enter, 0) for at, enter in enumerate(enters)]
-    pivot = make("loop_body_control", "Identity", ((switches[first], 1),), (), typed(kinds[first]))
-    body = _call(draft, row, call_names[1], handed, pivot, attrs["body"], kinds, kinds)
-    exits = {at: make("exit", "Exit", ((switches[at], 0),), (), typed(kinds[at]), where[at]) for at in looping}
-    done = make("LoopExecuted", "NoOp", (), list(exits.values()), {})
+    pivot = make("loop_body_control", "Identity", ((switches[first], 1),), value[first])
+    body = _call(draft, row, call_names[1], handed, pivot, attrs["body"], (kinds, kinds))
+    for at in looping:
+        exits[at] = make("exit", "Exit", ((switches[at], 0),), value[at], where[at])
+    done = make("LoopExecuted", "NoOp", (), NO_ATTRS)
+    draft.controls[done] += exits.values()
     outputs = [(exits[at], 0) if at in exits else source for at, source in enumerate(inputs)]
     keep_fetchable(draft, row, outputs, ())
     for at in looping:
-        following = make("next_iteration", "NextIteration", ((body, at),), (body,), typed(kinds[at]), where[at])
+        following = make("next_iteration", "NextIteration", ((body, at),), value[at], where[at])
+        draft.controls[following].append(body)
         draft.inputs[merges[at]].append((following, 0))
     draft.replace(row, outputs, done)
     return cond, body
 
 
-def _enter(frame: str, attrs: Attrs, kind: int, variable: bool) -> Attrs:
+def _enter(draft: Draft, row: int, at: Endpoint, variable: bool) -> Attrs:
     return {
-        **typed(kind),
-        "frame_name": AttrValue(s=frame.encode()),
+        **typed(draft.dtype(at)),
+        **shaped([draft.shape(at)]),
+        "frame_name": AttrValue(s=draft.names[row].encode()),
         "is_constant": AttrValue(b=not variable),
-        "parallel_iterations": attrs.get("parallel_iterations") or number(PARALLEL_ITERATIONS),
+        "parallel_iterations": draft.attrs[row].get("parallel_iterations") or number(PARALLEL_ITERATIONS),
     }
 
 
@@ -112,8 +110,7 @@ def _call(
     inputs: Sequence[Endpoint],
     pivot: int,
     function: Any,
-    result_types: Sequence[int],
-    argument_types: Sequence[int],
+    signature: tuple[Sequence[int], Sequence[int]],
 ) -> int:
-    attrs = {"f": function, "Tin": types(argument_types), "Tout": types(result_types)}
+    attrs = {"f": function, "Tin": types(signature[0]), "Tout": types(signature[1])}
     return draft.add(name, "PartitionedCall", inputs, (pivot,), attrs, device=draft.devices[row], call=draft.call[row])
