@@ -1,0 +1,53 @@
+"""What the tests ask about processes, without a package for it (Linux)."""
+
+import time
+from pathlib import Path
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; a zombie that nobody has reaped yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def ended(pids: list[int], within_s: float = 20) -> bool:
+    """Whether all of them end within the time."""
+    deadline = time.monotonic() + within_s
+    while any(alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def awaited(file: Path, within_s: float = 60) -> list[int]:
+    """The process ids that another process writes into a file."""
+    deadline = time.monotonic() + within_s
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} was not written"
+        time.sleep(0.02)
+    return [int(word) for word in file.read_text().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes started by a process, and by those."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = list(children.get(pid, ()))
+    for one in found:
+        found += children.get(one, ())
+    return found
+
+
+def listening() -> set[str]:
+    """Local addresses of the listening TCP sockets, as /proc/net writes them."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    return {fields[1] for fields in lines if fields[3] == "0A"}

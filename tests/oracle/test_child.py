@@ -1,0 +1,102 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import OracleError
+from simulator.oracle import child
+from tests.oracle.processes import awaited, ended
+
+_MODULE = "tests.oracle.answering"
+_HANG = f"""
+import sys
+from simulator.oracle.child import run
+run({_MODULE!r}, b"", timeout_s=90, args=["hang", sys.argv[1]])
+"""
+
+
+def _run(*args: str, payload: bytes = b"", timeout_s: float = 60) -> bytes:
+    return child.run(_MODULE, payload, timeout_s=timeout_s, args=args)
+
+
+@pytest.mark.parametrize("payload", [b"", b"abc", bytes(range(256)) * 8192])
+def test_the_answer_comes_back_whole(payload: bytes) -> None:
+    assert _run("reverse", payload=payload) == payload[::-1]
+
+
+def test_what_is_printed_neither_spoils_the_answer_nor_blocks() -> None:
+    assert _run("chatter", payload=b"clean") == b"clean"
+
+
+def test_a_refusal_keeps_its_sentence() -> None:
+    with pytest.raises(OracleError, match="TensorFlow refuses") as caught:
+        _run("refuse")
+    assert caught.value.refusal == "Cannot assign a device"
+
+
+def test_a_missing_tensorflow_says_how_to_install_it() -> None:
+    with pytest.raises(OracleError, match=r'pip install "simviz\[tensorflow\]"'):
+        _run("missing")
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("fail", "without an answer: ValueError: the reason, on the last line"),
+        ("missing other", "No module named 'grpc'"),
+        ("die", "without an answer$"),
+        ("cut short", "without an answer$"),
+    ],
+)
+def test_a_child_that_fails_is_reported_by_its_last_line(what: str, said: str) -> None:
+    with pytest.raises(OracleError, match=said):
+        _run(what)
+
+
+def test_a_module_that_does_not_exist_is_reported() -> None:
+    with pytest.raises(OracleError, match="No module named"):
+        child.run("tests.oracle.nowhere", b"x" * 2**20, timeout_s=60)
+
+
+def test_nothing_outlives_a_time_limit(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    with pytest.raises(OracleError, match="did not answer within 2 s"):
+        _run("hang", str(told), timeout_s=2)
+    assert ended(awaited(told))
+
+
+def test_nothing_outlives_an_answer(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    assert _run("leave a process", str(told)) == b"done"
+    assert ended(awaited(told))
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_caller(tmp_path: Path, blow: signal.Signals) -> None:
+    told = tmp_path / "pids"
+    caller = subprocess.Popen([sys.executable, "-c", _HANG, str(told)], stderr=subprocess.PIPE)
+    try:
+        pids = awaited(told)
+        caller.send_signal(blow)
+        _, said = caller.communicate(timeout=20)
+        assert caller.returncode != 0
+        assert (b"KeyboardInterrupt" in said) == (blow == signal.SIGINT)
+        assert ended(pids)
+    finally:
+        caller.kill()
+
+
+def test_no_descriptor_is_left_open() -> None:
+    before = sorted(Path("/proc/self/fd").iterdir())
+    _run("reverse")
+    with pytest.raises(OracleError):
+        _run("fail")
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_packed_messages_are_unpacked() -> None:
+    facts = {"soft": True, "feeds": ["a:0"], "none": None}
+    assert child.unpack(child.pack(facts, [b"", b"\0\1", b"x" * 9])) == (facts, [b"", b"\0\1", b"x" * 9])
+    assert child.unpack(child.pack({})) == ({}, [])
