@@ -31,7 +31,6 @@ from simulator.execution.assembling import (
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.graph.building import MERGES
 from simulator.graph.fanin import PLACEHOLDERS
-from simulator.graph.ops import inputs
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -115,20 +114,11 @@ def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) ->
     row_op = np.empty(len(graph), np.int64)
     row_op[node] = np.arange(len(node))
     inserted = partitions.inserted[node]
-    fed = _handed_in(partitions)[node]
-    ops = Ops(ids(node), ids(row_op), flags(fed), flags(inserted), ids(partitions.origin[node]))
+    fed = np.array([graph.ops[row] in PLACEHOLDERS for row in node.tolist()], bool)  # the cut makes fed nodes these
+    ops = Ops(ids(node), ids(row_op), flags(fed & ~inserted), flags(inserted), ids(partitions.origin[node]))
     inside = graph_edges(graph, ops, np.flatnonzero(~graph.edge_back), host=False)
     edges = join(inside, _across(partitions, ops))
     return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[node])
-
-
-def _handed_in(partitions: Partitions) -> npt.NDArray[np.bool_]:
-    """[N'] fed nodes: placeholders, and ops that should have data inputs but were cut off from them."""
-    graph = partitions.graph
-    bare = np.flatnonzero((np.diff(graph.in_ptr) == 0) & ~partitions.inserted).tolist()
-    fed = np.zeros(len(graph), bool)
-    fed[[r for r in bare if graph.ops[r] in PLACEHOLDERS or inputs(graph.ops[r], graph.attrs[r], graph.library)]] = True
-    return fed
 
 
 def _across(partitions: Partitions, ops: Ops) -> Edges:
