@@ -69,7 +69,7 @@ def assemble(
 
 
 def _free_names(graph: Graph, added: Added) -> list[str]:
-    """The added names; one that the graph has already gets a further number (TensorFlow would make an invalid graph)."""
+    """The added names; one that the graph has already gets a further number (TensorFlow does not look)."""
     taken = graph.index
     free = []
     for name in added.names:

@@ -5,15 +5,19 @@ the step's edges ─ copy small constants ─ move control flow ─ close loops 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.partitioning.assembling import assemble, new_rows
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires, step_wires
+from simulator.partitioning.control_flow import moved
+from simulator.partitioning.control_loops import close_loops
+from simulator.partitioning.draft import CONTROL, Added, Column, Wires, fed_rows, step_wires
 from simulator.partitioning.pairs import INCARNATION, Ends, Pairs, find_ends, make_pairs, pair_wires
 from simulator.partitioning.partitions import Partitions
+from simulator.partitioning.replication import replicate
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
@@ -28,36 +32,53 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
     Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. Fed nodes stay where they are,
     as Placeholders.
     """
-    device = assignment.device.astype(np.int64)
-    runs = np.asarray(step.runs)
-    fed = np.zeros(len(graph), bool)
-    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
+    fed = fed_rows(graph, step)
     added = Added()
+    assigned = assignment.device.astype(np.int64)
     given = step_wires(graph, step, fed)
-    place = np.empty(len(graph), np.int64)
-    place[graph.order] = np.arange(len(graph))
-    place = np.concatenate([place, np.arange(len(added)) + len(graph)])
+    given, gone, next_id = replicate(graph, step, cluster, given, assigned, fed, added)
+    device = moved(graph, given, np.concatenate([assigned, added.device]).astype(np.int64))
+    given, numbered, notes = close_loops(graph, given, device, added, next_id)
+    device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     ends = find_ends(graph, given, device, added, cluster)
-    pairs = make_pairs(graph, given, place, ends, cluster, added)
-    device = np.concatenate([device, added.device]).astype(np.int64)
-    kept = runs
+    pairs = make_pairs(graph, given, ends, cluster, added, numbered)
+    device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
+    kept = np.asarray(step.runs) & ~gone
+    rows = np.concatenate([np.flatnonzero(kept), np.arange(len(graph), len(device))])
     names = tuple(one.name for one in cluster.devices)
-    where = device[np.concatenate([np.flatnonzero(kept), np.arange(len(graph), len(device))])]
+    where = device[rows]
     cut = assemble(graph, added, pair_wires(given, ends, pairs), kept, fed, [names[row] for row in where.tolist()])
     return Partitions(
         graph=cut,
         device=ids(where),
         origin=ids(np.concatenate([np.flatnonzero(kept), added.origin])),
-        inserted=flags(np.arange(len(where)) >= np.count_nonzero(kept)),
+        inserted=flags(rows >= len(graph)),
         devices=names,
+        notes=(*_move_note(kept, assigned, device), *notes),
         **_transfers(graph, given, ends, pairs, new_rows(graph, kept, added), added, names),
     )
 
 
+def _move_note(kept: npt.NDArray[np.bool_], assigned: Column, device: Column) -> tuple[str, ...]:
+    count = int(np.count_nonzero(kept & (assigned != device[: len(assigned)])))
+    return (f"{count} control-flow nodes run next to their values, as TensorFlow moves them",) if count else ()
+
+
+class _Transfers(TypedDict):
+    """Columns of Partitions with a row per pair that joins two devices."""
+
+    tensor: Ids
+    send: Ids
+    recv: Ids
+    src_device: Ids
+    dst_device: Ids
+    nbytes: Ints
+    key: tuple[str, ...]
+
+
 def _transfers(
     graph: Graph, given: Wires, ends: Ends, pairs: Pairs, row_of: Column, added: Added, names: tuple[str, ...]
-) -> dict[str, object]:
-    """The columns of Partitions with a row per pair that joins two devices."""
+) -> _Transfers:
     away = np.flatnonzero(ends.src_device[pairs.wire] != ends.dst_device[pairs.wire])
     wire = pairs.wire[away]
     origin = np.concatenate([np.arange(len(graph)), added.origin]).astype(np.int64)
@@ -70,15 +91,15 @@ def _transfers(
     nbytes = np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)
     here, there = ends.src_device[wire], ends.dst_device[wire]
     pairing = [pairs.name[at] for at in away.tolist()]
-    return {
-        "tensor": ids(row),
-        "send": ids(row_of[pairs.send[away]]),
-        "recv": ids(row_of[pairs.recv[away]]),
-        "src_device": ids(here),
-        "dst_device": ids(there),
-        "nbytes": ints(nbytes),
-        "key": tuple(
+    return _Transfers(
+        tensor=ids(row),
+        send=ids(row_of[pairs.send[away]]),
+        recv=ids(row_of[pairs.recv[away]]),
+        src_device=ids(here),
+        dst_device=ids(there),
+        nbytes=ints(nbytes),
+        key=tuple(
             f"{names[source]};{INCARNATION:016x};{names[target]};{tensor_name};0:0"
             for source, target, tensor_name in zip(here.tolist(), there.tolist(), pairing, strict=True)
         ),
-    }
+    )

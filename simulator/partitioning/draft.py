@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, TensorProto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simulator.graph.step import Step
 
-Column = npt.NDArray[np.int64]
+Column: TypeAlias = npt.NDArray[np.int64]
 CONTROL = -1  # the port of a control wire
 LAST = 2**31  # the slot of a control wire: after all data
 FLOAT, INT32 = 1, 3  # DataType
-Output = tuple[int, Shape | None, int]  # dtype, shape, bytes
+Output: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
+EMPTY: Output = (FLOAT, (0,), 0)  # what stands for a control edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +46,13 @@ class Wires:
 
     def take(self, rows: npt.NDArray[Any]) -> Wires:
         """Those rows, in that order; a mask works too."""
-        return Wires(*(getattr(self, column.name)[rows] for column in fields(self)))
+        columns = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
+        return Wires(**columns)
 
     def join(self, other: Wires) -> Wires:
         """These and the others."""
-        return Wires(*(np.concatenate([getattr(self, c.name), getattr(other, c.name)]) for c in fields(self)))
+        columns = {c.name: np.concatenate([getattr(self, c.name), getattr(other, c.name)]) for c in fields(self)}
+        return Wires(**columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +80,25 @@ class Added:
         return len(self.names) - 1
 
 
-def wires(rows: Iterable[tuple[int, int, int, int, int]], *, back: int = -1, loop: bool = False) -> Wires:
-    """Wires from rows (src, port, dst, slot, id); `back` is the position of the one that closes a loop."""
+def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:
+    """Wires from rows (src, port, dst, slot, id)."""
     table = np.array(list(rows), np.int64).reshape(-1, 5)
-    return Wires(*table.T, np.arange(len(table)) == back, np.full(len(table), loop))
+    none = np.zeros(len(table), bool)
+    return Wires(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], none, none)
+
+
+def fed_rows(graph: Graph, step: Step) -> npt.NDArray[np.bool_]:
+    """[N] nodes whose value is handed in."""
+    fed = np.zeros(len(graph), bool)
+    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
+    return fed
+
+
+def graph_place(graph: Graph) -> Column:
+    """[N] position of each row in TensorFlow's order of node ids."""
+    place = np.empty(len(graph), np.int64)
+    place[graph.order] = np.arange(len(graph))
+    return place
 
 
 def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
@@ -95,8 +113,7 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     control = tensor < 0
     dst = graph.edge_dst[edge].astype(np.int64)
     position = edge - graph.in_ptr[dst]
-    place = np.empty(len(graph), np.int64)
-    place[graph.order] = np.arange(len(graph))
+    place = graph_place(graph)
     back = graph.edge_back[edge]
     number = np.empty(len(edge), np.int64)
     number[np.lexsort((position, place[dst], back))] = np.arange(3, len(edge) + 3)
@@ -122,3 +139,23 @@ def type_attr(dtype: int) -> Any:
 def text_attr(text: str) -> Any:
     """An AttrValue that holds a string, remembered: for device names and the like."""
     return AttrValue(s=text.encode())
+
+
+@lru_cache(maxsize=1)
+def float_attrs() -> Attrs:
+    """Attributes of an op that passes a float on."""
+    return {"T": type_attr(FLOAT)}
+
+
+@lru_cache(maxsize=1)
+def empty_attrs() -> Attrs:
+    """Attributes of the dummy Const that stands for a control edge: an empty float tensor."""
+    nothing = TensorProto(dtype=FLOAT, tensor_shape={"dim": [{"size": 0}]})
+    return {"dtype": type_attr(FLOAT), "value": AttrValue(tensor=nothing)}
+
+
+def name_and_origin(graph: Graph, added: Added, node: int) -> tuple[str, int]:
+    """Name of a node, and the graph row that it is or serves."""
+    if node < len(graph):
+        return graph.names[node], node
+    return added.names[node - len(graph)], added.origin[node - len(graph)]

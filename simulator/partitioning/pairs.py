@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,29 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.graph import ops
 from simulator.graph.dtypes import REF, base
-from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue, TensorProto
-from simulator.partitioning.draft import CONTROL, FLOAT, LAST, Added, Column, Output, Wires, text_attr, type_attr, wires
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.messages import AttrValue
+from simulator.partitioning.draft import (
+    CONTROL,
+    EMPTY,
+    FLOAT,
+    LAST,
+    Added,
+    Column,
+    Wires,
+    empty_attrs,
+    float_attrs,
+    graph_place,
+    name_and_origin,
+    text_attr,
+    type_attr,
+    wires,
+)
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
 _FALSE = AttrValue(b=False)
-_EMPTY: Output = (FLOAT, (0,), 0)
-_FLOAT_ATTRS: Attrs = {"T": type_attr(FLOAT)}
+_START = AttrValue(i=0)  # of a Recv that reads a reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +117,13 @@ def _types(graph: Graph, given: Wires, added: Added) -> Column:
     return found
 
 
-def make_pairs(graph: Graph, given: Wires, place: Column, ends: Ends, cluster: Cluster, added: Added) -> Pairs:
+def make_pairs(graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, number: int) -> Pairs:
     """Add the nodes of every pair, in TensorFlow's order: by destination node id, its values by slot, its controls.
 
-    `place` orders the nodes by their ids. Names are the source's with "/_k", k counting created nodes from 0.
+    Names are the source's with "/_k", k counting created nodes from `number`.
     """
-    crossing = np.flatnonzero(ends.crosses)
+    place = np.concatenate([graph_place(graph), np.arange(len(added)) + len(graph)])
+    crossing = np.flatnonzero(ends.crosses & ~given.loop)
     crossing = crossing[np.lexsort((given.id[crossing], given.slot[crossing], place[given.dst[crossing]]))]
     alone = np.where(ends.dtype[crossing] > REF, np.arange(len(crossing)) + 1, 0)  # a reference's reader shares nothing
     key = np.stack(
@@ -127,21 +141,20 @@ def make_pairs(graph: Graph, given: Wires, place: Column, ends: Ends, cluster: C
     rank[creation] = np.arange(len(creation))
     of_wire = np.full(len(given), -1)
     of_wire[crossing] = rank[inverse.reshape(-1)]
-    return _add_nodes(graph, given, ends, cluster, added, crossing[first[creation]], of_wire)
+    return _add_nodes(graph, given, ends, cluster, added, crossing[first[creation]], of_wire, number)
 
 
 def _add_nodes(
-    graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, wire: Column, of_wire: Column
+    graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, wire: Column, of_wire: Column, number: int
 ) -> Pairs:
     """Add the nodes of each pair; lean, because a random placement of a large graph makes tens of thousands."""
     devices = tuple(one.name for one in cluster.devices)
     made = []
-    number = 0
     columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device, ends.dtype)
     hosts = zip(ends.src_host[wire].tolist(), ends.dst_host[wire].tolist(), strict=True)
     rows = zip(*(column[wire].tolist() for column in columns), strict=True)
     for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(rows, hosts, strict=True):
-        name, origin = _name_and_origin(graph, added, src)
+        name, origin = name_and_origin(graph, added, src)
         tensor_name = f"edge_{edge}_{name}"
         between = {
             "tensor_name": AttrValue(s=tensor_name.encode()),
@@ -150,33 +163,28 @@ def _add_nodes(
             "send_device_incarnation": _INCARNATION,
             "client_terminated": _FALSE,
             "_src": text_attr(name),
-            "_dst": text_attr(_name_and_origin(graph, added, dst)[0]),
+            "_dst": text_attr(name_and_origin(graph, added, dst)[0]),
         }
-        value = _EMPTY
+        value = EMPTY
         if port == CONTROL:
-            added.node(f"{name}/ctrl/_{number}", "Const", _empty_attrs(), origin, here, (_EMPTY,))
+            added.node(f"{name}/ctrl/_{number}", "Const", empty_attrs(), origin, here, (EMPTY,))
             number += 1
         else:
             value = (base(dtype), *_shape_and_bytes(graph, added, src, port))
         kind = type_attr(value[0])
         sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
         send = added.node(f"{name}/_{number}", sender, {"T": kind, **between}, origin, here)
-        recv = out = added.node(
-            f"{name}/_{number + 1}", receiver, {"tensor_type": kind, **between}, origin, there, (value,)
-        )
+        received = {"tensor_type": kind, **between}
+        if dtype > REF:
+            received["_start_time"] = _START
+        recv = out = added.node(f"{name}/_{number + 1}", receiver, received, origin, there, (value,))
         number += 2
         if port == CONTROL:
-            out = added.node(f"{name}/_{number}", "Identity", _FLOAT_ATTRS, origin, there, (_EMPTY,))
+            out = added.node(f"{name}/_{number}", "Identity", float_attrs(), origin, there, (EMPTY,))
             number += 1
         made.append((send, recv, out, tensor_name))
     send, recv, out = np.array([row[:3] for row in made], np.int64).reshape(-1, 3).T + len(graph)
     return Pairs(wire, of_wire, send, recv, out, tuple(row[3] for row in made))
-
-
-def _name_and_origin(graph: Graph, added: Added, node: int) -> tuple[str, int]:
-    if node < len(graph):
-        return graph.names[node], node
-    return added.names[node - len(graph)], added.origin[node - len(graph)]
 
 
 def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:
@@ -184,13 +192,6 @@ def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[
         row = int(graph.tensor_ptr[node]) + port
         return graph.tensor_shape[row], int(graph.tensor_bytes[row])
     return added.outputs[node - len(graph)][port][1:]
-
-
-@lru_cache(maxsize=1)
-def _empty_attrs() -> Attrs:
-    """The dummy value that stands for a control edge: an empty float tensor."""
-    nothing = TensorProto(dtype=FLOAT, tensor_shape={"dim": [{"size": 0}]})
-    return {"dtype": type_attr(FLOAT), "value": AttrValue(tensor=nothing)}
 
 
 def pair_wires(given: Wires, ends: Ends, pairs: Pairs) -> Wires:

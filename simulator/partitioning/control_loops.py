@@ -1,0 +1,163 @@
+"""Loops across devices: what keeps the pieces of a loop in step.
+
+A device that takes part in a loop without owning it gets a small loop of its own, driven by the predicate; whatever it
+receives in each iteration waits for that loop's Merge (`tensorflow/core/graph/graph_partition.cc`):
+
+    Const -> Enter -> Merge -> Switch -> NextIteration -> (Merge)
+                        |        ^
+                        v     LoopCond
+                      Recv
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.graph.messages import AttrValue
+from simulator.partitioning.draft import (
+    CONTROL,
+    EMPTY,
+    INT32,
+    LAST,
+    Added,
+    Column,
+    Wires,
+    empty_attrs,
+    float_attrs,
+    name_and_origin,
+    wires,
+)
+from simulator.partitioning.frames import ENTERS, Frame, find_frames, seen_from_outside
+
+if TYPE_CHECKING:
+    from simulator.graph.graph import Attrs, Graph
+
+_Row = tuple[int, int, int, int]  # src, port, dst, slot
+
+
+def close_loops(
+    graph: Graph, given: Wires, device: Column, added: Added, next_id: int
+) -> tuple[Wires, int, tuple[str, ...]]:
+    """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
+
+    Returns the wires with those of the new loops, how many of the new names are numbered, and a sentence for each loop
+    without a predicate: TensorFlow refuses to cut it; here it is cut without control loops. Loops are made in order of
+    the edge that needs them first; `next_id` is the first free edge id.
+    """
+    frames, frame = find_frames(graph, given)
+    if len(frames) == 1:
+        return given, 0, ()
+    frame = np.concatenate([frame, frame[added.origin]]) if len(added) else frame
+    inside = _frame_of_wire(graph, given, frames, frame)
+    far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
+    far = far[np.argsort(given.id[far], kind="stable")]
+    before = len(added)
+    rows: list[_Row] = []  # edges of the loops, in order of id
+    merges: dict[tuple[int, int], int] = {}
+    remote: list[tuple[int, int]] = []  # (loop, destination) of each wire from afar
+    refused: dict[int, None] = {}
+    for loop, dst in zip(inside[far].tolist(), given.dst[far].tolist(), strict=True):
+        if _has_predicate(frames, loop):
+            remote.append((loop, dst))
+            _ensure(graph, frames, added, loop, dst, int(device[dst]), merges, rows, before)
+        else:
+            refused[loop] = None
+    where = [*device.tolist(), *added.device[before:]]
+    remote += [(int(frame[src]), dst) for src, _, dst, _ in rows if src < len(graph) and where[src] != where[dst]]
+    rows += [(merges[loop, where[dst]], CONTROL, dst, LAST) for loop, dst in remote]
+    made = wires((*row, next_id + at) for at, row in enumerate(rows))
+    ops = dict(enumerate(added.ops, len(graph)))
+    back = [ops.get(src) == "NextIteration" for src, _, _, _ in rows]
+    made = replace(made, back=np.array(back, bool), loop=np.arange(len(rows)) >= len(rows) - len(remote))
+    return given.join(made), len(added) - before, tuple(_refusal(frames[loop]) for loop in refused)
+
+
+def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Column) -> Column:
+    """The loop inside which each wire runs; 0 for one outside loops, or one that enters or leaves a loop wrongly."""
+    found = frame[given.src]
+    other = frame[given.dst]
+    for wire in np.flatnonzero(found + other > 0).tolist():
+        src, dst = int(given.src[wire]), int(given.dst[wire])
+        found[wire] = seen_from_outside(graph, frames, src, int(found[wire]))
+        if dst < len(graph) and graph.ops[dst] in ENTERS:
+            other[wire] = frames[int(other[wire])].parent
+    return np.where(found == other, found, 0)
+
+
+def _has_predicate(frames: list[Frame], loop: int) -> bool:
+    while loop and frames[loop].pivot >= 0:
+        loop = frames[loop].parent
+    return not loop
+
+
+def _refusal(frame: Frame) -> str:
+    return (
+        f"The loop {frame.name!r} crosses devices and has no LoopCond (or one around it has none): TensorFlow refuses "
+        "to cut it; it was cut without control loops."
+    )
+
+
+def _ensure(
+    graph: Graph,
+    frames: list[Frame],
+    added: Added,
+    loop: int,
+    dst: int,
+    device: int,
+    merges: dict[tuple[int, int], int],
+    rows: list[_Row],
+    first: int,
+) -> None:
+    """Make the control loops that a device lacks, from the innermost outwards."""
+    enter = -1
+    while loop and (loop, device) not in merges:
+        inner = enter
+        enter, merge = _control_loop(graph, frames[loop], added, dst, device, rows, first)
+        merges[loop, device] = merge
+        if inner >= 0:
+            rows.append((merge, 0, inner, 0))
+        loop = frames[loop].parent
+    if enter < 0:
+        return
+    if loop:
+        rows.append((merges[loop, device], 0, enter, 0))
+    else:
+        name, origin = name_and_origin(graph, added, dst)
+        const = added.node(f"{name}/_{len(added) - first}", "Const", empty_attrs(), origin, device, (EMPTY,))
+        rows.append((len(graph) + const, 0, enter, 0))
+
+
+def _control_loop(
+    graph: Graph, frame: Frame, added: Added, dst: int, device: int, rows: list[_Row], first: int
+) -> tuple[int, int]:
+    """Add one loop; its Enter and its Merge."""
+    name, origin = name_and_origin(graph, added, dst)
+    nodes = []
+    for op, attrs, outputs in (
+        ("Enter", {**float_attrs(), **_enter_attrs(frame)}, (EMPTY,)),
+        ("Merge", {**float_attrs(), "N": AttrValue(i=2)}, (EMPTY, (INT32, (), 4))),
+        ("Switch", float_attrs(), (EMPTY, EMPTY)),
+        ("NextIteration", float_attrs(), (EMPTY,)),
+    ):
+        number = len(added) - first
+        nodes.append(len(graph) + added.node(f"_cloop{name}/_{number}", op, attrs, origin, device, outputs))
+    enter, merge, switch, following = nodes
+    rows += [
+        (merge, 0, switch, 0),
+        (frame.pivot, 0, switch, 1),
+        (switch, 1, following, 0),
+        (enter, 0, merge, 0),
+        (following, 0, merge, 1),
+    ]
+    return enter, merge
+
+
+def _enter_attrs(frame: Frame) -> Attrs:
+    return {
+        "frame_name": AttrValue(s=frame.name.encode()),
+        "is_constant": AttrValue(b=False),
+        "parallel_iterations": AttrValue(i=frame.parallel),
+    }
