@@ -342,7 +342,6 @@ def test_renaming_the_nodes_changes_nothing():
     rows.add("near", "Task", _class=colocation("set"))
     before = places(rows, "3cpu")[2]
     named = {"v": "z", "c": "y", "set": "x", "near": "a"}
-    graph = rows.built()
     other = Rows()
     for row, name in enumerate(rows.names):
         attrs = dict(rows.attrs[row])
