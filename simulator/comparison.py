@@ -146,7 +146,7 @@ def _cut(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
     """The facts of a cut; `own` are the names of the nodes that the graph had before."""
     table = {(node.piece, node.name): node for node in nodes}
     made = [node for node in table.values() if node.name not in own]
-    sends = {_pairing(node): node for node in made if node.op in _SENDS}
+    sends = {_pairing(node): node for node in made if node.op in _SENDS and node.inputs}
     facts = {}
     for node in table.values():
         copy = _COPY.match(node.name)
@@ -198,7 +198,7 @@ def _transfers(
 def _source(piece: int, text: str, table: _Table, sends: _Sends, own: frozenset[str]) -> str:
     """What an input stands for, seen through the nodes of transfers: "node:port", or "^node" if it only waits."""
     control = ""
-    while True:  # a chain of inserted nodes ends at a node of the graph, or at a control loop
+    for _ in range(_LONGEST_CHAIN):
         control = "^" if text.startswith("^") else control
         name, _, port = text.removeprefix("^").partition(":")
         if name not in own and (copy := _COPY.match(name)) and copy[1] in own:
@@ -219,7 +219,10 @@ def _source(piece: int, text: str, table: _Table, sends: _Sends, own: frozenset[
             text = node.inputs[0]
         else:
             return f"{control}{node.op} of the cut on {node.device}"
+    return f"{control}an endless chain"
 
+
+_LONGEST_CHAIN = 16  # Identity, Recv, Send, Const and the node itself make 5
 
 _DUMMIES = frozenset({"Const", "Identity"})  # what stands for a control edge, before the Send and after the Recv
 _LOOP_PARTS = frozenset({"Enter", "Merge", "Switch", "NextIteration"})
