@@ -1,0 +1,263 @@
+"""Know the shape and size of every tensor: from the file, from what is fed, and from TensorFlow where that is not enough.
+
+A file may carry shapes (`_output_shapes`), with an unknown first dimension where the batch goes. What stands at the
+edge of the graph, placeholders and what is dequeued or iterated, gets the batch there; the rest follows by inference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.errors import GraphError, OracleError
+from simulator.graph.dtypes import REF, STRING
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.step import Step
+from simulator.graph.tensors import shape_of, tensor_sizes
+
+Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]]
+
+_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))
+# What enters from a pipeline has a batch dimension, too, and nobody else can say how large it is.
+_PIPELINES = frozenset(
+    "IteratorGetNext IteratorGetNextSync QueueDequeue QueueDequeueV2 QueueDequeueUpTo QueueDequeueUpToV2".split()
+)
+_DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "AutoReloadVariable", "TemporaryVariable"}
+_LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
+# Workspace that cuDNN passes from forward to backward: TensorFlow itself does not say how large.
+_OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
+# What these make depends on values: no inference says how large it is, nor how large what follows from it.
+_BY_VALUE = frozenset(
+    "Where BroadcastGradientArgs Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff DynamicPartition "
+    "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 Restore RestoreV2 RestoreSlice DecodeRaw DecodeJpeg "
+    "DecodePng DecodeImage DecodeGif DecodeBmp".split()
+)
+_ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
+_SHOWN = 8  # names or ops listed in a note
+
+
+def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}, infer: Infer | None = None) -> Graph:
+    """The same graph with the shapes that its tensors have when it is fed as said.
+
+    `feeds` gives the shape of a tensor, "node:port" or "node"; the unknown first dimension of every other placeholder
+    (and of what a queue or an iterator hands out) is `batch`. `infer` takes the graph and the shapes at its edge and
+    returns a shape per tensor; it is asked only when a given shape contradicts the file's or when sizes stay unknown.
+    Without it, or when it refuses, a tensor whose only unknown dimension is the first one follows `batch`, and what
+    depends on a contradicted shape is unknown. Notes say what was filled in. Raises GraphError for a node or port
+    that does not exist, for another rank than the file's, and for a negative dimension or a batch below 1.
+    """
+    if batch < 1:
+        raise GraphError(f"a batch of {batch} is not possible; give a number from 1")
+    shapes = _declared(graph)
+    given = {_tensor(graph, name): shape for name, shape in feeds.items()}
+    for row, shape in given.items():
+        _check(graph, row, shapes[row], shape)
+    batched = _batched(graph, shapes, batch, given)
+    contradicted = [row for row, shape in given.items() if _contradicts(shape, shapes[row])]
+    edge = {**batched, **given}
+    for row, shape in edge.items():
+        shapes[row] = shape
+    _restore(graph, shapes)
+    notes = []
+    if batched:
+        names = [graph.tensor_name(row) for row in batched]
+        notes.append(f"batch {batch} is the unknown first dimension of {_some(names)}")
+    if contradicted or _inferable(graph, shapes):
+        notes += _complete(graph, shapes, edge, contradicted, batch, infer)
+    if shapes == list(graph.tensor_shape):
+        return graph.noting(*notes)
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
+
+
+def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
+    """How many tensors of unknown size each op makes, most first, ties by name; those that cost 0 bytes.
+
+    Only tensors that somebody reads count, of nodes that run in the step. The size of strings is never known, and
+    that of a handle never matters: neither counts.
+    """
+    rows = _unknown_rows(graph, graph.tensor_bytes)
+    if step is not None:
+        rows = rows & step.runs[graph.tensor_node]
+    counts = Counter(graph.ops[graph.tensor_node[row]] for row in np.flatnonzero(rows).tolist())
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _unknown_rows(graph: Graph, sizes: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.bool_]:
+    """[T] whether the size of a tensor that somebody reads is unknown though its type has one."""
+    dtype = graph.tensor_dtype % REF
+    unknown = (sizes < 0) & (dtype != STRING)
+    read = np.zeros(len(unknown), bool)
+    read[graph.edge_tensor[graph.edge_tensor >= 0]] = True
+    rows: np.typing.NDArray[np.bool_] = unknown & read
+    for row in np.flatnonzero(rows).tolist():
+        if (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) in _OPAQUE:
+            rows[row] = False
+    return rows
+
+
+def _declared(graph: Graph) -> list[Shape | None]:
+    """[T] the file's shapes; where it has none, those that placeholders, variables and constants declare."""
+    shapes = list(graph.tensor_shape)
+    first = graph.tensor_ptr.tolist()
+    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
+        row = first[node]
+        if first[node + 1] == row or shapes[row] is not None:
+            continue
+        if op in _DECLARING and "shape" in attrs:
+            shape = shape_of(attrs["shape"].shape)
+            legacy = op == "Placeholder" and graph.producer <= _LEGACY_PRODUCER and shape == ()
+            shapes[row] = None if legacy else shape
+        elif op == "Const" and "value" in attrs:
+            shapes[row] = shape_of(attrs["value"].tensor.tensor_shape)
+    return shapes
+
+
+def _restore(graph: Graph, shapes: list[Shape | None]) -> None:
+    """Fill in, in place, what is assigned to a variable: it has the variable's shape, whatever a checkpoint holds."""
+    first, taken = graph.in_ptr.tolist(), graph.edge_tensor
+    for node, op in enumerate(graph.ops):
+        if op not in _ASSIGNS or first[node + 1] - first[node] < 2:
+            continue
+        variable, row = (int(row) for row in taken[first[node] : first[node] + 2])
+        shape = shapes[variable] if op == "Assign" else _handle_shape(graph, int(graph.tensor_node[variable]))
+        while shape is not None and -1 not in shape and row >= 0 and _is_open(shapes[row]):
+            shapes[row] = shape
+            source = int(graph.tensor_node[row])
+            row = int(taken[first[source]]) if graph.ops[source] == "Identity" else -1
+
+
+def _is_open(shape: Shape | None) -> bool:
+    return shape is None or -1 in shape
+
+
+def _handle_shape(graph: Graph, node: int) -> Shape | None:
+    attrs = graph.attrs[node]
+    return shape_of(attrs["shape"].shape) if graph.ops[node] == "VarHandleOp" and "shape" in attrs else None
+
+
+def _inferable(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
+    """Whether some tensor's size is unknown though all that it is made from is known: inference can say more."""
+    sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    unknown = _unknown_rows(graph, sizes)
+    if not unknown.any():
+        return False
+    open_nodes = np.zeros(len(graph), bool)
+    open_nodes[graph.tensor_node[unknown]] = True
+    data = graph.edge_tensor >= 0
+    explained = np.zeros(len(graph), bool)
+    explained[graph.edge_dst[data][unknown[graph.edge_tensor[data]] & ~graph.edge_back[data]]] = True
+    by_value = np.fromiter((op in _BY_VALUE for op in graph.ops), bool, len(graph))
+    fed = np.fromiter((op in _PLACEHOLDERS for op in graph.ops), bool, len(graph))
+    return bool((open_nodes & ~explained & ~by_value & ~fed).any())
+
+
+def _tensor(graph: Graph, name: str) -> int:
+    """Row of the tensor "node:port"; "node" means its first output."""
+    node, colon, port = name.rpartition(":")
+    if not colon or not port.isdecimal():
+        node, port = name, "0"
+    row = graph.row(node)
+    first, last = graph.tensor_ptr[row], graph.tensor_ptr[row + 1]
+    if len(port) > 6 or int(port) >= last - first:
+        raise GraphError(f"{graph.source}: {node!r} ({graph.ops[row]}) has no output {port} to feed", node=node)
+    return int(first) + int(port)
+
+
+def _check(graph: Graph, row: int, known: Shape | None, shape: Shape) -> None:
+    name = graph.tensor_name(row)
+    shown = ",".join(map(str, shape))
+    if any(side < 0 for side in shape):
+        raise GraphError(f"the shape {shown} fed to {name!r} has a negative dimension", node=name)
+    if known is not None and len(known) != len(shape):
+        wanted = ",".join("?" if side < 0 else str(side) for side in known)
+        raise GraphError(
+            f"{name!r} has {len(known)} dimensions in {graph.source} ({wanted or 'a scalar'}) but is fed {len(shape)} "
+            f"({shown or 'a scalar'}); give {len(known)}",
+            node=name,
+        )
+
+
+def _batched(graph: Graph, shapes: Sequence[Shape | None], batch: int, given: Mapping[int, Shape]) -> dict[int, Shape]:
+    """The tensors at the graph's edge whose first dimension is unknown and becomes the batch."""
+    first = graph.tensor_ptr.tolist()
+    filled: dict[int, Shape] = {}
+    for node, op in enumerate(graph.ops):
+        if op in _PLACEHOLDERS or op in _PIPELINES:
+            for row in range(first[node], first[node + 1]):
+                shape = shapes[row]
+                if shape and shape[0] < 0 and row not in given:
+                    filled[row] = (batch, *shape[1:])
+    return filled
+
+
+def _contradicts(shape: Shape, known: Shape | None) -> bool:
+    return known is not None and any(a != b >= 0 for a, b in zip(shape, known, strict=True))
+
+
+def _complete(
+    graph: Graph,
+    shapes: list[Shape | None],
+    edge: Mapping[int, Shape],
+    contradicted: Sequence[int],
+    batch: int,
+    infer: Infer | None,
+) -> list[str]:
+    """Fill in what is unknown or stale, in place; say how."""
+    for row in _depending(graph, contradicted):
+        if row not in edge:
+            shapes[row] = None
+    if infer is not None:
+        try:
+            found = infer(graph, {graph.tensor_name(row): shape for row, shape in edge.items()})
+        except OracleError as refusal:
+            return [f"TensorFlow was asked for shapes and could not say: {refusal}", *_follow(shapes, edge, batch)]
+        for row, shape in enumerate(found):
+            if row not in edge:
+                shapes[row] = _merged(shapes[row], shape)
+        return []
+    return _follow(shapes, edge, batch)
+
+
+def _merged(ours: Shape | None, inferred: Shape | None) -> Shape | None:
+    """What both know together; TensorFlow's word where they disagree."""
+    if inferred is None or ours is None or len(ours) != len(inferred):
+        return ours if inferred is None else inferred
+    return tuple(theirs if theirs >= 0 else mine for mine, theirs in zip(ours, inferred, strict=True))
+
+
+def _follow(shapes: list[Shape | None], edge: Mapping[int, Shape], batch: int) -> list[str]:
+    """Without inference: a tensor whose only unknown dimension is the first one follows the batch."""
+    count = 0
+    for row, shape in enumerate(shapes):
+        if shape and shape[0] < 0 and min(shape[1:], default=0) >= 0 and row not in edge:
+            shapes[row] = (batch, *shape[1:])
+            count += 1
+    return [f"{count} tensors whose only unknown dimension is the first follow batch {batch}"] if count else []
+
+
+def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
+    """Tensors whose value depends on a fed one, the fed ones left out; sorted."""
+    if not fed:
+        return []
+    reached = np.zeros(len(graph.tensor_node), bool)
+    reached[list(fed)] = True
+    while True:  # one round per level of the graph; a level costs a pass over the edges
+        edges = (graph.edge_tensor >= 0) & reached[graph.edge_tensor]
+        nodes = np.zeros(len(graph), bool)
+        nodes[graph.edge_dst[edges]] = True
+        wider = reached | nodes[graph.tensor_node]
+        if (wider == reached).all():
+            break
+        reached = wider
+    reached[list(fed)] = False
+    return [int(row) for row in np.flatnonzero(reached)]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
