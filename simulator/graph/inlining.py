@@ -42,7 +42,7 @@ def inline(graph: Graph) -> Graph:
         done[kind] += row not in parts
     if not any(done[kind] for kind in _KINDS):
         return graph.noting(*_notes(done))
-    return finish(draft, graph, _referenced(draft), tuple(_notes(done)))
+    return finish(draft, graph, _referenced(draft, graph.gradients), tuple(_notes(done)))
 
 
 def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
@@ -86,8 +86,8 @@ def _notes(done: Mapping[str, int]) -> Iterator[str]:
         yield f"{done['missing']:,} calls stay as they are: their functions are not in the graph's library."
 
 
-def _referenced(draft: Draft) -> Mapping[str, Any]:
-    """The functions that the remaining nodes refer to, and those that these refer to."""
+def _referenced(draft: Draft, gradients: Mapping[str, str]) -> Mapping[str, Any]:
+    """The functions that the remaining nodes refer to, and those that these refer to, their gradients too."""
     remaining = (row for row in range(len(draft.names)) if row not in draft.done_of)
     waiting = list(chain.from_iterable(_mentions(draft.ops[row], draft.attrs[row]) for row in remaining))
     found: set[str] = set()
@@ -96,6 +96,7 @@ def _referenced(draft: Draft) -> Mapping[str, Any]:
         if name in found or name not in draft.library:
             continue
         found.add(name)
+        waiting.append(gradients.get(name, name))
         for node in draft.library[name].node_def:
             waiting += _mentions(node.op, node.attr)
     return {name: function for name, function in draft.library.items() if name in found}

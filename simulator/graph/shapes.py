@@ -1,4 +1,4 @@
-"""Know the shape and size of every tensor: from the file, from what is fed, and from TensorFlow where that is not enough.
+"""Know the shape and size of every tensor: by the file, by what is fed, and by TensorFlow where that is not enough.
 
 A file may carry shapes (`_output_shapes`), with an unknown first dimension where the batch goes. What stands at the
 edge of the graph, placeholders and what is dequeued or iterated, gets the batch there; the rest follows by inference.
@@ -23,19 +23,17 @@ Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]
 
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))
 # What enters from a pipeline has a batch dimension, too, and nobody else can say how large it is.
-_PIPELINES = frozenset(
-    "IteratorGetNext IteratorGetNextSync QueueDequeue QueueDequeueV2 QueueDequeueUpTo QueueDequeueUpToV2".split()
-)
+_ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
+_PIPELINES = _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
 _DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "AutoReloadVariable", "TemporaryVariable"}
 _LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 # Workspace that cuDNN passes from forward to backward: TensorFlow itself does not say how large.
 _OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
 # What these make depends on values: no inference says how large it is, nor how large what follows from it.
-_BY_VALUE = frozenset(
-    "Where BroadcastGradientArgs Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff DynamicPartition "
-    "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 Restore RestoreV2 RestoreSlice DecodeRaw DecodeJpeg "
-    "DecodePng DecodeImage DecodeGif DecodeBmp".split()
-)
+_UNIQUES = frozenset(("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "ListDiff"))
+_DECODERS = frozenset(("DecodeRaw", "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "DecodeBmp"))
+_RESTORES = frozenset(("Restore", "RestoreV2", "RestoreSlice"))
+_BY_VALUE = _UNIQUES | _DECODERS | _RESTORES | {"Where", "BroadcastGradientArgs", "DynamicPartition"}
 _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
 _SHOWN = 8  # names or ops listed in a note
 

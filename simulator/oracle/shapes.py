@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,7 @@ def _question(graph: Graph, feeds: Mapping[str, Shape]) -> bytes:
     for node in message.node:
         for name in _OMITTED:
             node.attr.pop(name, None)
-    fed = {name: shape for name, shape in sorted(feeds.items())}
-    for place, (name, shape) in enumerate(fed.items()):
+    for place, (name, shape) in enumerate(sorted(feeds.items())):
         node_name, _, port = name.rpartition(":")
         row = int(graph.tensor_ptr[graph.row(node_name)]) + int(port)
         source = message.node.add(name=_unused(graph, place), op=_SOURCE)
@@ -167,7 +166,7 @@ def _work(payload: bytes) -> bytes:
     try:
         with graph.as_default():
             importer.import_graph_def(message, name="")
-    except Exception as refusal:  # TensorFlow raises half a dozen types here
+    except Exception as refusal:  # noqa: BLE001  # TensorFlow raises half a dozen types here
         sentence = str(refusal).split("\n")[0][:1000]
         raise OracleError(f"TensorFlow does not import the graph: {sentence}", refusal=sentence) from None
     nodes = map(graph.get_operation_by_name, (node.name for node in message.node))
