@@ -76,7 +76,7 @@ def compare(
     elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Mapping):
         own = frozenset(graph.names if graph else (ours.graph.names[row] for row in _kept(ours)))
         nodes = _nodes_of(theirs) if isinstance(theirs, Partitions) else _nodes_of_messages(theirs)
-        return _compared(_cut(_nodes_of(ours), own, by), _cut(nodes, own, by), {})
+        return _compared(_cut_facts(_nodes_of(ours), own, by), _cut_facts(nodes, own, by), {})
     raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
 
 
@@ -142,86 +142,96 @@ def _nodes_of_messages(pieces: Iterable[Any]) -> Iterator[_Node]:
             yield _Node(node.name, node.op, node.device, tuple(node.input), node.attr, piece)
 
 
-def _cut(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
-    """The facts of a cut; `own` are the names of the nodes that the graph had before."""
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    nodes: Mapping[tuple[int, str], _Node]  # by piece and name
+    sends: Mapping[tuple[bytes, ...], _Node]  # by what a Send and its Recv have in common
+    own: frozenset[str]  # names of the nodes that the graph had before
+    by: str
+
+
+def _cut_facts(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
     table = {(node.piece, node.name): node for node in nodes}
     made = [node for node in table.values() if node.name not in own]
-    sends = {_pairing(node): node for node in made if node.op in _SENDS and node.inputs}
+    cut = _Cut(table, {_pairing(node): node for node in made if node.op in _SENDS and node.inputs}, own, by)
     facts = {}
     for node in table.values():
         copy = _COPY.match(node.name)
         if node.name in own:
-            facts[node.name] = _described(node, table, sends, own)
+            facts[node.name] = _described(cut, node)
         elif copy and copy[1] in own and node.op == "Const":
-            facts[f"{copy[1]} copied to {node.device}"] = _described(node, table, sends, own)
-    facts.update(_transfers(made, table, sends, own, by))
+            facts[f"{copy[1]} copied to {node.device}"] = _described(cut, node)
+    facts.update(_transfers(cut, [node for node in made if node.op in _RECVS]))
     parts = Counter(f"control loop: {node.op} on {node.device}" for node in made if node.op in _LOOP_PARTS)
     facts.update({part: (str(number),) for part, number in sorted(parts.items())})
     return facts
 
 
-_Table = Mapping[tuple[int, str], _Node]
-_Sends = Mapping[tuple[bytes, ...], _Node]
-
-
-def _described(node: _Node, table: _Table, sends: _Sends, own: frozenset[str]) -> tuple[str, ...]:
-    sources = [_source(node.piece, text, table, sends, own) for text in node.inputs]
+def _described(cut: _Cut, node: _Node) -> tuple[str, ...]:
+    sources = [_source(cut, node.piece, text) for text in node.inputs]
     values = [text for text in sources if not text.startswith("^")]
-    controls = sorted({text for text in sources if text.startswith("^")})
-    return node.op, node.device, f"({' '.join(values)})", f"({' '.join(controls)})"
+    return node.op, node.device, f"({' '.join(values)})", f"({' '.join(_waits(cut, sources))})"
 
 
-def _transfers(
-    made: Sequence[_Node], table: _Table, sends: _Sends, own: frozenset[str], by: str
-) -> dict[str, tuple[str, ...]]:
+def _waits(cut: _Cut, sources: Iterable[str]) -> list[str]:
+    """What a node waits for. Whether it or a Recv before it waits for a control loop depends on the level of the cut:
+    a master leaves that to the reader where nothing crosses tasks, so by task such waits say nothing.
+    """
+    found = {text for text in sources if text.startswith("^")}
+    return sorted(text for text in found if cut.by != "task" or not text.startswith(_LOOP_WAIT))
+
+
+def _transfers(cut: _Cut, recvs: Iterable[_Node]) -> dict[str, tuple[str, ...]]:
     """Per tensor, source and destination: the pairs that carry it."""
     pairs: dict[str, list[str]] = {}
-    for recv in made:
-        if recv.op not in _RECVS or recv.attrs["client_terminated"].b:
+    for recv in recvs:
+        send = cut.sends.get(_pairing(recv))
+        if _is_client_terminated(recv):
             continue
-        send = sends.get(_pairing(recv))
         if send is None:
             pairs.setdefault(f"{recv.name} on {recv.device}", []).append("a Recv without its Send")
             continue
         here, there, kind = send.device, recv.device, f"{send.op} {recv.op}"
-        if by == "task" and here != there:
+        if cut.by == "task" and here != there:
             there = _task(there)
             if _task(here) == there:
                 continue
             kind = send.op  # the receiver's kind is that of the first reader in the task, whichever device that is on
-        waits = sorted({_source(recv.piece, text, table, sends, own) for text in recv.inputs})
-        tensor = _source(send.piece, send.inputs[0], table, sends, own)
+        waits = _waits(cut, (_source(cut, recv.piece, text) for text in recv.inputs))
+        tensor = _source(cut, send.piece, send.inputs[0])
         pairs.setdefault(f"{tensor} from {here} to {there}", []).append(" ".join((kind, *waits)))
-    return {item: ("; ".join(sorted(set(kinds) if by == "task" else kinds)),) for item, kinds in pairs.items()}
+    return {item: ("; ".join(sorted(set(kinds) if cut.by == "task" else kinds)),) for item, kinds in pairs.items()}
 
 
-def _source(piece: int, text: str, table: _Table, sends: _Sends, own: frozenset[str]) -> str:
+def _source(cut: _Cut, piece: int, text: str) -> str:
     """What an input stands for, seen through the nodes of transfers: "node:port", or "^node" if it only waits."""
     control = ""
     for _ in range(_LONGEST_CHAIN):
         control = "^" if text.startswith("^") else control
         name, _, port = text.removeprefix("^").partition(":")
-        if name not in own and (copy := _COPY.match(name)) and copy[1] in own:
+        if name not in cut.own and (copy := _COPY.match(name)) and copy[1] in cut.own:
             name = copy[1]
-        if name in own or (piece, name) not in table:
+        if name in cut.own or (piece, name) not in cut.nodes:
             return f"^{name}" if control else f"{name}:{port or 0}"
-        node = table[piece, name]
+        node = cut.nodes[piece, name]
         if fed := _FED.match(name):
             return f"{control}{fed[1]}:{fed[2]}"
         if node.op in _RECVS:
-            if node.attrs["client_terminated"].b:
-                return f"{control}{node.attrs['tensor_name'].s.decode(errors='replace')}"
-            send = sends.get(_pairing(node))
+            if _is_client_terminated(node):  # a tensor that is fed to a master
+                return f"{control}{_pairing(node)[0].decode(errors='replace')}"
+            send = cut.sends.get(_pairing(node))
             if send is None:
                 return f"{control}a Recv without its Send"
             piece, text = send.piece, send.inputs[0]
         elif node.op in _DUMMIES and node.inputs:
             text = node.inputs[0]
         else:
-            return f"{control}{node.op} of the cut on {node.device}"
+            return f"{control}{node.op} of a control loop on {node.device}"
     return f"{control}an endless chain"
 
 
+_LOOP_WAIT = "^Merge of a control loop"
+_PAIRING = ("tensor_name", "send_device", "recv_device")
 _LONGEST_CHAIN = 16  # Identity, Recv, Send, Const and the node itself make 5
 
 _DUMMIES = frozenset({"Const", "Identity"})  # what stands for a control edge, before the Send and after the Recv
@@ -229,7 +239,11 @@ _LOOP_PARTS = frozenset({"Enter", "Merge", "Switch", "NextIteration"})
 
 
 def _pairing(node: _Node) -> tuple[bytes, ...]:
-    return tuple(node.attrs[name].s for name in ("tensor_name", "send_device", "recv_device"))
+    return tuple(node.attrs[name].s if name in node.attrs else b"" for name in _PAIRING)
+
+
+def _is_client_terminated(node: _Node) -> bool:
+    return "client_terminated" in node.attrs and bool(node.attrs["client_terminated"].b)
 
 
 def _task(device: str) -> str:

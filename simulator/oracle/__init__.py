@@ -1,7 +1,23 @@
-"""The only door to TensorFlow: ask the real one in a child process, and compare."""
+"""The only door to TensorFlow: ask the real one in a child process, and compare.
 
-from simulator.oracle.checking import check
-from simulator.oracle.measurement import Measurement
-from simulator.oracle.observing import observe
+The functions are loaded when first used, so that the child processes, which need none of them, start fast.
+"""
 
-__all__ = ["Measurement", "check", "observe"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.oracle.checking import check as check
+    from simulator.oracle.measurement import Measurement as Measurement
+    from simulator.oracle.observing import observe as observe
+
+_EXPORTS = {"Measurement": "measurement", "check": "checking", "observe": "observing"}
+__all__ = sorted(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:  # Any: the type of a lazily loaded export is that of the export
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
