@@ -1,0 +1,97 @@
+"""Lay measured times over an estimate."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import ids
+from simulator.costs.measuring import Measurement, Sample, read_measurement
+from simulator.costs.table import MEASURED, CostTable
+from simulator.errors import ClusterError
+from simulator.graph.graph import Graph
+from simulator.units import Nanos
+
+__all__ = ["calibrate", "read_measurement"]
+
+# The partitioner appends "/_12" to the nodes that it replicates or cuts (graph_partition.cc, NewName).
+_SUFFIX = re.compile(r"/_\d+$")
+_TYPE = re.compile(r"(?i)[/:](cpu|gpu):\d+$")
+_SHOWN = 5  # names listed in a note
+
+
+def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster: Cluster) -> CostTable:
+    """The estimate, with measured times where the measurement has them: by node name and device kind.
+
+    Of several times for one node and kind the median counts, rounded up. A device that the cluster does not have stands
+    for all kinds of its type. Where an op has no kernel a measurement makes none. Names that the graph lacks are
+    counted in the notes. Raises ClusterError for a kind that the cluster does not have.
+    """
+    places: dict[str, tuple[int, ...]] = {}
+    times: dict[tuple[int, int], list[Nanos]] = {}
+    launch = [next(d.launch_ns for d in cluster.devices if d.kind == kind) for kind in costs.kinds]
+    unmatched: Counter[str] = Counter()
+    for sample in measurement.samples:
+        columns = places.get(sample.where)
+        if columns is None:
+            columns = places[sample.where] = _columns(sample, measurement, cluster, costs.kinds)
+        node = graph.index.get(sample.node, graph.index.get(_SUFFIX.sub("", sample.node)))
+        if node is None:
+            unmatched[sample.node] += not sample.node.startswith("_")  # the session's own: _SOURCE, _arg_x_0_0
+            continue
+        for column in columns:
+            launched = launch[column] if sample.kernels_only else 0
+            times.setdefault((node, column), []).append(sample.ns + launched)
+    run_ns, source = costs.run_ns.copy(), costs.source.copy()
+    laid = 0
+    for (node, column), measured in times.items():
+        if run_ns[node, column] >= 0:
+            run_ns[node, column] = _median(measured)
+            source[node] = MEASURED
+            laid += 1
+    run_ns.setflags(write=False)
+    notes = _notes(measurement, int((source == MEASURED).sum()), len(times) - laid, unmatched)
+    return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes))
+
+
+def _columns(sample: Sample, measurement: Measurement, cluster: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
+    """The kinds for which a sample speaks, as columns of the cost table."""
+    if sample.where in kinds:
+        return (kinds.index(sample.where),)
+    row = cluster.index.get(sample.where)
+    if row is not None:
+        return (kinds.index(cluster.devices[row].kind),)
+    named = _TYPE.search(sample.where)
+    wanted = named[1].upper() if named else sample.where.upper()
+    types = {device.kind: device.type for device in cluster.devices}
+    if wanted in ("CPU", "GPU"):
+        return tuple(column for column, kind in enumerate(kinds) if types[kind] == wanted)
+    close = get_close_matches(sample.where, kinds, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
+    raise ClusterError(
+        f"{where}: {cluster.name} has no device kind {sample.where[:80]!r}{hint} It has {', '.join(kinds)}; CPU and "
+        "GPU stand for all kinds of that type",
+        line=sample.line or None,
+    )
+
+
+def _median(times: list[Nanos]) -> Nanos:
+    ordered = sorted(times)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else -(-(ordered[middle - 1] + ordered[middle]) // 2)
+
+
+def _notes(measurement: Measurement, nodes: int, without_kernel: int, unmatched: Counter[str]) -> list[str]:
+    notes = [f"measured times of {nodes} nodes from {measurement.source}"]
+    names = sorted(name for name, count in unmatched.items() if count)
+    if names:
+        shown = ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+        notes.append(f"{len(names)} measured names are not in the graph: {shown}")
+    if without_kernel:
+        notes.append(f"{without_kernel} measured times were left out: TensorFlow 2.21 has no such kernel")
+    return notes
