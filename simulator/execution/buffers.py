@@ -131,7 +131,10 @@ def _unread(graph: Graph, ops: Ops, columns: Layout, kind: list[str]) -> npt.NDA
 def _replicable(
     graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
 ) -> npt.NDArray[np.bool_]:
-    """[T] constants that replicate_constants_pass.cc may copy: few elements, two readers or more, no control edge."""
+    """[T] constants that replicate_constants_pass.cc may copy: few elements, two readers or more, no control successor.
+
+    Those with control inputs are left out here: their copies would wait for them at each place where they are read.
+    """
     few = np.zeros(len(columns["tensor_op"]), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
     waits = np.zeros(len(kind), bool)

@@ -1,0 +1,153 @@
+"""Clusters, costs, steps and assignments for the tests of time: by hand and at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.columns import ids, ints
+from simulator.costs.table import CostTable
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.graph.step import Step
+from tests.strategies import Rows, shapes_attr, type_attr
+
+Routes = Mapping[tuple[int, int], tuple[int, ...] | None]
+
+
+def device(name: str, *, lanes: int = 1, memory: int = 10**9, kind: str = "") -> Device:
+    """ "worker:0/CPU:1" as a device whose kind is its type, or the given one."""
+    task, _, own = name.partition("/")
+    job, _, number = task.partition(":")
+    type_ = own.split(":")[0]
+    full = f"/job:{job}/replica:0/task:{number}/device:{own}"
+    return Device(full, type_, kind or type_, memory, 10**12, 10**11, 1000, lanes, host=task)
+
+
+def cluster(names: Sequence[str], links: Sequence[Link] = (), routes: Routes = {}, **options: int) -> Cluster:
+    """Devices with the given routes; where none is given, a link of its own per pair (1 GB/s: 1 ns per byte, 100 ns)."""
+    made = [device(name, **options) for name in names]
+    wires = list(links)
+    table: list[tuple[tuple[int, ...] | None, ...]] = []
+    for s, a in enumerate(made):
+        row: list[tuple[int, ...] | None] = []
+        for t, b in enumerate(made):
+            if s == t or (a.task == b.task and a.type == b.type == "CPU" and (s, t) not in routes):
+                row.append(())
+            elif (s, t) in routes:
+                row.append(routes[s, t])
+            else:
+                wires.append(Link(f"{a.short}>{b.short}", 100, 10**9))
+                row.append((len(wires) - 1,))
+        table.append(tuple(row))
+    return Cluster(tuple(made), tuple(wires), tuple(table), handover_ns=7)
+
+
+def apart(count: int, *, shared: bool = False, **options: int) -> Cluster:
+    """`count` CPUs of as many tasks: a link per pair, or one that all share."""
+    names = [f"w:{task}/CPU:0" for task in range(count)]
+    if not shared:
+        return cluster(names, **options)
+    routes = {(s, t): (0,) for s in range(count) for t in range(count) if s != t}
+    return cluster(names, [Link("bus", 100, 10**9)], routes, **options)
+
+
+def costs(
+    graph: Graph, on: Cluster, run_ns: Sequence[int] | Sequence[Sequence[int]] | int = 1000, **rest: object
+) -> CostTable:
+    """The same or the given times on every kind of device; `scratch` and `resident` in bytes per node."""
+    n = len(graph)
+    column = np.asarray(run_ns, np.int64)
+    times = np.broadcast_to(column[:, None] if column.ndim == 1 else column, (n, len(on.kinds)))
+    nothing = ints(np.zeros(n))
+    return CostTable(
+        kinds=on.kinds,
+        run_ns=times,
+        scratch_bytes=ints(rest.get("scratch", nothing)),  # type: ignore[arg-type]  # a column
+        resident_bytes=ints(rest.get("resident", nothing)),  # type: ignore[arg-type]  # a column
+        source=ids(nothing),
+        flops=nothing,
+        moved_bytes=nothing,
+    )
+
+
+def whole(graph: Graph) -> Step:
+    """Everything runs; placeholders are fed."""
+    fed = tuple(f"{name}:0" for name, op in zip(graph.names, graph.ops, strict=True) if op == "Placeholder")
+    return Step(tuple(sorted(fed)), (), np.ones(len(graph), bool), "all of it")
+
+
+def assigned(on: Cluster, rows: Sequence[int]) -> Assignment:
+    """An assignment by hand."""
+    return Assignment(tuple(d.name for d in on.devices), ids(rows), ids(np.zeros(len(rows))), "by hand", "by hand")
+
+
+CLUSTERS = st.sampled_from(
+    [
+        apart(1),
+        apart(3),
+        apart(3, shared=True),
+        apart(2, lanes=2),
+        cluster(["w:0/CPU:0", "w:0/CPU:1", "w:1/CPU:0"]),
+        cluster(["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1", "w:1/CPU:0"]),
+        cluster(
+            ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"],
+            [Link("a", 0, 10**9), Link("switch", 3, 10**8), Link("c", 0, 10**10)],
+            {(0, 1): (0, 1), (1, 0): (1, 0), (0, 2): (0, 1, 2), (2, 0): (2, 1, 0), (1, 2): (1, 2), (2, 1): ()},
+            lanes=2,
+        ),
+    ]
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, CostTable, list[int]]:
+    """A cluster, costs and a device per node; few distinct times and some zeros, so that ties are common."""
+    on = draw(CLUSTERS)
+    times = st.sampled_from([0, 1, 2, 100, 107, 1000]) if ties else st.integers(0, 5000)
+    per_node = [[draw(times) for _ in on.kinds] for _ in range(len(graph))]
+    amounts = st.sampled_from([0, 8, 100])
+    scratch = [draw(amounts) for _ in range(len(graph))]
+    resident = [64 if op == "VariableV2" else 0 for op in graph.ops]
+    rows = [draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]
+    return on, costs(graph, on, per_node, scratch=scratch, resident=resident), rows
+
+
+@st.composite
+def dags(draw: st.DrawFn, *, max_nodes: int = 20) -> Graph:
+    """Fed placeholders, sums, identities, unpacks and merges of float vectors, with control edges; no constants."""
+    made = Rows()
+    values: list[str] = []
+    for at in range(draw(st.integers(1, max_nodes))):
+        op = draw(st.sampled_from(["AddN", "Identity", "Merge", "Unpack", "NoOp"])) if values else "Placeholder"
+        arity = {"AddN": draw(st.integers(1, 4)), "Merge": 2, "NoOp": 0, "Placeholder": 0}.get(op, 1)
+        inputs = [draw(st.sampled_from(values)) for _ in range(arity)]
+        controls = draw(st.lists(st.sampled_from(made.names), max_size=2, unique=True)) if made.names else []
+        name = f"n{at}"
+        size = draw(st.sampled_from([1, 2, 25, 250, -1]))
+        made.add(name, op, [*inputs, *("^" + control for control in controls)], **attrs_of(op, arity, size))
+        if op != "NoOp":
+            values.append(name)
+        if op == "Unpack":
+            values.append(f"{name}:1")
+    return made.built()
+
+
+def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, object]:
+    """Attributes of a node of `dags` whose outputs are float vectors of `size` elements."""
+    if op == "NoOp":
+        return {}
+    attrs = {"dtype" if op == "Placeholder" else "T": type_attr()}
+    shapes: list[tuple[int, ...]] = [(size,)]
+    if op in ("AddN", "Merge"):
+        attrs["N"] = AttrValue(i=arity)
+    if op == "Merge":
+        shapes.append(())
+    if op == "Unpack":
+        attrs["num"] = AttrValue(i=2)
+        shapes.append((size,))
+    return {**attrs, "_output_shapes": shapes_attr(*shapes)}
