@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from simulator.columns import Ids, flags, ids
+from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph, Signature, near
-from simulator.graph.tensors import tensor_columns
+from simulator.graph.tensors import Wiring, tensor_columns
 
 MERGES = frozenset(("Merge", "RefMerge"))
 NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
@@ -51,28 +51,24 @@ def build(
     outside a loop.
     """
     index = _index(names, ops, source)
-    edge_src, port, in_ptr = _resolve(names, inputs, index, source)
-    count = len(names)
-    edge_dst = np.repeat(np.arange(count), np.diff(in_ptr))
-    tensors = tensor_columns(names, ops, attrs, library, edge_src, port, edge_dst, source)
-    order, back = smallest_order_and_back(names, ops, edge_src, edge_dst, port, in_ptr, source)
-    tensor_ptr = tensors.ptr
-    edge_tensor = np.where(port == _CONTROL, -1, tensor_ptr[edge_src] + port)
+    wiring = _resolve(names, inputs, index, source)
+    tensors = tensor_columns(names, ops, attrs, library, wiring, source)
+    order, back = smallest_order_and_back(names, ops, wiring.src, wiring.dst, wiring.port, wiring.in_ptr, source)
     return Graph(
         names=tuple(names),
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
-        tensor_ptr=tensor_ptr,
+        tensor_ptr=tensors.ptr,
         tensor_node=tensors.node,
         tensor_port=tensors.port,
         tensor_dtype=tensors.dtype,
         tensor_shape=tensors.shape,
         tensor_bytes=tensors.nbytes,
-        in_ptr=ids(in_ptr),
-        edge_src=ids(edge_src),
-        edge_dst=ids(edge_dst),
-        edge_tensor=ids(edge_tensor),
+        in_ptr=ids(wiring.in_ptr),
+        edge_src=ids(wiring.src),
+        edge_dst=ids(wiring.dst),
+        edge_tensor=ids(np.where(wiring.port == _CONTROL, -1, tensors.ptr[wiring.src] + wiring.port)),
         edge_back=flags(back),
         order=order,
         library=library,
@@ -108,37 +104,29 @@ def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, i
     return index
 
 
-def _resolve(
-    names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str
-) -> tuple[Any, Any, Any]:
-    """Source row and port of every input, and where each node's inputs begin."""
+def _resolve(names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str) -> Wiring:
     in_ptr = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(row) for row in inputs], out=in_ptr[1:])
     flat = list(chain.from_iterable(inputs))
     rows = list(map(index.get, flat))
     ports = [0] * len(flat)
-    known: dict[str, tuple[int, int]] = {}  # the same input is written by many consumers: read it once
+    known: dict[str, tuple[int, int]] = {}  # the same input is written by many consumers: it is read once
     missing: dict[int, str] = {}
-    for edge, row in enumerate(rows):
-        if row is not None:
-            continue
+    for edge in [edge for edge, row in enumerate(rows) if row is None]:
         text = flat[edge]
         found = known.get(text)
         if found is None:
             name, at = _read_input(text)
-            source_row = index.get(name, -1)
-            if source_row < 0:
-                missing[edge] = name
-            found = known[text] = (source_row, at)
-        elif found[0] < 0:
+            found = known[text] = (index.get(name, -1), at)
+        if found[0] < 0:
             missing[edge] = _read_input(text)[0]
         rows[edge], ports[edge] = found
     if missing:
         _refuse_missing(names, in_ptr, missing, source)
-    port = np.array(ports, np.int64)
-    edge_src = np.array(rows, np.int64)
-    _check_controls_last(names, in_ptr, port, source)
-    return edge_src, port, in_ptr
+    dst = np.repeat(np.arange(len(names)), np.diff(in_ptr))
+    wiring = Wiring(src=np.array(rows, np.int64), port=np.array(ports, np.int64), dst=dst, in_ptr=in_ptr)
+    _check_controls_last(names, wiring, source)
+    return wiring
 
 
 def _read_input(text: str) -> tuple[str, int]:
@@ -149,7 +137,7 @@ def _read_input(text: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (text, 0)
 
 
-def _refuse_missing(names: Sequence[str], in_ptr: Any, missing: Mapping[int, str], source: str) -> None:
+def _refuse_missing(names: Sequence[str], in_ptr: Ints, missing: Mapping[int, str], source: str) -> None:
     edge = min(missing)
     reader = names[int(np.searchsorted(in_ptr, edge, side="right")) - 1]
     first = missing[edge]
@@ -169,50 +157,50 @@ def _refuse_missing(names: Sequence[str], in_ptr: Any, missing: Mapping[int, str
     )
 
 
-def _check_controls_last(names: Sequence[str], in_ptr: Any, port: Any, source: str) -> None:
-    late = (port[:-1] == _CONTROL) & (port[1:] != _CONTROL)  # a data input right after a control input
-    late[in_ptr[1:-1][(in_ptr[1:-1] > 0) & (in_ptr[1:-1] < len(port))] - 1] = False  # of the next node: no matter
+def _check_controls_last(names: Sequence[str], wiring: Wiring, source: str) -> None:
+    control = wiring.port == _CONTROL
+    late = control[:-1] & ~control[1:] & (wiring.dst[:-1] == wiring.dst[1:])
     if late.any():
-        edge = int(np.argmax(late)) + 1
-        name = names[int(np.searchsorted(in_ptr, edge, side="right")) - 1]
+        name = names[int(wiring.dst[int(np.argmax(late))])]
         raise GraphError(
-            f"{source}: node {name!r} has a data input after a control input; TensorFlow wants control inputs last.",
+            f"{source}: node {name!r} has a data input after a control input; TensorFlow wants control inputs last. "
+            "Move its '^' inputs to the end.",
             node=name,
         )
 
 
 def smallest_order_and_back(
-    names: Sequence[str], ops: Sequence[str], edge_src: Any, edge_dst: Any, port: Any, in_ptr: Any, source: str
-) -> tuple[Ids, Any]:
-    """TensorFlow's node order and the back edges.
+    names: Sequence[str], ops: Sequence[str], src: Ints, dst: Ints, port: Ints, in_ptr: Ints, source: str
+) -> tuple[Ids, Flags]:
+    """TensorFlow's node order and the back edges, given the columns of `Wiring`.
 
     The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and
     one data input only. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a Merge comes
     before its source.
     """
     count = len(names)
+    control = port == _CONTROL
     is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
     is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
-    back = is_next[edge_src] & is_merge[edge_dst] & (port != _CONTROL)
-    if (edge_src < edge_dst)[~back].all():
-        return ids(np.arange(count)), back
+    back = is_next[src] & is_merge[dst] & ~control
+    if (src < dst)[~back].all():
+        return ids(np.arange(count)), flags(back)
     loops = np.zeros(count, bool)
-    loops[edge_dst[back]] = True
-    needed = np.diff(in_ptr)
-    controls = np.bincount(edge_dst[port == _CONTROL], minlength=count)
-    pending = np.where(loops, controls + 1, needed).tolist()
-    order = _smallest_order(pending, edge_src, edge_dst, port == _CONTROL, loops.tolist())
+    loops[dst[back]] = True
+    controls = np.bincount(dst[control], minlength=count)
+    pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
+    order = _smallest_order(pending, src, dst, control, loops.tolist())
     if len(order) < count:
-        _refuse_cycle(names, order, edge_src, edge_dst, back, source)
+        _refuse_cycle(names, order, src, dst, back, source)
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    return ids(order), back | (place[edge_src] > place[edge_dst])
+    return ids(order), flags(back | (place[src] > place[dst]))
 
 
-def _smallest_order(pending: list[int], edge_src: Any, edge_dst: Any, control: Any, loops: list[bool]) -> list[int]:
-    by_source = np.argsort(edge_src, kind="stable")
-    starts = np.searchsorted(edge_src[by_source], np.arange(len(pending) + 1)).tolist()
-    targets = edge_dst[by_source].tolist()
+def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
+    by_source = np.argsort(src, kind="stable")
+    starts = np.searchsorted(src[by_source], np.arange(len(pending) + 1)).tolist()
+    targets = dst[by_source].tolist()
     is_control = control[by_source].tolist()
     entered = [False] * len(pending)  # loop Merges whose one data input has come
     ready = [row for row, waits in enumerate(pending) if not waits]
@@ -232,21 +220,27 @@ def _smallest_order(pending: list[int], edge_src: Any, edge_dst: Any, control: A
     return order
 
 
-def _refuse_cycle(names: Sequence[str], order: list[int], edge_src: Any, edge_dst: Any, back: Any, source: str) -> None:
+def _refuse_cycle(names: Sequence[str], order: list[int], src: Ints, dst: Ints, back: Flags, source: str) -> None:
     """Walk backwards from a node that never became ready until one comes twice: that is a cycle."""
     stuck = np.ones(len(names), bool)
     stuck[order] = False
-    inside = np.flatnonzero(stuck[edge_src] & stuck[edge_dst] & ~back)
-    before = dict(zip(edge_dst[inside][::-1].tolist(), edge_src[inside][::-1].tolist(), strict=True))
+    inside = np.flatnonzero(stuck[src] & stuck[dst] & ~back)[::-1]
+    before = dict(zip(dst[inside].tolist(), src[inside].tolist(), strict=True))
     walked: dict[int, int] = {}
     row = int(np.argmax(stuck))
     while row in before and row not in walked:
         walked[row] = len(walked)
         row = before[row]
+    if row not in before:
+        raise GraphError(
+            f"{source}: the loop at {names[row]!r} has no way in: nothing but its own NextIteration feeds this Merge. "
+            "A loop begins with an Enter.",
+            node=names[row],
+        )
     cycle = [names[at] for at in walked if walked[at] >= walked.get(row, 0)][::-1]
     shown = " -> ".join(map(repr, [*cycle[:6], *(["..."] if len(cycle) > 6 else [cycle[0]])]))
     raise GraphError(
-        f"{source}: {len(cycle)} nodes wait for each other outside a loop: {shown}. A cycle may only be closed by a "
+        f"{source}: there is a cycle of {len(cycle)} node{'s' * (len(cycle) > 1)} outside a loop: {shown}. A cycle may only be closed by a "
         "NextIteration that feeds a Merge.",
         node=cycle[0],
     )

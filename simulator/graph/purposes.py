@@ -27,10 +27,10 @@ _ASSIGN = re.compile(r"Assign(VariableOp)?")
 _LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
 # What computes nothing by itself: a sink of this kind is a leftover.
 _IDLE = re.compile(
-    r"Const|Placeholder(V2|WithDefault)?|Variable(V2)?|VarHandleOp|NoOp|_Arg|\w*Queue(V2)?|HashTable(V2)?|Iterator(V2)?"
+    r"Const|Placeholder(V2|WithDefault)?|Variable(V2)?|VarHandleOp|_Arg|\w*Queue(V2)?|HashTable(V2)?|Iterator(V2)?"
 )
 
-_GROUP = re.compile(r"NoOp|Identity|IdentityN")
+_GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
 MAX_INITIAL_VALUE = 5000  # nodes; what needs more than that is computed, not given
 
 
@@ -111,7 +111,7 @@ def _side_work(graph: Graph) -> list[bool]:
     work: list[bool] = side.tolist()
     for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
         work[row] = _initialises(row, in_ptr, edge_src)
-    # A NoOp that groups others, or an Identity after them, is there for what they are there for.
+    # A NoOp that groups others, or an Identity (a read) after them, is there for what they are there for.
     for row in graph.order[_kinds(graph, _GROUP)[graph.order]].tolist():
         work[row] = work[row] or all(work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return work

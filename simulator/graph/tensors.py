@@ -13,10 +13,21 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
 from simulator.graph.ops import outputs
+from simulator.units import show_bytes
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_OUTPUTS = 1 << 16  # of one node
 SHAPES = "_output_shapes"
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Where each input comes from, and where it goes."""
+
+    src: Ints  # [E] node
+    port: Ints  # [E] output of that node; -1 for a control input
+    dst: Ints  # [E] node
+    in_ptr: Ints  # [N+1] first input of each node
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,38 +48,44 @@ def tensor_columns(
     ops: Sequence[str],
     attrs: Sequence[Attrs],
     library: Mapping[str, Any],
-    edge_src: Any,
-    port: Any,
-    edge_dst: Any,
+    wiring: Wiring,
     source: str,
 ) -> Tensors:
     """One row per output: types by the op's registration, shapes by `_output_shapes`.
 
-    A node of an op that is not registered has as many outputs as its shapes list or its readers use.
+    A node of an op that is not registered has as many outputs as its shapes list or its readers use. Raises GraphError
+    for a port that its node does not have, and for an absurd number of outputs.
     """
     used = np.zeros(len(names), np.int64)
-    np.maximum.at(used, edge_src, port + 1)
-    used_ports = used.tolist()
+    np.maximum.at(used, wiring.src, wiring.port + 1)
+    if len(used) and used.max() > MAX_OUTPUTS:
+        _refuse_port(names, int(np.argmax(used)), MAX_OUTPUTS, wiring, source)
     dtypes: list[int] = []
     shapes: list[Shape | None] = []
-    counts = []
-    absurd = 0
-    for row, (op, attr) in enumerate(zip(ops, attrs, strict=True)):
-        types = outputs(op, attr, library)
+    counts: list[int] = []
+    for row, (op, attr, needed) in enumerate(zip(ops, attrs, used.tolist(), strict=True)):
         listed = attr.get(SHAPES)
-        given = _shapes(listed) if listed is not None else ()
+        given = _shapes(listed) if listed is not None else []
+        try:
+            types = outputs(op, attr, library)
+        except GraphError as error:
+            raise GraphError(f"{source}: node {names[row]!r}: {error}", node=names[row]) from None
         if types is None:
-            types = (0,) * max(used_ports[row], len(given))
-        if len(types) < used_ports[row] or len(types) > MAX_OUTPUTS:
-            _refuse_port(names, row, len(types), edge_src, port, edge_dst, source)
+            types = (0,) * max(needed, min(len(given), MAX_OUTPUTS))
+        elif len(types) < needed:
+            _refuse_port(names, row, len(types), wiring, source)
         dtypes += types
         counts.append(len(types))
-        shapes += given if len(given) == len(types) else (*given[: len(types)], *(None,) * (len(types) - len(given)))
+        shapes += given if len(given) == len(types) else _fitted(given, len(types))
+    return _assembled(counts, dtypes, shapes)
+
+
+def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None]) -> Tensors:
     sizes, absurd = tensor_sizes(dtypes, shapes)
-    ptr = np.zeros(len(names) + 1, np.int64)
+    ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
-    node = np.repeat(np.arange(len(names)), counts)
-    note = f"{absurd} tensors claim more than {MAX_BYTES} bytes; their size counts as unknown"
+    node = np.repeat(np.arange(len(counts)), counts)
+    note = f"{absurd} tensors claim more than {show_bytes(MAX_BYTES)}; their size counts as unknown"
     return Tensors(
         ids(ptr),
         ids(node),
@@ -80,8 +97,13 @@ def tensor_columns(
     )
 
 
-def _shapes(listed: Any) -> tuple[Shape | None, ...]:
-    return tuple([shape_of(shape) for shape in listed.list.shape])
+def _fitted(shapes: list[Shape | None], count: int) -> list[Shape | None]:
+    """As many shapes as there are outputs: what the file leaves out is unknown, what it has too many is dropped."""
+    return shapes[:count] + [None] * (count - len(shapes))
+
+
+def _shapes(listed: Any) -> list[Shape | None]:
+    return [shape_of(shape) for shape in listed.list.shape]
 
 
 def shape_of(shape: Any) -> Shape | None:
@@ -121,15 +143,12 @@ def _size(dtype: int, shape: Shape | None) -> int:
     return size
 
 
-def _refuse_port(
-    names: Sequence[str], row: int, count: int, edge_src: Any, port: Any, edge_dst: Any, source: str
-) -> None:
-    if count > MAX_OUTPUTS:
-        raise GraphError(f"{source}: node {names[row]!r} claims {count} outputs; that is absurd.", node=names[row])
-    edge = int(np.argmax((edge_src == row) & (port >= count)))
-    reader = names[int(edge_dst[edge])]
+def _refuse_port(names: Sequence[str], row: int, count: int, wiring: Wiring, source: str) -> None:
+    edge = int(np.argmax((wiring.src == row) & (wiring.port >= count)))
+    reader = names[int(wiring.dst[edge])]
+    has = f"has only {count} output{'s' * (count != 1)}" if count < MAX_OUTPUTS else f"can't have more than {count}"
     raise GraphError(
-        f"{source}: node {reader!r} reads '{names[row]}:{int(port[edge])}', but {names[row]!r} has only {count} "
-        f"output{'s' * (count != 1)}.",
+        f"{source}: node {reader!r} reads '{names[row]}:{int(wiring.port[edge])}', but {names[row]!r} {has}. "
+        "Mend the input, or write the file anew.",
         node=reader,
     )
