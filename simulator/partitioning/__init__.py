@@ -3,5 +3,6 @@
 from simulator.partitioning.control_flow import settle
 from simulator.partitioning.cutting import partition
 from simulator.partitioning.partitions import Partitions
+from simulator.partitioning.writing import partition_files
 
-__all__ = ["Partitions", "partition", "settle"]
+__all__ = ["Partitions", "partition", "partition_files", "settle"]
