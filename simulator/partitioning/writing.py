@@ -14,9 +14,8 @@ def partition_files(partitions: Partitions) -> dict[str, str]:
     """
     graph = partitions.graph
     whole = graph_def(graph, devices=[partitions.devices[row] for row in partitions.device.tolist()])
-    pieces = {
-        row: type(whole)(versions=whole.versions, library=whole.library) for row in set(partitions.device.tolist())
-    }
+    used = sorted(set(partitions.device.tolist()))
+    pieces = {row: type(whole)(versions=whole.versions, library=whole.library) for row in used}
     for row in graph.order.tolist():
         pieces[int(partitions.device[row])].node.add().CopyFrom(whole.node[row])
     return {_file_name(partitions.devices[row]): to_text(pieces[row]) for row in used}
