@@ -10,7 +10,8 @@ from placement.algorithms.requested import requested
 from placement.algorithms.single import single
 from placement.algorithms.whitepaper import whitepaper
 from placement.constraints import Constraints, constrain
-from placement.problem import Plan, Problem, makespan, pose, require_feasible
+from placement.judging import verdict
+from placement.problem import NEVER, Plan, Problem, pose, require_feasible
 from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELAXED, REQUESTED, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
@@ -20,7 +21,7 @@ from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph, near
 from simulator.graph.step import Step
-from simulator.units import show_nanos
+from simulator.units import Nanos, show_nanos
 
 ALGORITHMS: Mapping[str, Callable[[Problem], Plan]] = {
     "requested": requested,
@@ -79,7 +80,7 @@ def place(
 
 
 def _solve(problem: Problem, algorithm: str, *, fallback: bool) -> _Result:
-    """The algorithm's plan, or that of `single` where it is faster or the only one that fits."""
+    """The algorithm's plan, or that of `single` where it is faster or the only one whose memory holds the step."""
     if not fallback:
         return _Result(algorithm, ALGORITHMS[algorithm](problem))
     try:
@@ -91,11 +92,20 @@ def _solve(problem: Problem, algorithm: str, *, fallback: bool) -> _Result:
         alone = single(problem)
     except InfeasibleError:  # no single device holds the graph
         return _Result(algorithm, plan)
-    ours, theirs = makespan(problem, plan), makespan(problem, alone)
+    ours, theirs = verdict(problem, plan), verdict(problem, alone)
     if ours <= theirs:
         return _Result(algorithm, plan)
-    said = f"single takes {show_nanos(theirs)} and {algorithm} {show_nanos(ours)}, so this is the result of single"
+    if ours[0] > theirs[0]:
+        said = f"{algorithm} would run out of memory in the step, so this is the result of single"
+    else:
+        said = (
+            f"single takes {show_nanos(theirs[1])} and {algorithm} {_shown(ours[1])}, so this is the result of single"
+        )
     return _Result("single", alone, (said,))
+
+
+def _shown(ends: Nanos) -> str:
+    return "has no way for some value" if ends == NEVER else show_nanos(ends)
 
 
 def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) -> list[int]:

@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
-from simulator.errors import ClusterError, InfeasibleError
-from simulator.execution import engine
+from simulator.errors import InfeasibleError
 from simulator.execution.tables import Tables
 from simulator.units import Bytes, Nanos, show_bytes
 
@@ -102,27 +101,6 @@ def require_feasible(problem: Problem) -> None:
     for row, devices in enumerate(problem.allowed):
         if not devices:
             raise _no_device(problem, row)
-
-
-def op_devices(problem: Problem, plan: Plan) -> list[int]:
-    """[n] device of each op that runs."""
-    return [plan.device[row] for row in problem.group]
-
-
-def makespan(problem: Problem, plan: Plan) -> Nanos:
-    """How long the step takes under a plan, by the simulator; NEVER where a value has no way to its reader."""
-    try:
-        return engine.makespan(problem.tables, op_devices(problem, plan), plan.priority)
-    except ClusterError:
-        return NEVER
-
-
-def fits(problem: Problem, device: Sequence[int]) -> bool:
-    """Whether every device can hold what stays on it for the whole step, given a device per group."""
-    held = [0] * len(problem.capacity)
-    for row, nbytes in enumerate(problem.resident):
-        held[device[row]] += nbytes
-    return all(used <= room for used, room in zip(held, problem.capacity, strict=True))
 
 
 def no_room(problem: Problem, row: int, room: Sequence[Bytes]) -> InfeasibleError:

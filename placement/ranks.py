@@ -6,7 +6,6 @@ import numpy as np
 
 from placement.problem import Problem, topological
 
-
 PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
 
 

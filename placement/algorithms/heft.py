@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from placement.algorithms.whitepaper import plan_of
-from placement.problem import Plan, Problem, makespan, topological
+from placement.judging import makespan
+from placement.problem import Plan, Problem, topological
 from placement.ranks import upward_ranks
 from placement.timetable import (
     Lane,

@@ -6,18 +6,21 @@ HEFT can lose to it by multiples on training graphs.
 
 from __future__ import annotations
 
-from placement.problem import Plan, Problem, fits, makespan, no_room
+from placement.judging import fits, op_devices, verdict
+from placement.problem import Plan, Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
-from simulator.units import Nanos
+from simulator.errors import InfeasibleError
+from simulator.units import Nanos, show_bytes
 
 
 def single(problem: Problem) -> Plan:
     """Try every device and keep the one on which the step ends first; among equals the smaller row.
 
     A group that may not use the chosen device goes to the CPU of that device's task, and where it may not use that
-    either, to the device that its own request leads to. Raises InfeasibleError if no choice fits the memory.
+    either, to the device that its own request leads to. A device whose memory runs out while the step runs is taken
+    only if there is no other. Raises InfeasibleError if what stays resident fits nowhere.
     """
-    best: tuple[Nanos, int] | None = None
+    best: tuple[bool, Nanos] | None = None
     chosen: Plan | None = None
     tried: set[object] = set()
     for device in range(len(problem.capacity)):
@@ -25,15 +28,14 @@ def single(problem: Problem) -> Plan:
         if not fits(problem, plan.device):
             continue
         twin = _shape(problem, plan)
-        if twin in tried or (best is not None and busiest(problem, plan) >= best[0]):
+        if twin in tried or (best is not None and (False, busiest(problem, plan)) >= best):
             continue
         tried.add(twin)
-        reached = (makespan(problem, plan), device)
+        reached = verdict(problem, plan)
         if best is None or reached < best:
             best, chosen = reached, plan
     if chosen is None:
-        largest = max(range(len(problem.resident)), key=lambda row: problem.resident[row])
-        raise no_room(problem, largest, problem.capacity)
+        raise _too_large(problem)
     return chosen
 
 
@@ -67,11 +69,12 @@ def _shape(problem: Problem, plan: Plan) -> object:
     """Equal for two plans only if the simulator cannot tell them apart.
 
     The devices that are used are numbered in order of their rows, and so are the links between them by first use. If
-    ops, kinds, lanes, memory types, latencies, rates and shared links then agree, the two runs take the same steps.
+    ops, kinds, lanes, memory, latencies, rates and shared links then agree, the two runs take the same steps.
     """
-    placed = [plan.device[row] for row in problem.group]
-    used = sorted(set(placed))
-    used = sorted({*used, *(problem.home[d] for d in used)})  # copies of constants live on the CPU of a GPU's task
+    placed = op_devices(problem, plan)
+    used = sorted(
+        {home for d in set(placed) for home in (d, problem.home[d])}
+    )  # copies of constants live on the CPU of a GPU's task
     number = {device: place for place, device in enumerate(used)}
     tables = problem.tables
     links: dict[int, int] = {}
@@ -85,6 +88,15 @@ def _shape(problem: Problem, plan: Plan) -> object:
         for t in used
     )
     devices = tuple(
-        (problem.cluster.kind_of[d], tables.lanes.item(d), problem.cpu[d], number[problem.home[d]]) for d in used
+        (problem.cluster.kind_of[d], tables.lanes.item(d), problem.cpu[d], problem.capacity[d], number[problem.home[d]])
+        for d in used
     )
     return tuple(number[d] for d in placed), devices, ways
+
+
+def _too_large(problem: Problem) -> InfeasibleError:
+    largest = max(problem.capacity)
+    return InfeasibleError(
+        f"No single device holds the graph: {show_bytes(sum(problem.resident))} stay resident while the largest device "
+        f"has {show_bytes(largest)}. Use a larger one, or an algorithm that spreads the graph."
+    )

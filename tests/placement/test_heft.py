@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from placement.algorithms.heft import heft, schedule
-from placement.problem import makespan
+from placement.judging import makespan
 from placement.ranks import upward_ranks
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 

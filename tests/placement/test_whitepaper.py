@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from placement.algorithms.whitepaper import whitepaper
-from placement.problem import makespan
+from placement.judging import makespan
 from simulator.assignment import COST, ONLY
 from simulator.columns import ints
 from simulator.errors import InfeasibleError

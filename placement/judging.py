@@ -1,0 +1,52 @@
+"""Judge a plan by the simulator: how long the step takes, and whether memory holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement.problem import NEVER, Plan, Problem
+from simulator.errors import ClusterError
+from simulator.execution import engine
+from simulator.execution.lifetimes import allocations, usage
+from simulator.units import Nanos
+
+
+def op_devices(problem: Problem, plan: Plan) -> list[int]:
+    """[n] device of each op that runs."""
+    return [plan.device[row] for row in problem.group]
+
+
+def makespan(problem: Problem, plan: Plan) -> Nanos:
+    """How long the step takes under a plan; NEVER where a value has no way to its reader."""
+    try:
+        return engine.makespan(problem.tables, op_devices(problem, plan), plan.priority)
+    except ClusterError:
+        return NEVER
+
+
+def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
+    """Whether memory runs out while the step runs, and its makespan: the smaller, the better."""
+    ends = makespan(problem, plan)
+    return ends < NEVER and overflows(problem, plan), ends
+
+
+def overflows(problem: Problem, plan: Plan) -> bool:
+    """Whether some device holds more than it has at some moment of the step."""
+    tables = problem.tables
+    # a device holds a value at most twice, its own and a copy in its host's memory: mostly that settles it
+    most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
+    if most <= min(problem.capacity):
+        return False
+    outcome = engine.run(tables, op_devices(problem, plan), plan.priority)
+    peak = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
+    return bool(np.any(peak > np.array(problem.capacity)))
+
+
+def fits(problem: Problem, device: Sequence[int]) -> bool:
+    """Whether every device can hold what stays on it for the whole step, given a device per group."""
+    held = [0] * len(problem.capacity)
+    for row, nbytes in enumerate(problem.resident):
+        held[device[row]] += nbytes
+    return all(used <= room for used, room in zip(held, problem.capacity, strict=True))
