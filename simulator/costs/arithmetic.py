@@ -29,7 +29,6 @@ from simulator.costs.formulas.instance import (
     gathered,
     nothing,
     tensors,
-    twice_read,
     written,
 )
 from simulator.costs.formulas.layers import (
@@ -39,6 +38,7 @@ from simulator.costs.formulas.layers import (
     gru_cell,
     lstm_cell,
     lstm_sequence,
+    normalized,
     softmax,
     suppression,
 )
@@ -65,7 +65,7 @@ from simulator.costs.rule import ELEMENTWISE, MATRIX, NEURAL, Row
 # category, arithmetic, bytes moved, attributes that the formulas read, ops
 ARITHMETIC: tuple[Row, ...] = (
     (MATRIX, matmul, tensors, "transpose_a transpose_b",
-     "MatMul SparseMatMul QuantizedMatMul QuantizedMatMulV2 _FusedMatMul"),
+     "MatMul SparseMatMul QuantizedMatMul _FusedMatMul"),
     (MATRIX, batch_matmul, tensors, "adj_x adj_y", "BatchMatMul BatchMatMulV2 BatchMatMulV3"),
     (MATRIX, einsum, tensors, "equation", "Einsum"),
     (MATRIX, sparse_dense_matmul, tensors, "adjoint_b", "SparseTensorDenseMatMul"),
@@ -112,9 +112,9 @@ ARITHMETIC: tuple[Row, ...] = (
     (NEURAL, average_pool_gradient, tensors, "ksize strides", "AvgPoolGrad AvgPool3DGrad FractionalAvgPoolGrad"),
     (NEURAL, response_normalization(90), tensors, "depth_radius", "LRN"),
     (NEURAL, response_normalization(180), tensors, "depth_radius", "LRNGrad"),
-    (NEURAL, batch_normalization, twice_read, "is_training",
+    (NEURAL, batch_normalization, normalized, "is_training",
      "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx"),
-    (NEURAL, batch_normalization_gradient, twice_read, "",
+    (NEURAL, batch_normalization_gradient, normalized, "is_training",
      "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 _FusedBatchNormGradEx"),
     (NEURAL, each(7), tensors, "", "BatchNormWithGlobalNormalization QuantizedBatchNormWithGlobalNormalization"),
     (NEURAL, each(16), tensors, "", "BatchNormWithGlobalNormalizationGrad"),
@@ -156,7 +156,7 @@ ARITHMETIC: tuple[Row, ...] = (
     (ELEMENTWISE, each(2), tensors, "", "SquaredDifference ClipByValue"),
     (ELEMENTWISE, each(3), tensors, "", "Sign RsqrtGrad"),
     (ELEMENTWISE, each(4), tensors, "",
-     "Inv Reciprocal QuantizeV2 Dequantize Quantize Requantize QuantizeDownAndShrinkRange RequantizationRange"),
+     "Inv Reciprocal QuantizeV2 Dequantize Requantize QuantizeDownAndShrinkRange RequantizationRange"),
     (ELEMENTWISE, each(5), tensors, "",
      "Acos Asin Atan Cos Sin Tan Rsqrt QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 "
      "QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad FakeQuantWithMinMaxArgs "
@@ -167,7 +167,8 @@ ARITHMETIC: tuple[Row, ...] = (
     (ELEMENTWISE, each(16), tensors, "", "SqrtGrad"),
     (ELEMENTWISE, each(19), tensors, "", "Atan2 Angle ComplexAbs"),
     (ELEMENTWISE, each(34), tensors, "", "Exp Expm1"),
-    (ELEMENTWISE, each(51), tensors, "", "Log Log1p Xlogy Xlog1py Xdivy"),
+    (ELEMENTWISE, each(50), tensors, "", "Log Log1p"),
+    (ELEMENTWISE, each(51), tensors, "", "Xlogy Xlog1py Xdivy"),
     (ELEMENTWISE, each(60), tensors, "", "Sinh Cosh Asinh Acosh Atanh Erfinv Ndtri Digamma"),
     (ELEMENTWISE, each(85), tensors, "", "Pow"),
     (ELEMENTWISE, each(100), tensors, "",

@@ -56,7 +56,8 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "SparseReduceSum SparseReduceMax SparseReduceSumSparse SparseReduceMaxSparse SparseDenseCwiseAdd "
      "SparseDenseCwiseMul SparseDenseCwiseDiv SparseSparseMaximum SparseSparseMinimum SparseTensorDenseAdd "
      "RaggedTensorToSparse RaggedTensorToVariant RaggedTensorFromVariant RaggedTensorToVariantGradient"),
-    (ARRAY, sort, tensors, "", "TopK TopKV2 NthElement SparseReorder LowerBound UpperBound ApproxTopK"),
+    (ARRAY, each_input(1), tensors, "", "TopK TopKV2 NthElement ApproxTopK LowerBound UpperBound"),
+    (ARRAY, sort, tensors, "", "SparseReorder"),
     (ARRAY, each_input(10), tensors, "", "Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2"),
     (ARRAY, each_output(10), tensors, "",
      "ResizeBilinear ResizeBilinearGrad CropAndResize CropAndResizeGradImage CropAndResizeGradBoxes "
@@ -185,7 +186,7 @@ HOUSEKEEPING: tuple[Row, ...] = (
 # category, ops
 HANDED_OVER: tuple[tuple[str, str], ...] = (
     (ARRAY,
-     "Const HostConst _HostConst _EagerConst ImmutableConst GuaranteeConst Placeholder PlaceholderV2 "
+     "Const HostConst _EagerConst ImmutableConst GuaranteeConst Placeholder PlaceholderV2 "
      "PlaceholderWithDefault _Arg _Retval _DeviceArg _DeviceRetval FakeParam Identity IdentityN RefIdentity "
      "StopGradient PreventGradient Reshape QuantizedReshape Squeeze ExpandDims Bitcast Rank Shape ShapeN Size "
      "EnsureShape _ArrayToList _ListToArray DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugGradientIdentity "
@@ -198,7 +199,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
      "StackPush StackPopV2 StackPop StackCloseV2 StackClose"),
 
     (STATE,
-     "Variable VariableV2 AutoReloadVariable TemporaryVariable DestroyTemporaryVariable VarHandleOp "
+     "Variable VariableV2 TemporaryVariable DestroyTemporaryVariable VarHandleOp "
      "_VarHandlesOp ReadVariableOp _ReadVariablesOp VariableShape IsVariableInitialized VarIsInitializedOp "
      "DestroyResourceOp DisableCopyOnRead HashTable HashTableV2 MutableHashTable MutableHashTableV2 "
      "MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableDenseHashTable MutableDenseHashTableV2 "

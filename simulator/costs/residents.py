@@ -10,8 +10,8 @@ from simulator.graph.dtypes import SIZE, STRING, base
 from simulator.graph.graph import Attrs, Graph
 
 _MAX_BYTES = 2**60  # larger ones are a shape out of hand; no machine has them
-_VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
-_CONSTANTS = frozenset(("Const", "HostConst", "_HostConst", "_EagerConst"))
+_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+_CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
 _TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
 _UNSIZED = frozenset((*_TABLES, "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"))
 

@@ -25,7 +25,7 @@ _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefau
 # What enters from a pipeline has a batch dimension, too, and nobody else can say how large it is.
 _ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
 _PIPELINES = _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
-_DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "AutoReloadVariable", "TemporaryVariable"}
+_DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
 _LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
 # Workspace that cuDNN passes from forward to backward: TensorFlow itself does not say how large.
 _OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))

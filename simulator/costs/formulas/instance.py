@@ -144,11 +144,6 @@ def value(times: int) -> Formula:
     return lambda instance: times * (instance.input_bytes[1] if len(instance.input_bytes) > 1 else 0)
 
 
-def twice_read(instance: Instance) -> int:
-    """Every input and output once, and the first input once more: a first pass takes statistics."""
-    return tensors(instance) + (instance.input_bytes[0] if instance.input_bytes else 0)
-
-
 def updated(slots: int) -> Formula:
     """An optimizer's update: its slots (the first inputs, the variable too) are read and written, the gradient read."""
     return lambda instance: (2 * slots + 1) * max(instance.input_bytes[slots:], default=0)

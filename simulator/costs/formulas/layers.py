@@ -5,7 +5,7 @@ Per-element constants come from the elementwise costs of the table: exp 34, tanh
 
 from __future__ import annotations
 
-from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag
+from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, tensors
 
 _RSQRT = 5
 _LSTM_GATES = 3 * 40 + 2 * 36 + 9  # three sigmoids, two tanh, products and sums
@@ -16,6 +16,12 @@ def batch_normalization(instance: Instance) -> int:
     """Training: mean, variance, scale and shift, 4 per element; inference: 2 per element."""
     count, channels = elements(at(instance.inputs, 0)), elements(at(instance.inputs, 1))
     return 4 * count + channels * (6 + _RSQRT) if flag(instance, "is_training", True) else 2 * count
+
+
+def normalized(instance: Instance) -> int:
+    """Every tensor once; to train, the first input a second time, for a first pass takes statistics."""
+    training = flag(instance, "is_training", True)
+    return tensors(instance) + (instance.input_bytes[0] if training and instance.input_bytes else 0)
 
 
 def batch_normalization_gradient(instance: Instance) -> int:
