@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from hypothesis import strategies as st
@@ -28,8 +29,10 @@ def device(name: str, *, lanes: int = 1, memory: int = 10**9, kind: str = "") ->
     return Device(full, type_, kind or type_, memory, 10**12, 10**11, 1000, lanes, host=task)
 
 
-def cluster(names: Sequence[str], links: Sequence[Link] = (), routes: Routes = {}, **options: int) -> Cluster:
-    """Devices with the given routes; where none is given, a link of its own per pair (1 GB/s: 1 ns per byte, 100 ns)."""
+def cluster(
+    names: Sequence[str], links: Sequence[Link] = (), routes: Routes = MappingProxyType({}), **options: int
+) -> Cluster:
+    """Devices with the given routes; otherwise a link of its own per pair: 100 ns, 1 GB/s (1 ns per byte)."""
     made = [device(name, **options) for name in names]
     wires = list(links)
     table: list[tuple[tuple[int, ...] | None, ...]] = []
@@ -67,8 +70,8 @@ def costs(
     return CostTable(
         kinds=on.kinds,
         run_ns=times,
-        scratch_bytes=ints(rest.get("scratch", nothing)),  # type: ignore[arg-type]  # a column
-        resident_bytes=ints(rest.get("resident", nothing)),  # type: ignore[arg-type]  # a column
+        scratch_bytes=ints(rest.get("scratch", nothing)),
+        resident_bytes=ints(rest.get("resident", nothing)),
         source=ids(nothing),
         flops=nothing,
         moved_bytes=nothing,

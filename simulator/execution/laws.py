@@ -1,0 +1,139 @@
+"""The laws of a trace, each checked from the trace and the pieces alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.execution.trace import Trace
+from simulator.graph.building import MERGES
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.partitioning import Partitions
+
+
+def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
+    """Sentences about what is wrong, none if all laws hold.
+
+    No two ops overlap in a lane, no two transfers on a link; nobody starts before its last needed input arrived (a
+    Merge needs its first); no lane is busier than the makespan, which is the end of what ends last; memory is never
+    below what is resident and ends there; the recorded peak is the curve's, or more for what lived for no time.
+    """
+    return [
+        *_lanes(trace, partitions, cluster),
+        *_links(trace, partitions, cluster),
+        *_inputs(trace, partitions),
+        *_totals(trace, cluster),
+        *_memory(trace, cluster),
+    ]
+
+
+def _overlaps(rows: list[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
+    """Neighbours in time that overlap, of (start, end, name); what takes no time overlaps nothing."""
+    lasting = sorted(row for row in rows if row[1] > row[0])
+    for before, after in pairwise(lasting):
+        if after[0] < before[1]:
+            yield before[2], after[2]
+
+
+def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    lanes: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+    columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
+    for node, device, lane, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        name = partitions.graph.names[node]
+        lanes.setdefault((device, lane), []).append((start, end, name))
+        if not 0 <= lane < cluster.devices[device].lanes:
+            yield f"{name!r} runs in lane {lane} of {cluster.devices[device].name}, which it does not have."
+        if device != partitions.device[node]:
+            yield f"{name!r} runs on {cluster.devices[device].name}, where it was not placed."
+    for (device, lane), rows in lanes.items():
+        for before, after in _overlaps(rows):
+            yield f"{before!r} and {after!r} overlap in lane {lane} of {cluster.devices[device].name}."
+
+
+def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    held: dict[int, list[tuple[int, int, str]]] = {}
+    times = zip(trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist(), strict=True)
+    for transfer, (start, end) in enumerate(times):
+        source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
+        least = cluster.transfer_ns(source, target, max(int(partitions.nbytes[transfer]), 0))
+        if end - start != least:
+            yield f"The transfer {partitions.key[transfer]!r} takes {end - start} ns instead of {least}."
+        for link in cluster.routes[source][target] or ():
+            held.setdefault(link, []).append((start, end, partitions.key[transfer]))
+    for link, rows in held.items():
+        for before, after in _overlaps(rows):
+            yield f"The transfers {before!r} and {after!r} overlap on link {cluster.links[link].name!r}."
+
+
+def _inputs(trace: Trace, partitions: Partitions) -> Iterator[str]:
+    """Walk the graph in order: what the cut inserted is done when its inputs are, or its transfer has arrived."""
+    graph = partitions.graph
+    start = dict(zip(trace.node.tolist(), trace.start_ns.tolist(), strict=True))
+    done = dict(zip(trace.node.tolist(), trace.end_ns.tolist(), strict=True))
+    sender = dict(
+        zip(partitions.recv.tolist(), zip(partitions.send.tolist(), range(len(partitions.send)), strict=True))
+    )
+    waiting = graph.order.tolist()
+    while waiting:
+        postponed = []
+        for row in waiting:
+            edges = [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if not graph.edge_back[edge]]
+            before = [int(graph.edge_src[edge]) for edge in edges]
+            if any(node not in done for node in before) or (row in sender and sender[row][0] not in done):
+                postponed.append(row)  # a Recv whose Send comes later in this order
+                continue
+            needed = _needed(graph.ops[row] in MERGES, [graph.edge_tensor[edge] < 0 for edge in edges], before, done)
+            if row in sender:
+                send, transfer = sender[row]
+                if trace.transfer_start_ns[transfer] < done[send]:
+                    yield f"The transfer {partitions.key[transfer]!r} starts before its value is there."
+                needed = max(needed, int(trace.transfer_end_ns[transfer]))
+            if row in start and start[row] < needed:
+                yield f"{graph.names[row]!r} starts at {start[row]} ns, before its inputs are there at {needed} ns."
+            done.setdefault(row, needed)
+        if len(postponed) == len(waiting):
+            yield f"{graph.names[postponed[0]]!r} waits for something that never happens."
+            return
+        waiting = postponed
+
+
+def _needed(merge: bool, control: list[bool], before: list[int], done: dict[int, int]) -> int:
+    """When the last needed input of a node is there."""
+    values = [done[node] for node, is_control in zip(before, control, strict=True) if not is_control]
+    controls = [done[node] for node, is_control in zip(before, control, strict=True) if is_control]
+    first = min(values, default=0) if merge else max(values, default=0)
+    return max(first, max(controls, default=0))
+
+
+def _totals(trace: Trace, cluster: Cluster) -> Iterator[str]:
+    last = max(trace.end_ns.max(initial=0), trace.transfer_end_ns.max(initial=0))
+    if trace.makespan != last:
+        yield f"The makespan is {trace.makespan} ns, but the last end is at {last} ns."
+    busy = np.zeros(len(cluster), np.int64)
+    np.add.at(busy, trace.device, trace.end_ns - trace.start_ns)
+    for device, spent in enumerate(busy.tolist()):
+        room = trace.makespan * cluster.devices[device].lanes
+        if spent != trace.busy_ns[device] or spent > room:
+            name = cluster.devices[device].name
+            yield f"{name} is busy for {trace.busy_ns[device]} ns; its ops take {spent} of {room} ns."
+    if (trace.ready_ns > trace.start_ns).any() or (trace.transfer_ready_ns > trace.transfer_start_ns).any():
+        yield "Something starts before it is ready."
+
+
+def _memory(trace: Trace, cluster: Cluster) -> Iterator[str]:
+    if (np.diff(trace.memory_time_ns) < 0).any():
+        yield "The memory curve is not in order of time."
+    for device, resident in enumerate(trace.resident_bytes.tolist()):
+        curve = trace.memory_bytes[trace.memory_device == device].tolist()
+        name = cluster.devices[device].name
+        if min(curve, default=resident) < resident:
+            yield f"{name} holds {min(curve)} bytes, less than the {resident} that are resident."
+        if curve and curve[-1] != resident:
+            yield f"{name} ends with {curve[-1]} bytes instead of the {resident} that are resident."
+        if trace.peak_bytes[device] < max(curve, default=resident):
+            yield f"The peak of {name} is given as {trace.peak_bytes[device]} bytes, but it holds {max(curve)}."

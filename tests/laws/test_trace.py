@@ -1,0 +1,84 @@
+"""The laws of a trace hold for every cut of every graph; and the checker sees what is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.bounds import lower_bound
+from simulator.execution.laws import check_trace
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
+from simulator.partitioning import Partitions, partition
+from tests.execution.cases import apart, assigned, costs, runs, whole
+from tests.strategies import Rows, graphs, loop, typed
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    on, priced, rows = data.draw(runs(graph))
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    trace = simulate(pieces, on, priced)
+    assert check_trace(trace, pieces, on) == []
+    assert lower_bound(graph, on, priced, step=whole(graph)) <= trace.makespan
+    assert (np.lexsort((trace.lane, trace.device, trace.start_ns)) == np.arange(len(trace.node))).all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 1), min_size=10, max_size=10))
+def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    loop(draft, start="x")
+    graph, on = draft.built(), apart(2)
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on, 10))
+    assert check_trace(trace, pieces, on) == []
+    assert trace.notes[0] == "Loops run once: 1 ('while')."
+
+
+def example() -> tuple[Trace, Partitions]:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (25,)))
+    draft.add("a", "Neg", ["x"], **typed("Neg", (25,)))
+    draft.add("b", "Neg", ["a"], **typed("Neg", (25,)))
+    draft.add("c", "Neg", ["a"], **typed("Neg", (25,)))
+    graph, on = draft.built(), apart(2)
+    pieces = partition(graph, assigned(on, [0, 0, 0, 1]), on, step=whole(graph))
+    return simulate(pieces, on, costs(graph, on, 1000)), pieces
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "sentence"),
+    [
+        ("start_ns", 2, 500, "before its inputs are there"),
+        ("start_ns", 2, 999, "overlap in lane"),
+        ("lane", 1, 3, "which it does not have"),
+        ("device", 1, 1, "where it was not placed"),
+        ("transfer_end_ns", 0, 1100, "takes 100 ns instead of 200"),
+        ("transfer_start_ns", 0, 900, "starts before its value is there"),
+        ("busy_ns", 0, 1, "is busy for 1 ns"),
+        ("memory_bytes", -1, 1, "ends with 1 bytes"),
+        ("memory_bytes", 0, -1, "less than the 0"),
+        ("peak_bytes", 0, 0, "peak of"),
+        ("ready_ns", 2, 10**6, "before it is ready"),
+    ],
+)
+def test_a_broken_trace_is_seen(column: str, row: int, value: int, sentence: str) -> None:
+    trace, pieces = example()
+    assert check_trace(trace, pieces, apart(2)) == []
+    broken = getattr(trace, column).copy()
+    broken[row] = value
+    assert any(sentence in found for found in check_trace(replace(trace, **{column: broken}), pieces, apart(2)))
+
+
+def test_a_wrong_makespan_is_seen() -> None:
+    trace, pieces = example()
+    found = check_trace(replace(trace, makespan=1), pieces, apart(2))
+    assert "The makespan is 1 ns, but the last end is at 2200 ns." in found

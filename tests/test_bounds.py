@@ -1,0 +1,68 @@
+"""Lower bounds: worked by hand, and never above what a simulation takes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.bounds import lower_bound
+from simulator.execution.engine import makespan
+from simulator.execution.tables import of_step
+from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, whole
+from tests.strategies import Rows
+
+
+def chain(*ops: str) -> Rows:
+    draft = Rows()
+    draft.add("x", "Placeholder", **attrs_of("Placeholder"))
+    for at, op in enumerate(ops):
+        draft.add(f"n{at}", op, [f"n{at - 1}" if at else "x"], **attrs_of(op))
+    return draft
+
+
+def test_a_chain_takes_its_sum() -> None:
+    graph = chain("Neg", "Neg", "Neg").built()
+    assert lower_bound(graph, apart(3), costs(graph, apart(3), 10), step=whole(graph)) == 30
+
+
+def test_parallel_work_must_fit_the_lanes() -> None:
+    draft = chain("Neg")
+    for at in range(4):
+        draft.add(f"p{at}", "Neg", ["x"], **attrs_of("Neg"))
+    graph = draft.built()
+    for lanes, bound in ((1, 25), (2, 13), (5, 10)):
+        on = apart(2, lanes=lanes)
+        assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph)) == bound
+
+
+def test_the_fastest_kind_with_a_kernel_counts() -> None:
+    graph = chain("Neg", "Neg").built()
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    priced = costs(graph, on, [[0, 0], [50, 7], [50, -1]])
+    assert lower_bound(graph, on, priced, step=whole(graph)) == 57
+
+
+def test_work_that_only_some_devices_can_do_is_bounded_by_their_lanes() -> None:
+    draft = chain("Neg")
+    draft.add("p", "Neg", ["x"], **attrs_of("Neg"))
+    graph = draft.built()
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1"])
+    assert lower_bound(graph, on, costs(graph, on, [[0, 0], [50, -1], [50, -1]]), step=whole(graph)) == 100
+
+
+def test_a_merge_waits_for_its_first_input_only() -> None:
+    draft = chain("Neg", "Neg")
+    draft.add("m", "Merge", ["n1", "x"], **attrs_of("Merge", 2))
+    draft.add("end", "Neg", ["m"], **attrs_of("Neg"))
+    graph = draft.built()
+    priced = costs(graph, apart(1, lanes=9), [0, 10, 10, 1, 1])
+    assert lower_bound(graph, apart(1, lanes=9), priced, step=whole(graph)) == 20
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
+    graph = data.draw(dags())
+    on, priced, rows = data.draw(runs(graph))
+    tables = of_step(graph, whole(graph), on, priced)
+    assert lower_bound(graph, on, priced, step=whole(graph)) <= makespan(tables, rows)
