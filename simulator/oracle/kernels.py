@@ -32,13 +32,18 @@ def collect() -> tuple[list[Any], list[Any], str]:
         raise OracleError(f"TensorFlow cannot be imported ({problem}). Install the `tensorflow` wheel.") from problem
     listed = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
     registered = list(kernels.get_all_registered_kernels().kernel)
-    gpu = sum(kernel.device_type == "GPU" for kernel in registered)
+    refuse_without_gpu(registered, str(tf.__version__))
+    return list(listed.op), registered, str(tf.__version__)
+
+
+def refuse_without_gpu(kernels: Sequence[Any], version: str) -> None:
+    """Raise OracleError if there are too few GPU registrations for a full wheel."""
+    gpu = sum(kernel.device_type == "GPU" for kernel in kernels)
     if gpu < _FEWEST_GPU_KERNELS:
         raise OracleError(
-            f"TensorFlow {tf.__version__} lists only {gpu} GPU kernels: this is the tensorflow-cpu wheel or a build "
-            "without GPU support. Install the full `tensorflow` wheel for Linux."
+            f"TensorFlow {version} lists only {gpu} GPU kernels: this is the tensorflow-cpu wheel or a build without "
+            "GPU support. Install the full `tensorflow` wheel for Linux."
         )
-    return list(listed.op), registered, str(tf.__version__)
 
 
 def encode(ops: Sequence[Any], kernels: Sequence[Any], version: str) -> bytes:

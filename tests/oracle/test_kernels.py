@@ -1,0 +1,69 @@
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import OracleError
+from simulator.graph import ops, registry
+from simulator.graph.messages import NodeDef
+from simulator.oracle import child, kernels
+
+SHIPPED = Path(registry.__file__).with_name("registry_2.21.gz")
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Every op of the installed TensorFlow, sampled: (node, what TensorFlow says)."""
+    written = json.loads(child.run("tests.oracle.registries", b"7", timeout_s=120))
+    return [(NodeDef.FromString(base64.b64decode(case.pop("node"))), case) for case in written]
+
+
+@pytest.mark.tensorflow
+def test_the_shipped_file_is_what_the_installed_tensorflow_gives(tmp_path):
+    made = tmp_path / "registry.gz"
+    done = subprocess.run(
+        [sys.executable, "-m", "simulator.oracle.kernels", "-o", str(made)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert made.read_bytes() == SHIPPED.read_bytes()
+
+
+@pytest.mark.tensorflow
+def test_every_op_is_known_and_its_state_too(cases):
+    assert len({node.op for node, _ in cases}) == registry.provenance().ops
+    assert all(ops.known(node.op) for node, _ in cases)
+    assert [node.op for node, says in cases if ops.is_stateful(node.op) != says["stateful"]] == []
+
+
+@pytest.mark.tensorflow
+def test_inputs_and_outputs_are_those_of_the_imported_node(cases):
+    compared = [(node, says["types"]) for node, says in cases if says["types"]]
+    assert len(compared) > 0.5 * len(cases)
+    for node, types in compared:
+        assert list(ops.inputs(node.op, node.attr, {})) == types["inputs"], node
+        assert list(ops.outputs(node.op, node.attr, {})) == types["outputs"], node
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", ["CPU", "GPU"])
+def test_kernels_and_host_memory_follow_the_registrations(cases, kind):
+    with_kernel = 0
+    for node, says in cases:
+        expected = says["kernels"][kind]
+        assert dict(ops.kernel_types(node.op, node.attr)).get(kind) == expected["priority"], node
+        host = ops.host_memory(node.op, node.attr, kind, {})
+        assert [sorted(side) for side in host] == expected["host"], (node, kind)
+        with_kernel += expected["priority"] is not None
+    assert with_kernel > {"CPU": 2500, "GPU": 1000}[kind]  # of 5,730: many draws are of types without a kernel
+
+
+def test_a_wheel_without_gpu_kernels_is_refused():
+    with pytest.raises(OracleError, match="full `tensorflow` wheel"):
+        kernels.refuse_without_gpu([], "2.21.0")
+
+
+def test_the_file_depends_on_nothing_but_the_registries():
+    assert kernels.encode([], [], "0") == kernels.encode([], [], "0")
