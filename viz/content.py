@@ -71,7 +71,7 @@ def _summary(scene: Scene) -> Json:
         "makespan_ns": scene.trace.makespan,
         "lower_bound_ns": scene.lower_bound_ns,
         "moved_bytes": tables.moved_bytes(scene),
-        "transfers": int((scene.trace.transfer_start_ns >= 0).sum()),
+        "transfers": int(tables.crossings(scene).sum()),
         "nodes": len(scene.graph),
         "running": int(step.runs.sum()),
         "rule": step.rule,
@@ -107,6 +107,7 @@ def _nodes(scene: Scene) -> Json:
     graph, costs, placed = scene.graph, scene.costs, scene.assignment
     ops, op = _numbered(graph.ops)
     asked, requested = _numbered(graph.requested)
+    device = tables.devices_of_nodes(scene)
     known = {name: row for row, name in enumerate(CATEGORIES)}
     kind_of = np.array(scene.cluster.kind_of, np.int64)
     return {
@@ -116,10 +117,11 @@ def _nodes(scene: Scene) -> Json:
         "category": [known.get(category(name), len(CATEGORIES) - 1) for name in ops],
         "asked": asked,
         "requested": requested,
-        "device": placed.device.tolist(),
+        "device": device.tolist(),
+        "moved": np.flatnonzero(device != placed.device).tolist(),
         "why": placed.why.tolist(),
         "runs": scene.step.runs.astype(int).tolist(),
-        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[placed.device]].tolist() if len(graph) else [],
+        "cost_ns": costs.run_ns[np.arange(len(graph)), kind_of[device]].tolist() if len(graph) else [],
         "source": costs.source.tolist(),
         "flops": costs.flops.tolist(),
         "moved_bytes": costs.moved_bytes.tolist(),
@@ -149,7 +151,7 @@ def _shown_shape(shape: tuple[int, ...] | None) -> str:
 
 
 def _shown_dtype(dtype: int) -> str:
-    name = dtypes.NAMES.get(dtypes.base(dtype), "unknown type")
+    name = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
     return f"{name} reference" if dtype > 100 else name
 
 
@@ -166,7 +168,7 @@ def _edges(scene: Scene) -> Json:
 
 def transfer_of_edges(scene: Scene) -> Ids:
     """[E] the transfer that brings an edge's value to the device of its consumer, -1 where it does not cross."""
-    graph, cut, device = scene.graph, scene.partitions, scene.assignment.device
+    graph, cut, device = scene.graph, scene.partitions, tables.devices_of_nodes(scene)
     carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).astype(np.int64)
     target = device[graph.edge_dst]
     count = len(scene.cluster)
@@ -206,13 +208,22 @@ def placed_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]:
     position = _mean_positions(graph.order, folding)
     column, row = [-1] * len(flows), [0] * len(flows)
     flowing = flows.tolist()
+    known: dict[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], tuple[list[int], list[float]]] = {}
     for scope, children in enumerate(folding.children()):
         items = [item for item in children if flowing[item]]
         if not items:
             continue
         local = {item: index for index, item in enumerate(items)}
         edges = [(local[src], local[dst]) for src, dst in pairs.get(scope, ())]
-        columns, rows = arrange(len(items), edges, [position[item] for item in items])
+        # Layers and towers look alike: what is laid out depends on the edges and on who comes first, not on when.
+        first = sorted(range(len(items)), key=[position[item] for item in items].__getitem__)  # stable: ties by item
+        likeness = (tuple(edges), tuple(first))
+        if likeness not in known:
+            order = [0.0] * len(items)
+            for at, index in enumerate(first):
+                order[index] = at
+            known[likeness] = arrange(len(items), edges, order)
+        columns, rows = known[likeness]
         for item, at, height in zip(items, columns, rows, strict=True):
             column[item], row[item] = at, round(height * ROW_STEPS)
     return column, row

@@ -17,7 +17,7 @@ from viz.content import transfer_of_edges
 from viz.folding import Folding, fold
 from viz.palette import device_colour, mixed
 from viz.scene import Scene
-from viz.tables import slice_nodes
+from viz.tables import devices_of_nodes, slice_nodes
 
 MAX_NODES = 60  # boxes: what a page of a paper holds
 MAX_LABEL = 40
@@ -83,16 +83,17 @@ def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
     """[I] device -> time that ops of an item ran on it; empty where nothing of it runs."""
     scopes, trace = folding.scopes, scene.trace
     times: list[Counter[int]] = [Counter() for _ in range(len(folding.parent))]
+    device = devices_of_nodes(scene).tolist()
     for row in np.flatnonzero(scene.step.runs).tolist():
-        times[scopes + row][int(scene.assignment.device[row])] += 0
+        times[scopes + row][device[row]] += 0
     took = (trace.end_ns - trace.start_ns).tolist()
-    for node, device, nanos in zip(slice_nodes(scene).tolist(), trace.device.tolist(), took, strict=True):
-        times[scopes + node][device] += nanos
+    for node, at, nanos in zip(slice_nodes(scene).tolist(), trace.device.tolist(), took, strict=True):
+        times[scopes + node][at] += nanos
     parent = folding.parent.tolist()
     for item in [*range(scopes, len(parent)), *range(scopes - 1, 0, -1)]:  # children before parents
         above = times[parent[item]]
-        for device, nanos in times[item].items():
-            above[device] += nanos
+        for at, nanos in times[item].items():
+            above[at] += nanos
     return times
 
 

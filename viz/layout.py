@@ -67,11 +67,14 @@ def arrange(count: int, edges: Sequence[tuple[int, int]], order: Sequence[float]
         return rank, [0.0]
     columns, left, right = _with_dummies(edges, order, rank)
     place = [0.0] * len(left)
-    for column in columns:
+    wide = [column for column in columns if len(column) > 1]
+    if not wide:
+        return rank, place[:count]  # one line
+    for column in wide:
         _number(column, place)
     for sweep in range(SWEEPS):
         near = left if sweep % 2 == 0 else right
-        for column in columns if sweep % 2 == 0 else reversed(columns):
+        for column in wide if sweep % 2 == 0 else reversed(wide):
             wish = {item: _mean(near[item], place, place[item]) for item in column}
             column.sort(key=wish.__getitem__)
             _number(column, place)
@@ -79,8 +82,9 @@ def arrange(count: int, edges: Sequence[tuple[int, int]], order: Sequence[float]
         near = right if sweep % 2 == 0 else left
         for column in reversed(columns) if sweep % 2 == 0 else columns:
             wishes = [_mean(near[item], place, place[item]) for item in column]
-            sizes = [1.0 if item < count else DUMMY_HEIGHT for item in column]
-            for item, row in zip(column, spread(wishes, sizes), strict=True):
+            if len(column) > 1:
+                wishes = spread(wishes, [1.0 if item < count else DUMMY_HEIGHT for item in column])
+            for item, row in zip(column, wishes, strict=True):
                 place[item] = row
     return rank, place[:count]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Ids
+from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from viz.scene import Scene
@@ -54,9 +54,24 @@ def slice_nodes(scene: Scene) -> Ids:
     return scene.partitions.origin[scene.trace.node]
 
 
+def devices_of_nodes(scene: Scene) -> Ids:
+    """[N] the device that each node is on once the graph is cut: a control-flow op may be moved to what it guards."""
+    cut = scene.partitions
+    own = np.flatnonzero(~cut.inserted)
+    device = scene.assignment.device.copy()
+    device[cut.origin[own]] = cut.device[own]
+    return ids(device)
+
+
+def crossings(scene: Scene) -> Flags:
+    """[X] the transfers that took place between two devices; the others stay on one or lie on a path not taken."""
+    cut = scene.partitions
+    return flags((scene.trace.transfer_start_ns >= 0) & (cut.src_device != cut.dst_device))
+
+
 def moved_bytes(scene: Scene) -> int:
-    """Bytes of all transfers that took place; those of unknown size count nothing."""
-    took = scene.trace.transfer_start_ns >= 0
+    """Bytes of all transfers that cross devices; those of unknown size count nothing."""
+    took = crossings(scene)
     return int(np.maximum(scene.partitions.nbytes[took], 0).sum())
 
 
@@ -87,10 +102,10 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
 
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     """The transfers that held their links longest, ties in order of start."""
-    trace, cut = scene.trace, scene.partitions
-    took = np.where(trace.transfer_start_ns >= 0, trace.transfer_end_ns - trace.transfer_start_ns, -1)
+    trace = scene.trace
+    took = np.where(crossings(scene), trace.transfer_end_ns - trace.transfer_start_ns, -1)
     order = np.lexsort((trace.transfer_start_ns, -took))[:count]
-    return [_transfer(scene, int(row)) for row in order if took[row] >= 0 and cut.src_device[row] >= 0]
+    return [_transfer(scene, int(row)) for row in order if took[row] >= 0]
 
 
 def _transfer(scene: Scene, row: int) -> TransferRow:

@@ -19,7 +19,7 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from viz.scene import Scene
-from viz.tables import notes, slice_nodes
+from viz.tables import devices_of_nodes, notes, slice_nodes
 
 Event: TypeAlias = "dict[str, str | int | float | dict[str, str | int | float]]"
 Place: TypeAlias = tuple[int, int]  # process, thread
@@ -208,7 +208,7 @@ def _flows(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[
 
 def _first_readers(scene: Scene, slice_at: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
     """(tensor, or -1 - node for control; device) -> the first slice there that reads it."""
-    graph, device, start = scene.graph, scene.assignment.device.tolist(), scene.trace.start_ns
+    graph, device, start = scene.graph, devices_of_nodes(scene).tolist(), scene.trace.start_ns
     carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).tolist()
     found: dict[tuple[int, int], int] = {}
     for src, dst, tensor in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), carried, strict=True):

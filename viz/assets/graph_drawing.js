@@ -74,8 +74,10 @@ function drawScope(pen, box, bar) {
   fillParts(context, bar, box.x + 9, box.y + box.height - 10, box.width - 18, 5);
   const total = totalsOf(model, box.item);
   const width = box.width - 18;
-  text(pen, labelOf(model, box.item), box.x + 9, box.y + 12, width, theme.ink, "600 12px");
-  if (pen.scale > 0.5) {
+  const roomy = pen.scale > 0.62;
+  const size = roomy ? 12 : Math.min(9.5 / pen.scale, 23);
+  text(pen, labelOf(model, box.item), box.x + 9, box.y + (roomy ? 12 : 18), width, theme.ink, `600 ${size}px`);
+  if (roomy) {
     const said = total.running ? `${plural(total.running, "op")} · ${showNanos(total.nanos)}` : `${plural(total.ops, "op")}, not run`;
     text(pen, said, box.x + 9, box.y + 27, width, theme.quiet, "10.5px");
   }
@@ -96,7 +98,7 @@ function drawOp(pen, box, colour) {
   }
   context.restore();
   const hub = model.isHub[box.item - model.scopes];
-  text(pen, (hub ? "⤳ " : "") + labelOf(model, box.item), box.x + 12, box.y + box.height / 2, box.width - 18, theme.ink, "11.5px");
+  text(pen, (hub ? "⤳ " : "") + labelOf(model, box.item), box.x + 12, box.y + box.height / 2, box.width - 18, theme.ink, `${pen.scale > 0.7 ? 11.5 : Math.min(8.5 / pen.scale, 20)}px`);
 }
 
 function drawBar(pen, box, x, y, width, height) {

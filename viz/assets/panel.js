@@ -256,7 +256,7 @@ function nodeCards(model, state, node) {
     element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
-        ["device", deviceName(model, device), model.rules[nodes.why[node]]],
+        ["device", deviceName(model, device), nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
         asked ? ["asked for", asked] : null,
         costFact(model, node),
         ...timeFacts(model, node),

@@ -131,7 +131,7 @@ function drawSlices(pen, row, y) {
     context.globalAlpha = 1;
   });
   outlineMarked(pen, row.rows, start, end, marked.slices, y, row.height, theme.accent);
-  if (state.critical) outlineMarked(pen, row.rows, start, end, model.criticalSlices, y, row.height, theme.ink);
+  if (state.critical) underlineMarked(pen, row.rows, start, end, model.criticalSlices, y + row.height - 1);
 }
 
 // Frames around chosen entries, after all others so that none hides them.
@@ -148,6 +148,21 @@ function outlineMarked(pen, entries, start, end, chosen, y, height, colour) {
     if (x1 < last + 1) continue;
     last = x1;
     context.strokeRect(x0, y + 1, Math.max(x1 - x0 - 0.7, 1.5), height - 2);
+  }
+}
+
+// A line under chosen entries: frames would hide the colours where many lie close together.
+function underlineMarked(pen, entries, start, end, chosen, y) {
+  const { context, theme, xOf, view, right } = pen;
+  context.fillStyle = theme.ink;
+  let last = -Infinity;
+  for (let index = firstAfter(entries, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
+    if (!chosen.has(entries[index])) continue;
+    const x0 = Math.max(last, xOf(start[entries[index]]));
+    const x1 = Math.min(right, Math.max(xOf(end[entries[index]]), x0 + 1));
+    if (x1 <= x0) continue;
+    last = x1;
+    context.fillRect(x0, y, x1 - x0, 2);
   }
 }
 
@@ -175,7 +190,7 @@ function drawTransfers(pen, row, y) {
     context.globalAlpha = 1;
   });
   outlineMarked(pen, row.rows, start, end, marked.transfers, y, row.height, theme.accent);
-  if (state.critical) outlineMarked(pen, row.rows, start, end, model.criticalTransfers, y, row.height, theme.ink);
+  if (state.critical) underlineMarked(pen, row.rows, start, end, model.criticalTransfers, y + row.height - 1);
 }
 
 // Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it.
