@@ -237,10 +237,10 @@ def _refuse_cycle(names: Sequence[str], order: list[int], src: Ints, dst: Ints, 
             "A loop begins with an Enter.",
             node=names[row],
         )
-    cycle = [names[at] for at in walked if walked[at] >= walked.get(row, 0)][::-1]
+    cycle = [names[at] for at in walked if walked[at] >= walked[row]][::-1]
     shown = " -> ".join(map(repr, [*cycle[:6], *(["..."] if len(cycle) > 6 else [cycle[0]])]))
     raise GraphError(
-        f"{source}: there is a cycle of {len(cycle)} node{'s' * (len(cycle) > 1)} outside a loop: {shown}. A cycle may only be closed by a "
-        "NextIteration that feeds a Merge.",
+        f"{source}: a cycle of {len(cycle)} node{'s' * (len(cycle) > 1)} lies outside a loop: {shown}. A cycle may "
+        "only be closed by a NextIteration that feeds a Merge.",
         node=cycle[0],
     )

@@ -28,6 +28,7 @@ _REFUSALS = (text_format.ParseError, ValueError, TypeError, RecursionError)
 MAX_REASON = 300  # characters of text_format's sentence, which may quote a whole line
 _CUT = "\nnode {\n"
 _END = "\n}"
+_NODE = re.compile(r"\bnode\b")
 _ATTR = "\n  attr {\n    key: "
 _PLAIN = r'"([ !#-\[\]-~]*)"'  # printable ASCII without quotes and backslashes
 _HEAD = re.compile(rf"  name: {_PLAIN}\n  op: {_PLAIN}((?:\n  input: {_PLAIN})*)(?:\n  device: {_PLAIN})?")
@@ -73,20 +74,18 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
     """
     rows = Rows()
     pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
-    others = [(first_line - 1, pieces[0])]
     memo: dict[str, tuple[str, Any]] = {}
+    others = [(first_line - 1, _take_nodes(pieces[0], rows, source, first_line - 1))]
     line = first_line + pieces[0].count("\n")  # where the piece's `node {` stands
     for piece in pieces[1:]:
         body, end, after = piece.partition(_END)
         if not (end and _read_canonical(body, rows, memo)):
-            message = parse(f"node {{\n{piece}", GraphDef(), source, line)
-            rows.extend(message.node)
-            message.ClearField("node")
-            after = text_format.MessageToString(message)
-        if after:
-            others.append((line + body.count("\n") + 2, after))
+            others.append((line, _take_nodes(f"node {{\n{piece}", rows, source, line)))
+        elif after:
+            at = line + body.count("\n") + 2
+            others.append((at, _take_nodes(after, rows, source, at)))
         line += piece.count("\n") + 2
-    others = [other for other in others if not other[1].isspace() and other[1]]
+    others = [other for other in others if other[1] and not other[1].isspace()]
     if len(others) > 1:
         for at, other in others:
             parse(other, GraphDef(), source, at)
@@ -94,6 +93,16 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
     for at, other in others:
         parse(other, rows.rest, source, at)
     return rows
+
+
+def _take_nodes(text: str, rows: Rows, source: str, line: int) -> str:
+    """Append the nodes that the text holds in whatever form, and return the text of what else it holds."""
+    if not _NODE.search(text):
+        return text
+    message = parse(text, GraphDef(), source, line)
+    rows.extend(message.node)
+    message.ClearField("node")
+    return text_format.MessageToString(message)
 
 
 def read_enclosed(text: str, message: Any, indent: int, source: str) -> tuple[Any, list[Rows]]:
