@@ -55,7 +55,8 @@ def unrolled(instance: Instance) -> int:
 
     cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
     """
-    image = max(instance.inputs[:1] + instance.outputs[:1] + instance.inputs[2:3], key=elements)
+    candidates = (at(instance.inputs, 0), at(instance.outputs, 0), at(instance.inputs, 2))
+    image = max(candidates, key=elements)
     batch = max(1, image[0]) if image else 1
     small = min(map(elements, (at(instance.outputs, 0), at(instance.inputs, 2) or at(instance.outputs, 0))))
     filters = at(instance.inputs, 1) if len(at(instance.inputs, 1) or ()) > 2 else at(instance.outputs, 0)
@@ -69,7 +70,7 @@ def _window(instance: Instance) -> int:
     sizes = numbers(instance, "ksize")
     if sizes:
         return max(1, prod(sizes))
-    return max(1, -(-elements(at(instance.inputs, 0)) // elements(at(instance.outputs, 0))))
+    return max(1, -(-elements(at(instance.inputs, 0)) // max(1, elements(at(instance.outputs, 0)))))
 
 
 def _overlapping(instance: Instance) -> bool:

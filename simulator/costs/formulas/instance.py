@@ -102,7 +102,7 @@ def each_input(operations: int) -> Formula:
 
 def add_all(instance: Instance) -> int:
     """AddN: one addition less than there are inputs, per element."""
-    return (len(instance.inputs) - 1) * largest(instance)
+    return max(0, len(instance.inputs) - 1) * largest(instance)
 
 
 def sort(instance: Instance) -> int:

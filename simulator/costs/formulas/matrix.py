@@ -134,7 +134,7 @@ def fourier(rank: int, halves: int = 2) -> Formula:
     """5 N log2 N per transform of N points, half of it for real signals (Van Loan, Computational Frameworks, 1992)."""
 
     def count(instance: Instance) -> int:
-        biggest = max(instance.inputs[:1] + instance.outputs, key=elements)
+        biggest = max(instance.inputs[:1] + instance.outputs, key=elements, default=None)
         points = prod(dims(biggest, rank))
         return elements(biggest) * 5 * halves * (points - 1).bit_length() // 2
 
