@@ -59,7 +59,7 @@ def test_a_merge_waits_for_its_first_input_only() -> None:
     assert lower_bound(graph, apart(1, lanes=9), priced, step=whole(graph)) == 20
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())

@@ -249,7 +249,8 @@ def _deadlock(tables: Tables, ready: list[int]) -> DeadlockError:
         waiting[tables.names[op]] = [tables.names[p] for p in producers if ready[p] < 0]
     first, others = next(iter(waiting.items()))
     return DeadlockError(
-        f"{len(stuck)} nodes wait for each other: {first!r} waits for {', '.join(map(repr, others[:5])) or 'nothing'}.",
+        f"{len(stuck)} of {len(ready)} nodes never start, because some wait for each other: {first!r} waits for "
+        f"{', '.join(map(repr, others[:5]))}.",
         waiting=waiting,
     )
 
@@ -262,7 +263,7 @@ def _lanes(tables: Tables, device: Ids, start_ns: Ints, end_ns: Ints) -> Ids:
         ops = np.flatnonzero((device == where) & ~tables.instant)
         running: list[tuple[int, int]] = []  # (end, lane)
         idle = list(range(int(tables.lanes[where])))
-        for op in ops[np.lexsort((ops, end_ns[ops], start_ns[ops]))].tolist():
+        for op in ops[np.lexsort((ops, end_ns[ops] > start_ns[ops], start_ns[ops]))].tolist():
             while running and running[0][0] <= start_ns[op]:
                 heappush(idle, heappop(running)[1])
             lane[op] = heappop(idle)

@@ -75,9 +75,8 @@ def _inputs(trace: Trace, partitions: Partitions) -> Iterator[str]:
     graph = partitions.graph
     start = dict(zip(trace.node.tolist(), trace.start_ns.tolist(), strict=True))
     done = dict(zip(trace.node.tolist(), trace.end_ns.tolist(), strict=True))
-    sender = dict(
-        zip(partitions.recv.tolist(), zip(partitions.send.tolist(), range(len(partitions.send)), strict=True))
-    )
+    pairs = zip(partitions.recv.tolist(), partitions.send.tolist(), strict=True)
+    sender = {recv: (send, transfer) for transfer, (recv, send) in enumerate(pairs)}
     waiting = graph.order.tolist()
     while waiting:
         postponed = []

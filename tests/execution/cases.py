@@ -121,12 +121,14 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
 
 
 @st.composite
-def dags(draw: st.DrawFn, *, max_nodes: int = 20) -> Graph:
+def dags(
+    draw: st.DrawFn, *, max_nodes: int = 20, ops: Sequence[str] = ("AddN", "Identity", "Merge", "Unpack", "NoOp")
+) -> Graph:
     """Fed placeholders, sums, identities, unpacks and merges of float vectors, with control edges; no constants."""
     made = Rows()
     values: list[str] = []
     for at in range(draw(st.integers(1, max_nodes))):
-        op = draw(st.sampled_from(["AddN", "Identity", "Merge", "Unpack", "NoOp"])) if values else "Placeholder"
+        op = draw(st.sampled_from(ops)) if values else "Placeholder"
         arity = {"AddN": draw(st.integers(1, 4)), "Merge": 2, "NoOp": 0, "Placeholder": 0}.get(op, 1)
         inputs = [draw(st.sampled_from(values)) for _ in range(arity)]
         controls = draw(st.lists(st.sampled_from(made.names), max_size=2, unique=True)) if made.names else []

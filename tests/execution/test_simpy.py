@@ -11,7 +11,7 @@ from tests.execution import simpy_reference
 from tests.execution.cases import costs, dags, runs, whole
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_engine_and_simpy_agree_on_every_start_and_end(data: st.DataObject) -> None:
     graph = data.draw(dags())

@@ -20,7 +20,7 @@ def free_constants(draft: Rows) -> Rows:
     return draft
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()

@@ -1,0 +1,46 @@
+"""The critical path explains the whole makespan."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.execution.critical import critical_path
+from simulator.execution.engine import run
+from simulator.execution.tables import of_step
+from tests.execution.cases import apart, costs, dags, runs, whole
+from tests.execution.test_engine import story
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) -> None:
+    graph = data.draw(dags())
+    on, priced, rows = data.draw(runs(graph))
+    tables = of_step(graph, whole(graph), on, priced)
+    outcome = run(tables, rows)
+    path = critical_path(tables, outcome)
+
+    def times(task: int) -> tuple[int, int]:
+        if task >= 0:
+            return int(outcome.start_ns[task]), int(outcome.end_ns[task])
+        return int(outcome.transfer_start_ns[-1 - task]), int(outcome.transfer_end_ns[-1 - task])
+
+    assert times(path[0])[0] == 0
+    assert times(path[-1])[1] == outcome.makespan
+    assert all(times(a)[1] == times(b)[0] for a, b in pairwise(path))
+    assert len(set(path)) == len(path)
+
+
+def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
+    nodes = ("x = Placeholder", "a = Neg x", "b = Neg x", "c = Neg a", "d = Neg b")
+    graph = story(*nodes).built()
+    on = apart(2)
+    tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 20, 5, 5]))
+    outcome = run(tables, [0, 0, 0, 1, 1])
+    # b waits for a's lane; b's transfer for a's on the link (30 < 210)
+    path = [tables.names[t] if t >= 0 else f"transfer {-1 - t}" for t in critical_path(tables, outcome)]
+    assert path == ["x", "a", "transfer 0", "transfer 1", "d"]
+    assert outcome.makespan == 10 + 200 + 200 + 5
