@@ -6,7 +6,7 @@ beside them. Strings that repeat (ops, dtypes, shapes) are written once and refe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TypeAlias
 
@@ -18,15 +18,14 @@ from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.graph import dtypes
 from viz import tables
+from viz.arranging import arrange_items
 from viz.folding import Folding, fold
-from viz.layout import arrange
 from viz.palette import CATEGORIES, CATEGORY_COLOURS, device_colours
 from viz.scene import Scene
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | list[int] | list[str] | str | int | float | bool | None"
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
 FORMAT = 1
-ROW_STEPS = 20  # rows of a layout are written in twentieths
 MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
 
 
@@ -86,8 +85,17 @@ def _summary(scene: Scene) -> Json:
 
 def _cluster(scene: Scene) -> Json:
     cluster = scene.cluster
-    fields = ("name", "short", "type", "kind", "memory_bytes", "lanes", "task", "host")
-    devices: list[Json] = [{key: getattr(device, key) for key in fields} for device in cluster.devices]
+    one_task = len(cluster.tasks) == 1  # then "GPU:0" says it all
+    devices: list[Json] = [
+        {
+            "name": device.name,
+            "short": device.short.rpartition("/")[2] if one_task else device.short,
+            "kind": device.kind,
+            "memory_bytes": device.memory_bytes,
+            "lanes": device.lanes,
+        }
+        for device in cluster.devices
+    ]
     return {
         "name": cluster.name,
         "devices": devices,
@@ -186,7 +194,7 @@ def transfer_of_edges(scene: Scene) -> Ids:
 
 
 def _tree(scene: Scene, folding: Folding) -> Json:
-    column, row = placed_items(scene, folding)
+    column, row = arrange_items(scene, folding)
     return {
         "labels": list(folding.labels),
         "series": np.flatnonzero(folding.series).tolist(),
@@ -195,87 +203,6 @@ def _tree(scene: Scene, folding: Folding) -> Json:
         "column": column,
         "row": row,
     }
-
-
-def placed_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]:
-    """[I] column of each item within its scope, and its row in twentieths of an item's height.
-
-    Column -1: not in the flow of its scope but on the shelf below, as it is a hub or holds nothing that runs.
-    """
-    graph = scene.graph
-    flows = _flowing(scene, folding)
-    pairs = _sibling_pairs(scene, folding, flows)
-    position = _mean_positions(graph.order, folding)
-    column, row = [-1] * len(flows), [0] * len(flows)
-    flowing = flows.tolist()
-    known: dict[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], tuple[list[int], list[float]]] = {}
-    for scope, children in enumerate(folding.children()):
-        items = [item for item in children if flowing[item]]
-        if not items:
-            continue
-        local = {item: index for index, item in enumerate(items)}
-        edges = [(local[src], local[dst]) for src, dst in pairs.get(scope, ())]
-        # Layers and towers look alike: what is laid out depends on the edges and on who comes first, not on when.
-        first = sorted(range(len(items)), key=[position[item] for item in items].__getitem__)  # stable: ties by item
-        likeness = (tuple(edges), tuple(first))
-        if likeness not in known:
-            order = [0.0] * len(items)
-            for at, index in enumerate(first):
-                order[index] = at
-            known[likeness] = arrange(len(items), edges, order)
-        columns, rows = known[likeness]
-        for item, at, height in zip(items, columns, rows, strict=True):
-            column[item], row[item] = at, round(height * ROW_STEPS)
-    return column, row
-
-
-def _flowing(scene: Scene, folding: Folding) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """[I] whether an item takes part in the flow: nodes that run and are no hubs, and scopes that hold one that runs."""
-    scopes = folding.scopes
-    flows = np.concatenate([np.zeros(scopes, bool), scene.step.runs & ~folding.hub])
-    parent = folding.parent.tolist()
-    for item in np.flatnonzero(np.concatenate([np.zeros(scopes, bool), scene.step.runs])).tolist():
-        scope = parent[item]
-        while scope > 0 and not flows[scope]:
-            flows[scope] = True
-            scope = parent[scope]
-    return flows
-
-
-def _sibling_pairs(
-    scene: Scene, folding: Folding, flows: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> dict[int, list[tuple[int, int]]]:
-    """Scope -> the pairs of its items that an edge joins, each once, for edges between nodes that flow."""
-    graph, scopes = scene.graph, folding.scopes
-    keep = ~graph.edge_back & flows[scopes + graph.edge_src] & flows[scopes + graph.edge_dst]
-    above = folding.ancestors()
-    src, dst = above[scopes + graph.edge_src[keep]], above[scopes + graph.edge_dst[keep]]
-    if not len(src):
-        return {}
-    level = np.argmax(src != dst, axis=1)
-    rows = np.arange(len(src))
-    first, second, scope = src[rows, level], dst[rows, level], src[rows, level - 1]
-    joined = np.unique(np.stack([scope, first, second], axis=1)[first != second], axis=0)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for inside, a, b in joined.tolist():
-        found.setdefault(inside, []).append((a, b))
-    return found
-
-
-def _mean_positions(order: Ids, folding: Folding) -> list[float]:
-    """[I] mean place of an item's nodes in the topological order."""
-    count, scopes = len(order), folding.scopes
-    place = np.empty(count)
-    place[order] = np.arange(count)
-    total, members = np.zeros(scopes + count), np.zeros(scopes + count)
-    total[scopes:], members[scopes:] = place, 1
-    home = folding.parent[scopes:]
-    total[:scopes] = np.bincount(home, weights=place, minlength=scopes)
-    members[:scopes] = np.bincount(home, minlength=scopes)
-    for scope in range(scopes - 1, 0, -1):  # parents come first
-        total[folding.parent[scope]] += total[scope]
-        members[folding.parent[scope]] += members[scope]
-    return list((total / np.maximum(members, 1)).tolist())
 
 
 def _slices(scene: Scene) -> Json:
@@ -325,7 +252,9 @@ def _memory(scene: Scene) -> Json:
     }
 
 
-def _thinned(levels: np.ndarray[tuple[int], np.dtype[np.int64]], most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _thinned(
+    levels: np.ndarray[tuple[int], np.dtype[np.int64]], most: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Rows to keep of a curve: all, or the lowest and highest of each of most/2 stretches."""
     if len(levels) <= most:
         return np.arange(len(levels))

@@ -38,7 +38,8 @@ def draw_graph(scene: Scene, *, max_nodes: int = MAX_NODES) -> str:
         "digraph simviz {",
         f"  label={quoted(scene.title)}; labelloc=t; fontsize=16;",
         '  rankdir=LR; compound=true; newrank=true; ranksep=0.5; nodesep=0.18; fontname="Helvetica";',
-        '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10, margin="0.1,0.05", penwidth=0.8];',
+        '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10, penwidth=0.8,',
+        '    margin="0.1,0.05"];',
         '  edge [fontname="Helvetica", fontsize=8, color="#9aa3ad", arrowsize=0.5, penwidth=0.7];',
         *_clustered(scene, folding, shown, times),
         *_edges(scene, box_of),
@@ -65,7 +66,9 @@ def render(source: str, format: str) -> bytes:
         ) from None
     except graphviz.CalledProcessError as error:
         said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
-        raise SimvizError(f"Graphviz's `dot` failed: {said[0] if said else error}; write .dot or .html instead") from None
+        raise SimvizError(
+            f"Graphviz's `dot` failed: {said[0] if said else error}; write .dot or .html instead"
+        ) from None
     return drawn
 
 
@@ -98,10 +101,11 @@ def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
 
 
 def _shown(folding: Folding, times: list[Counter[int]], most: int) -> list[int]:
-    """The items to draw: from the root, open the scope with most time that still fits, those on several devices first."""
+    """The items to draw: scopes are opened while there is room, those on several devices and with most time first."""
     children = folding.children()
     running = [[child for child in inside if times[child]] for inside in children]
-    shown, queue = set(running[0]), []
+    shown = set(running[0])
+    queue: list[tuple[bool, int, int]] = []
     for item in running[0]:
         heappush(queue, (len(times[item]) < 2, -sum(times[item].values()), item))
     while queue:
@@ -142,10 +146,14 @@ def _clustered(scene: Scene, folding: Folding, shown: list[int], times: list[Cou
         if not mine:
             continue
         if len(tasks) > 1:
-            lines.append(f'  subgraph cluster_task{number} {{ label={quoted(task)}; color="#c4cad2"; fontcolor="#5b6673";')
+            lines.append(
+                f'  subgraph cluster_task{number} {{ label={quoted(task)}; color="#c4cad2"; fontcolor="#5b6673";'
+            )
         for row in sorted(mine):
             short, colour = scene.cluster.devices[row].short, device_colour(row)
-            lines.append(f"    subgraph cluster_device{row} {{ label={quoted(short)}; style=rounded; color={quoted(colour)};")
+            lines.append(
+                f"    subgraph cluster_device{row} {{ label={quoted(short)}; style=rounded; color={quoted(colour)};"
+            )
             lines += [_box(scene, folding, item, times[item], "      ") for item in on_device[row]]
             lines.append("    }")
         if len(tasks) > 1:

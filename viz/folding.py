@@ -178,7 +178,7 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
 
 
 def _grouped(items: Iterable[int], key: Callable[[int], str]) -> tuple[list[tuple[str, list[int]]], list[int]]:
-    """The groups of at least SERIES items with an equal key, in order of first appearance, and the items of no group."""
+    """Groups of at least SERIES items with an equal key, in order of appearance, and the items of no group."""
     groups: dict[str, list[int]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

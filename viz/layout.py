@@ -34,7 +34,8 @@ def ranks(count: int, edges: Sequence[tuple[int, int]], order: Sequence[float]) 
     heapify(ready)
     stuck = sorted((order[item], item) for item in range(count))
     has_source = [bool(n) for n in waiting]
-    rank, done, sequence, next_stuck = [0] * count, [False] * count, [], 0
+    rank, done, next_stuck = [0] * count, [False] * count, 0
+    sequence: list[int] = []
     while len(sequence) < count:
         if ready:
             item = heappop(ready)[1]
@@ -135,9 +136,10 @@ def _with_dummies(
 
 
 def spread(wishes: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Places in the given order, no two nearer than half the sum of their sizes, with the least squared distance to wishes.
+    """Places in the given order, no two nearer than half the sum of their sizes, as near to the wishes as can be.
 
-    Pool adjacent violators: with the sizes before an item taken off its wish, places must only not decrease.
+    Least squares by pooling adjacent violators: with the sizes before an item taken off its wish, places must only
+    not decrease.
     """
     offsets, reached = [], 0.0
     for size in sizes:

@@ -29,6 +29,7 @@ SCRIPTS = (
     "timeline_rows.js",
     "timeline_drawing.js",
     "timeline_view.js",
+    "cards.js",
     "panel.js",
     "search.js",
     "main.js",
@@ -42,16 +43,12 @@ def draw_report(scene: Scene) -> str:
     # Names may hold lone surrogates when a caller made the graph in memory: they are shown as "?".
     packed = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), LEVEL)).decode()
     page, style, script = _assets()
-    return _filled(
-        page,
-        {
-            "title": html.escape(scene.title),
-            "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'",
-            "style": style,
-            "script": script,
-            "scene": packed,
-        },
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
     )
+    title = html.escape(scene.title)
+    return _filled(page, {"title": title, "policy": policy, "style": style, "script": script, "scene": packed})
 
 
 @cache

@@ -124,7 +124,7 @@ def _transfer(scene: Scene, row: int) -> TransferRow:
 def largest_ops(scene: Scene, count: int = 10) -> list[int]:
     """The slices that ran longest, ties in order of start."""
     took = scene.trace.end_ns - scene.trace.start_ns
-    return np.lexsort((np.arange(len(took)), -took))[:count].tolist()
+    return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:count]]
 
 
 def critical_shares(scene: Scene) -> list[Share]:

@@ -29,9 +29,9 @@ MAX_NAME = 400  # letters of a name that a viewer has to carry
 
 
 def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
-    """JSON text of the trace; where it would exceed max_bytes the last events are left out and `otherData` says how many.
+    """JSON text of the trace; where it would exceed max_bytes, events are left out and `otherData` says how many.
 
-    Arrows and counters are the last; slices are in order of start, so what is missing is missing at the end.
+    Arrows and counters go first; slices are in order of start, so what is missing is missing at the end.
     """
     on_links = _link_places(scene)
     parts = (
@@ -101,7 +101,9 @@ def _link_places(scene: Scene) -> dict[int, list[tuple[int, int]]]:
 def _link_threads(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> dict[tuple[int, int], Place]:
     """(link, track) -> its process and thread, links in the cluster's order, hand-overs last."""
     process = len(scene.cluster.tasks) + 1
-    tracks = sorted({(link, track) for link, rows in carried.items() for _, track in rows}, key=lambda at: (at[0] < 0, at))
+    tracks = sorted(
+        {(link, track) for link, rows in carried.items() for _, track in rows}, key=lambda at: (at[0] < 0, at)
+    )
     return {at: (process, number + 1) for number, at in enumerate(tracks)}
 
 
@@ -187,7 +189,10 @@ def _flows(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[
     threads, on_link = _threads(scene), _link_threads(scene, carried)
     place_of = {transfer: on_link[link, track] for link, rows in carried.items() for transfer, track in reversed(rows)}
     nodes = slice_nodes(scene).tolist()
-    slice_at = {(node, device): row for row, (node, device) in reversed(list(enumerate(zip(nodes, trace.device.tolist(), strict=True))))}
+    slice_at = {
+        (node, device): row
+        for row, (node, device) in reversed(list(enumerate(zip(nodes, trace.device.tolist(), strict=True))))
+    }
     readers = _first_readers(scene, slice_at)
     for transfer, place in sorted(place_of.items()):
         tensor, src, dst = (int(column[transfer]) for column in (cut.tensor, cut.src_device, cut.dst_device))

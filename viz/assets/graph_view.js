@@ -22,7 +22,7 @@ function graphView(canvas, model, state, tip) {
 
   function fit(item = 0) {
     const box = picture.boxOf.get(item) ?? picture.root;
-    const scale = Math.min((canvas.clientWidth - 40) / box.width, (canvas.clientHeight - 40) / box.height, 1.25);
+    const scale = Math.min((canvas.clientWidth - 40) / box.width, (canvas.clientHeight - 40) / box.height, 1.1);
     view.scale = Math.max(scale, 0.02);
     view.x = canvas.clientWidth / 2 - (box.x + box.width / 2) * view.scale;
     view.y = canvas.clientHeight / 2 - (box.y + box.height / 2) * view.scale;

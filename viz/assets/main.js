@@ -64,6 +64,10 @@ function wire(model, state, graph, timeline, panel) {
       byId("show-idle").checked = state.showIdle;
       graph.relayout(0);
     }
+    if ("colourBy" in changes) {
+      byId("colour").value = state.colourBy;
+      panel.draw();
+    }
     if ("critical" in changes) byId("critical").setAttribute("aria-pressed", String(state.critical));
     if ("selection" in changes) {
       panel.draw();

@@ -1,5 +1,5 @@
 // The side panel: the step in tables while nothing is selected, otherwise all that is known of the selection.
-// Needs format.js, model.js.
+// Needs format.js, model.js, cards.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -23,114 +23,14 @@ function backButton(state) {
   return button;
 }
 
-// ---- parts
-
-function card(heading, ...content) {
-  return element("section", "card", heading && element("h3", "", heading), ...content);
-}
-
-function chip(colour) {
-  const made = element("span", "chip");
-  made.style.background = colour;
-  return made;
-}
-
-function deviceName(model, device) {
-  return element("span", "", chip(model.cluster.colours[device]), model.cluster.devices[device].short);
-}
-
-function facts(...rows) {
-  const list = element("dl", "facts");
-  for (const row of rows) {
-    if (!row) continue;
-    const [term, value, small] = row;
-    list.append(element("dt", "", term), element("dd", "", value, small && element("small", "", small)));
-  }
-  return list;
-}
-
-// A table of rows [cells, action]; numeric columns are those whose heading ends in "#".
-function table(headings, widths, rows) {
-  const made = element("table");
-  const columns = element("colgroup");
-  for (const width of widths) {
-    const column = element("col");
-    column.style.width = width;
-    columns.append(column);
-  }
-  const numeric = headings.map((heading) => heading.endsWith("#"));
-  const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
-  const body = element("tbody");
-  for (const [cells, action, titles] of rows) {
-    const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
-    if (titles) line.title = titles;
-    if (action) {
-      line.tabIndex = 0;
-      line.addEventListener("click", action);
-      line.addEventListener("keydown", (event) => event.key === "Enter" && action());
-    }
-    body.append(line);
-  }
-  made.append(columns, element("thead", "", head), body);
-  return made;
-}
-
-function meter(share, colour) {
-  const fill = element("i");
-  fill.style.width = Math.min(100, share * 100) + "%";
-  fill.style.background = colour;
-  return element("span", "meter", fill);
-}
-
-// One bar of several coloured parts, with the parts named below it.
-function stack(parts) {
-  const whole = parts.reduce((sum, [, value]) => sum + value, 0) || 1;
-  const bar = element("div", "stack");
-  for (const [colour, value] of parts) {
-    const piece = element("i");
-    piece.style.width = (value / whole) * 100 + "%";
-    piece.style.background = colour;
-    bar.append(piece);
-  }
-  return bar;
-}
-
-// A list of rows to go to: [text, aside, action].
-function links(rows, limit = 12) {
-  const list = element("ul", "rows");
-  const add = ([said, aside, action, before]) => {
-    const button = element("button", "", before, element("span", "name", isolated(said)), element("span", "with", aside));
-    button.type = "button";
-    button.title = said;
-    button.addEventListener("click", action);
-    list.append(element("li", "", button));
-  };
-  rows.slice(0, limit).forEach(add);
-  if (rows.length > limit) {
-    const more = element("button", "more", `${showCount(rows.length - limit)} more`);
-    more.type = "button";
-    more.addEventListener("click", () => {
-      more.parentElement.remove();
-      rows.slice(limit, limit + 500).forEach(add);
-    });
-    list.append(element("li", "", more));
-  }
-  return list;
-}
-
-// A name within a run of text of any direction stays one run of its own.
-function isolated(said) {
-  return element("bdi", "", said);
-}
-
 // ---- the whole step
 
 function overviewCards(model, state) {
   const { tables } = model;
   return [
     devicesCard(model),
-    criticalCard(model),
-    categoriesCard(model),
+    criticalCard(model, state),
+    categoriesCard(model, state),
     transfersCard(model, state),
     opsCard(model, state),
     checkCard(model, state),
@@ -151,23 +51,30 @@ function devicesCard(model) {
   return card("Devices", table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows));
 }
 
-function criticalCard(model) {
+// Hues mean devices, unless the reader asks for categories: until then these are shades of the ink, darkest first.
+function categoryColour(model, state, name, rank) {
+  const index = model.categories.names.indexOf(name);
+  if (state.colourBy === "category") return index >= 0 ? model.categories.colours[index] : "var(--edge)";
+  return `color-mix(in srgb, var(--ink) ${Math.max(8, Math.round(74 * 0.72 ** rank))}%, var(--paper))`;
+}
+
+function criticalCard(model, state) {
   const rows = model.tables.critical;
   if (!rows.length) return null;
   const whole = model.summary.makespan_ns || 1;
-  const colourOf = (what) => model.categories.colours[model.categories.names.indexOf(what)] ?? (what === "transfers" ? "#d55e00" : "#b8bcc4");
-  const lines = rows.map(([what, nanos]) => [[element("span", "", chip(colourOf(what)), what), showNanos(nanos), showShare(nanos / whole)]]);
-  return card("Where the critical path's time goes", stack(rows.map(([what, nanos]) => [colourOf(what), nanos])), table(["", "time#", "share#"], ["", "25%", "20%"], lines));
+  const colours = rows.map(([what], rank) => categoryColour(model, state, what, rank));
+  const lines = rows.map(([what, nanos], rank) => [[element("span", "", chip(colours[rank]), what), showNanos(nanos), showShare(nanos / whole)]]);
+  return card("Where the critical path's time goes", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["", "time#", "share#"], ["", "25%", "20%"], lines));
 }
 
-function categoriesCard(model) {
+function categoriesCard(model, state) {
   const rows = model.tables.categories.map(([name, ...times]) => {
     const total = times.reduce((sum, part) => sum + part, 0);
-    const colour = model.categories.colours[model.categories.names.indexOf(name)];
-    return [[element("span", "", chip(colour), name), stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
+    const said = state.colourBy === "category" ? element("span", "", chip(categoryColour(model, state, name, 0)), name) : name;
+    return [[said, stack(times.map((part, device) => [model.cluster.colours[device], part])), showNanos(total)]];
   });
   if (!rows.length) return null;
-  return card("Time by category and device", table(["", "", "time#"], ["", "32%", "21%"], rows));
+  return card("Time by category and device", table(["", "", "time#"], ["", "34%", "20%"], rows));
 }
 
 function transfersCard(model, state) {
@@ -179,7 +86,7 @@ function transfersCard(model, state) {
     return [[ends, leafOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.end_ns[row] - transfers.start_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
   if (!rows.length) return null;
-  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["46px", "", "24%", "22%"], rows));
+  return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["58px", "", "23%", "21%"], rows));
 }
 
 function opsCard(model, state) {
@@ -335,7 +242,7 @@ function scopeCards(model, state, scope) {
     card("Devices", stack(devices.map(([device, nanos]) => [model.cluster.colours[device], nanos || 1])),
       table(["", "time#", "share#"], ["", "27%", "20%"], devices.map(([device, nanos]) => [[deviceName(model, device), showNanos(nanos), share(nanos)]]))),
     card("Categories", table(["", "time#", "share#"], ["", "27%", "20%"],
-      kinds.map(([kind, nanos]) => [[element("span", "", chip(model.categories.colours[kind]), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
+      kinds.map(([kind, nanos], rank) => [[element("span", "", chip(categoryColour(model, state, model.categories.names[kind], rank)), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
     card(`Holds (${showCount(children.length)})`, links(children.map((item) => [labelOf(model, item), showNanos(totalsOf(model, item).nanos), go(item)]))),
   ];
 }

@@ -159,10 +159,10 @@ function underlineMarked(pen, entries, start, end, chosen, y) {
   for (let index = firstAfter(entries, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
     if (!chosen.has(entries[index])) continue;
     const x0 = Math.max(last, xOf(start[entries[index]]));
-    const x1 = Math.min(right, Math.max(xOf(end[entries[index]]), x0 + 1));
-    if (x1 <= x0) continue;
+    const x1 = Math.min(right, xOf(end[entries[index]]));
+    if (x1 - last < 0.5) continue;
     last = x1;
-    context.fillRect(x0, y, x1 - x0, 2);
+    context.fillRect(x0, y, Math.max(x1 - x0, 1), 2);
   }
 }
 

@@ -1,0 +1,99 @@
+// What the side panel is made of: cards, tables, lists of links, bars. Needs format.js.
+
+function card(heading, ...content) {
+  return element("section", "card", heading && element("h3", "", heading), ...content);
+}
+
+function chip(colour) {
+  const made = element("span", "chip");
+  made.style.background = colour;
+  return made;
+}
+
+function deviceName(model, device) {
+  return element("span", "", chip(model.cluster.colours[device]), model.cluster.devices[device].short);
+}
+
+function facts(...rows) {
+  const list = element("dl", "facts");
+  for (const row of rows) {
+    if (!row) continue;
+    const [term, value, small] = row;
+    list.append(element("dt", "", term), element("dd", "", value, small && element("small", "", small)));
+  }
+  return list;
+}
+
+// A table of rows [cells, action]; numeric columns are those whose heading ends in "#".
+function table(headings, widths, rows) {
+  const made = element("table");
+  const columns = element("colgroup");
+  for (const width of widths) {
+    const column = element("col");
+    column.style.width = width;
+    columns.append(column);
+  }
+  const numeric = headings.map((heading) => heading.endsWith("#"));
+  const head = element("tr", "", ...headings.map((heading, at) => element("th", numeric[at] ? "n" : "", heading.replace("#", ""))));
+  const body = element("tbody");
+  for (const [cells, action, titles] of rows) {
+    const line = element("tr", action ? "link" : "", ...cells.map((cell, at) => element("td", numeric[at] ? "n" : "", cell)));
+    if (titles) line.title = titles;
+    if (action) {
+      line.tabIndex = 0;
+      line.addEventListener("click", action);
+      line.addEventListener("keydown", (event) => event.key === "Enter" && action());
+    }
+    body.append(line);
+  }
+  made.append(columns, element("thead", "", head), body);
+  return made;
+}
+
+function meter(share, colour) {
+  const fill = element("i");
+  fill.style.width = Math.min(100, share * 100) + "%";
+  fill.style.background = colour;
+  return element("span", "meter", fill);
+}
+
+// One bar of several coloured parts, with the parts named below it.
+function stack(parts) {
+  const whole = parts.reduce((sum, [, value]) => sum + value, 0) || 1;
+  const bar = element("div", "stack");
+  for (const [colour, value] of parts) {
+    const piece = element("i");
+    piece.style.width = (value / whole) * 100 + "%";
+    piece.style.background = colour;
+    bar.append(piece);
+  }
+  return bar;
+}
+
+// A list of rows to go to: [text, aside, action].
+function links(rows, limit = 12) {
+  const list = element("ul", "rows");
+  const add = ([said, aside, action, before]) => {
+    const button = element("button", "", before, element("span", "name", isolated(said)), element("span", "with", aside));
+    button.type = "button";
+    button.title = said;
+    button.addEventListener("click", action);
+    list.append(element("li", "", button));
+  };
+  rows.slice(0, limit).forEach(add);
+  if (rows.length > limit) {
+    const more = element("button", "more", `${showCount(rows.length - limit)} more`);
+    more.type = "button";
+    more.addEventListener("click", () => {
+      more.parentElement.remove();
+      rows.slice(limit, limit + 500).forEach(add);
+    });
+    list.append(element("li", "", more));
+  }
+  return list;
+}
+
+// A name within a run of text of any direction stays one run of its own.
+function isolated(said) {
+  return element("bdi", "", said);
+}
