@@ -105,28 +105,38 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     """The edges between nodes that run; a fed node waits for nothing.
 
     Ids follow graph_constructor.cc: an edge is created with its destination, back edges last of all; 0, 1 and 2 join
-    TensorFlow's own source and sink.
+    TensorFlow's own source and sink. Control inputs come in order of name, as Graph::ToGraphDef writes them when a
+    session takes a graph over (`tensorflow/core/graph/graph.cc`), and one that stands twice is one edge.
     """
     kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
-    edge = np.flatnonzero(kept)
+    edge = _without_twins(graph, np.flatnonzero(kept))
+    src, dst = graph.edge_src[edge].astype(np.int64), graph.edge_dst[edge].astype(np.int64)
     tensor = graph.edge_tensor[edge].astype(np.int64)
     control = tensor < 0
-    dst = graph.edge_dst[edge].astype(np.int64)
-    position = edge - graph.in_ptr[dst]
-    place = graph_place(graph)
+    slot = np.where(control, LAST, edge - graph.in_ptr[dst])
     back = graph.edge_back[edge]
     number = np.empty(len(edge), np.int64)
-    number[np.lexsort((position, place[dst], back))] = np.arange(3, len(edge) + 3)
-    ports = graph.tensor_port if len(graph.tensor_port) else np.zeros(1, np.int32)
-    return Wires(
-        src=graph.edge_src[edge].astype(np.int64),
-        port=np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64),
-        dst=dst,
-        slot=np.where(control, LAST, position),
-        id=number,
-        back=back,
-        loop=np.zeros(len(edge), bool),
-    )
+    by_name = np.where(control, _name_ranks(graph, src[control])[src], 0)
+    number[np.lexsort((by_name, slot, graph_place(graph)[dst], back))] = np.arange(3, len(edge) + 3)
+    ports = np.append(graph.tensor_port, 0)  # never empty: control wires ask for row 0
+    port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64)
+    return Wires(src, port, dst, slot, number, back, np.zeros(len(edge), bool))
+
+
+def _without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """The edges without control edges that are there already."""
+    control = graph.edge_tensor[edge] < 0
+    ends = graph.edge_dst[edge].astype(np.int64) * len(graph) + graph.edge_src[edge]
+    _, first = np.unique(np.where(control, ends, -1 - edge), return_index=True)
+    return edge[np.sort(first)]
+
+
+def _name_ranks(graph: Graph, rows: Column) -> Column:
+    """[N] rank by name of the given rows."""
+    rank = np.zeros(len(graph), np.int64)
+    distinct = sorted(set(rows.tolist()), key=graph.names.__getitem__)
+    rank[distinct] = np.arange(len(distinct))
+    return rank
 
 
 @lru_cache(maxsize=256)
