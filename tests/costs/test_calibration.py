@@ -1,0 +1,139 @@
+import gzip
+
+import pytest
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.costs.calibration import calibrate, read_measurement
+from simulator.costs.measuring import from_step_stats
+from simulator.costs.roofline import estimate
+from simulator.costs.table import MEASURED, STATIC
+from simulator.errors import ClusterError
+from simulator.graph.messages import GraphDef, RunMetadata, StepStats
+from tests.strategies import Rows, typed
+
+CPU = Device("/job:localhost/replica:0/task:0/device:CPU:0", "CPU", "xeon", 2**34, 10**12, 10**11, 1000)
+GPU = Device("/job:localhost/replica:0/task:0/device:GPU:0", "GPU", "a100", 2**34, 10**13, 10**12, 5000)
+CLUSTER = Cluster((CPU, GPU), (), (((), ()), ((), ())), name="two devices")
+
+
+def graph():
+    made = Rows()
+    made.add("a", "Placeholder", **typed("Placeholder", (64, 64)))
+    made.add("b", "Neg", ["a"], **typed("Neg", (64, 64)))
+    made.add("c", "Neg", ["b"], **typed("Neg", (64, 64)))
+    return made.built()
+
+
+def laid(tmp_path, text, name="times.csv"):
+    file = tmp_path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    given = graph()
+    return calibrate(estimate(given, CLUSTER), read_measurement(file), given, CLUSTER)
+
+
+def stats(*rows):
+    """StepStats of (device, node, start, end) in nanoseconds."""
+    message = StepStats()
+    devices = {}
+    for device, node, start, end in rows:
+        if device not in devices:
+            devices[device] = message.dev_stats.add(device=device)
+        devices[device].node_stats.add(node_name=node, op_start_rel_nanos=start, op_end_rel_nanos=end)
+    return message
+
+
+def test_csv_is_laid_over_the_estimate(tmp_path):
+    costs = laid(tmp_path, "node,kind,ns\n# a comment\n\nb,xeon,1234\nc, a100 ,5.2\n")
+    assert costs.run_ns[1].tolist() == [1234, estimate(graph(), CLUSTER).run_ns[1, 1]]
+    assert costs.run_ns[2, 1] == 6  # rounded up
+    assert costs.source.tolist() == [STATIC, MEASURED, MEASURED]
+    assert any("measured times of 2 nodes" in note for note in costs.notes)
+
+
+def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path):
+    costs = laid(tmp_path, "b,cpu,7\nc,/job:localhost/replica:0/task:0/device:GPU:0,8\n")
+    assert (costs.run_ns[1, 0], costs.run_ns[2, 1]) == (7, 8)
+
+
+def test_several_times_give_the_median_rounded_up(tmp_path):
+    costs = laid(tmp_path, "b,xeon,10\nb,xeon,1\nb,xeon,100\nc,xeon,1\nc,xeon,4\n")
+    assert costs.run_ns[1:, 0].tolist() == [10, 3]
+
+
+def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_path):
+    costs = laid(tmp_path, "b/_12,xeon,9\nnowhere,xeon,1\n_SOURCE,xeon,1\n")
+    assert costs.run_ns[1, 0] == 9
+    assert any("1 measured names are not in the graph: nowhere" in note for note in costs.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("b,xeon,1\nb,xeon,fast\n", 2, "not a number"),
+        ("b,xeon,-1\n", 1, "not from 0"),
+        ("b,xeon,nan\n", 1, "not from 0"),
+        ("b,xeon,1e300\n", 1, "not from 0"),
+        ("b,xeon\n", 1, "is not node,kind,ns"),
+        ("\nb,xeno,3\n", 2, "did you mean 'xeon'"),
+        ("", None, "holds no measured times"),
+        ("node,kind,ns\n", None, "holds no measured times"),
+        ("step_stats { dev_stats { device: 3 } }", 1, "RunMetadata or StepStats"),
+        (b"\x00\x01\x02\xff", None, "holds no measured times"),
+        (GraphDef().SerializeToString() + b"\n\x03\n\x01a", None, "holds no measured times"),
+        ('b,xeon,"1', 1, "give RunMetadata"),
+    ],
+)
+def test_bad_files_get_a_sentence_with_the_line(tmp_path, text, line, said):
+    with pytest.raises(ClusterError, match=said) as caught:
+        laid(tmp_path, text)
+    assert caught.value.line == line
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(ClusterError, match="no such file"):
+        read_measurement(tmp_path / "nothing.csv")
+
+
+def test_step_stats_in_every_form(tmp_path):
+    told = stats((CPU.name, "b", 100, 350), (CPU.name, "c", 0, 40))
+    whole = RunMetadata(step_stats=told)
+    for content in (
+        told.SerializeToString(),
+        whole.SerializeToString(),
+        str(told),
+        str(whole),
+        gzip.compress(whole.SerializeToString()),
+    ):
+        assert laid(tmp_path, content).run_ns[1:, 0].tolist() == [250, 40]
+
+
+def test_kernels_count_on_a_gpu_and_the_launch_is_added():
+    told = stats(
+        (GPU.name, "b", 0, 999_999),  # the host's part: not what the GPU took
+        ("/device:GPU:0/stream:all", "b:Neg", 0, 300),
+        ("/device:GPU:0/stream:all", "b:Neg", 300, 500),
+        ("/device:GPU:0/stream:7", "b:Neg", 0, 300),
+        (GPU.name, "c", 0, 700),  # no kernels: the host's time counts
+    )
+    given = graph()
+    costs = calibrate(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER)
+    assert costs.run_ns[1:, 1].tolist() == [5000 + 500, 700]
+
+
+def test_microseconds_count_where_there_are_no_nanoseconds():
+    told = StepStats()
+    told.dev_stats.add(device=CPU.name).node_stats.add(node_name="b", op_start_rel_micros=2, op_end_rel_micros=5)
+    given = graph()
+    assert calibrate(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER).run_ns[1, 0] == 3000
+
+
+def test_a_measurement_makes_no_kernel(tmp_path):
+    made = Rows()
+    made.add("a", "ReadFile", ["s"])
+    made.add("s", "Const")
+    given = made.built()
+    file = tmp_path / "times.csv"
+    file.write_text("a,a100,5\n")
+    costs = calibrate(estimate(given, CLUSTER), read_measurement(file), given, CLUSTER)
+    assert costs.run_ns[0, 1] == -1
+    assert any("1 measured times were left out" in note for note in costs.notes)
