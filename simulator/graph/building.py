@@ -183,10 +183,12 @@ def smallest_order_and_back(
     is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
     is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control
-    if (src < dst)[~back].all():
-        return ids(np.arange(count)), flags(back)
     loops = np.zeros(count, bool)
     loops[dst[back]] = True
+    entered = np.zeros(count, bool)
+    entered[dst[~back & ~control]] = True
+    if (src < dst)[~back].all() and not (loops & ~entered).any():
+        return ids(np.arange(count)), flags(back)
     controls = np.bincount(dst[control], minlength=count)
     pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
     order = _smallest_order(pending, src, dst, control, loops.tolist())
