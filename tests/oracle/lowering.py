@@ -1,0 +1,184 @@
+"""Child process: what TensorFlow makes of functions and functional control flow.
+
+`lower`: build every model, let a session lower and inline it, answer per model the graph before and after that pass
+and the values that it computes. `run`: import graphs that the product made and answer the values that they compute.
+"""
+
+import base64
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from simulator.oracle.child import serve
+
+X = [[0.1, 0.2], [0.3, 0.4]]
+
+
+def conditionals(tf, x, p):
+    """If within Case within a call; branches that capture, a branch on a device, control edges in and out."""
+
+    @tf.function
+    def shared(a, b):
+        return tf.matmul(a, b, name="mm"), a + b
+
+    with tf.device("/cpu:1"):
+        y = tf.cond(p, lambda: shared(x, x)[0], lambda: x * 2.0)
+    k = tf.cast(y[0, 0] * 4.0, tf.int32)
+    with tf.control_dependencies([y]):
+        z = tf.switch_case(k, [lambda: x, lambda: tf.cond(p, lambda: y, lambda: shared(x, y)[1]), lambda: y + 1.0])
+    with tf.compat.v1.colocate_with(z), tf.control_dependencies([z]):
+        w = tf.cond(tf.logical_not(p), lambda: z + tf.constant(1.0), lambda: z - tf.constant(1.0))
+    return [y, z, w]
+
+
+def loops(tf, x, p):
+    """Nested While with a conditional inside, a resource that is no loop variable, control edges."""
+    v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True, initializer=tf.compat.v1.ones_initializer())
+
+    def inner(i, a):
+        return i + 1, tf.cond(p, lambda: tf.matmul(a, v), lambda: a - v)
+
+    def outer(i, a):
+        return i + 1, tf.while_loop(lambda j, _: j < 2, inner, [0, a])[1] + v
+
+    with tf.control_dependencies([tf.identity(x, name="first")]):
+        y = tf.while_loop(lambda i, _: i < 3, outer, [0, x])[1]
+    with tf.control_dependencies([y]):
+        z = tf.identity(v, name="after")
+    return [y, z]
+
+
+def state(tf, x, p):
+    """Calls with side effects, devices inside and outside, a call without results."""
+    v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True, initializer=tf.compat.v1.zeros_initializer())
+
+    @tf.function
+    def add():
+        v.assign_add(tf.ones([2, 2]))
+
+    @tf.function
+    def twice(a):
+        add()
+        with tf.device("/cpu:2"):
+            b = tf.matmul(a, v, name="mm")
+        return tf.cond(tf.reduce_sum(b) > 0, lambda: b + 1.0, lambda: b - v)
+
+    with tf.device("/cpu:1"):
+        y = twice(x)
+    with tf.control_dependencies([y]):
+        add()
+    return [y]
+
+
+def legacy(tf, x, p):
+    """Ops that name a function, one within the other, with old-style loops and colocation in the body."""
+    from tensorflow.python.framework import function
+
+    tf.compat.v1.disable_control_flow_v2()
+
+    @function.Defun(tf.float32, tf.float32)
+    def product(a, b):
+        with tf.device("/cpu:1"):
+            m = tf.matmul(a, b)
+        return m + 1.0, a * b
+
+    @function.Defun(tf.float32)
+    def body(a):
+        r = tf.while_loop(lambda i, _: i < 3, lambda i, z: (i + 1, tf.matmul(z, a)), [0, a])[1]
+        with tf.compat.v1.colocate_with(r):
+            s = tf.identity(r, name="beside")
+        with tf.compat.v1.colocate_with(a):
+            return product(s + 1.0, a)[1]
+
+    with tf.device("/cpu:2"):
+        y = body(x)
+    z = product(y, x)
+    with tf.control_dependencies(z):
+        w = body(z[0])
+    tf.compat.v1.enable_control_flow_v2()
+    return [y, *z, w]
+
+
+def lists(tf, x, p):
+    """TensorLists, the gradient of a While, map_fn."""
+    array = tf.TensorArray(tf.float32, 2).unstack(x)
+
+    def body(i, total, out):
+        row = array.read(i)
+        return i + 1, total + row, out.write(i, total * row)
+
+    start = [0, tf.zeros([2]), tf.TensorArray(tf.float32, 2)]
+    y = tf.while_loop(lambda i, *_: i < 2, body, start)[2].stack()
+    return [y, tf.compat.v1.gradients(tf.reduce_sum(y * y), x)[0], tf.map_fn(lambda row: tf.reduce_sum(row) * row, x)]
+
+
+MODELS = {made.__name__: made for made in (conditionals, loops, state, legacy, lists)}
+
+
+def session(tf, graph):
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": 3})
+    config.graph_options.optimizer_options.do_function_inlining = True
+    config.graph_options.optimizer_options.opt_level = -1
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.compat.v1.Session(graph=graph, config=config)
+
+
+def values(tf, graph, fetches, p):
+    """What the graph computes from fresh variables."""
+    with session(tf, graph) as running:
+        if "init" in {operation.name for operation in graph.get_operations()}:
+            running.run("init")
+        return [value.tolist() for value in running.run(fetches, {"x:0": X, "p:0": p})]
+
+
+def lower(tf, dumps):
+    answers = {}
+    for name, model in MODELS.items():
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [2, 2], name="x")
+            fetches = model(tf, x, tf.compat.v1.placeholder(tf.bool, [], name="p"))
+            tf.compat.v1.global_variables_initializer()
+        names = [tensor.name for tensor in fetches]
+        computed = [values(tf, graph, names, p) for p in (True, False)]
+        written = sorted(dumps.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        before = [file for file in written if "before_opt_group_pre_placement" in file.name][-1]
+        after = [file for file in written if "LowerFunctionalOpsPass" in file.name][-1]
+        answers[name] = {
+            "graph": base64.b64encode(graph.as_graph_def(add_shapes=True).SerializeToString()).decode(),
+            "before": before.read_text("latin-1"),
+            "after": after.read_text("latin-1"),
+            "fetches": names,
+            "values": computed,
+        }
+        for file in written:
+            file.unlink()
+    return answers
+
+
+def run(tf, given):
+    answers = {}
+    for name, (written, fetches) in given.items():
+        graph = tf.Graph()
+        with graph.as_default():
+            definition = tf.compat.v1.GraphDef.FromString(base64.b64decode(written))
+            tf.import_graph_def(definition, name="")
+        answers[name] = [values(tf, graph, fetches, p) for p in (True, False)]
+    return answers
+
+
+def answer(payload):
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"TF_DUMP_GRAPH_PREFIX": folder, "TF_DUMP_GRAPH_FMT": "TXT", "TF_CPP_MIN_LOG_LEVEL": "0"}
+        if sys.argv[1] == "lower":
+            os.environ["TF_CPP_VMODULE"] = "optimization_registry=5"
+        import tensorflow as tf
+
+        found = lower(tf, Path(folder)) if sys.argv[1] == "lower" else run(tf, json.loads(payload))
+        return json.dumps(found).encode()
+
+
+if __name__ == "__main__":
+    serve(answer)
