@@ -26,7 +26,8 @@ from simulator.graph.graph import Graph
 _STRING, _VARIANT = 7, 21  # DataType
 _CPU_ONLY: DeviceTypes = (("CPU", 0),)
 # TensorFlow connects a session to one task, whose devices come before equal ones of other tasks.
-_MASTERS = ("localhost", "chief", "master", "worker")
+# `standin_client` is the task that `simulator.oracle.extended` adds for a client.
+_MASTERS = ("standin_client", "localhost", "chief", "master", "worker")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
 
 
 def local_task(cluster: Cluster) -> str:
-    """The task that a client connects to: chief, else master, else worker 0, else the first one of the cluster."""
+    """The task that a client connects to: one made for it, else chief, else master, else worker 0, else the first."""
     job_of = {task: task.split("/", 2)[1].removeprefix("job:") for task in cluster.tasks}
     return min(
         cluster.tasks, key=lambda task: _MASTERS.index(job_of[task]) if job_of[task] in _MASTERS else len(_MASTERS)

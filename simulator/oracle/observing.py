@@ -15,6 +15,7 @@ of the same type, so an answer about placement is then one for the cluster with 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from glob import glob
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 LOCALHOST = "/job:localhost/replica:0/task:0"
 STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
-_CHIEFS = ("chief", "master", "worker")  # jobs whose first task a client connects to, by custom
+_CLIENTS = ("standin_client", "localhost", "chief", "master", "worker")  # jobs a client connects to, by custom
 
 
 def observe(
@@ -53,24 +54,39 @@ def observe(
     """
     message = graph_def(graph, devices=devices).SerializeToString(deterministic=True)
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
-    here = _counts(cluster)
-    if here is not None and here.get("GPU", 0) <= len(glob("/dev/nvidia[0-9]*")):
+    here = _own_session(cluster)
+    if here is not None:
         found = _ask(message, {**question, "counts": here}, timeout_s)
         if found is not None:
-            return Measurement(oracle=GPUS if here.get("GPU") else LOCAL, **found)
-    master, cpus, added = _master(cluster)
-    tasks = [
-        {
-            "name": task,
-            "devices": [(one.name, one.type, one.memory_bytes) for one in cluster.devices if one.task == task],
-        }
-        for task in cluster.tasks
-        if task != master
-    ]
+            return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
+    cluster = extended(cluster)
+    master = _client_task(cluster)
+    claimed: dict[str, list[tuple[str, str, int]]] = {task: [] for task in cluster.tasks}
+    for one in cluster.devices:
+        claimed[one.task].append((one.name, one.type, one.memory_bytes))
+    cpus = len(claimed.pop(master))
+    tasks = [{"name": task, "devices": devices} for task, devices in claimed.items()]
     found = _ask(message, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s)
     if found is None:
         raise OracleError("TensorFlow could not make the CPU devices that it was asked for; report this as a bug.")
-    return Measurement(oracle=STAND_INS, added_task=master if added else None, **found)
+    return Measurement(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
+
+
+def extended(cluster: Cluster) -> Cluster:
+    """The cluster that TensorFlow is asked about: with a task for the master where no task of its own can hold one.
+
+    To compare TensorFlow's placement with a prediction, predict for this cluster. The routes to the added task are
+    hand-overs and mean nothing: time is not compared.
+    """
+    master = _client_task(cluster)
+    own = {one.name for one in cluster.devices if one.task == master}
+    if _own_session(cluster) is not None or own == {f"{master}/device:CPU:{number}" for number in range(len(own))}:
+        return cluster
+    cpu = next((one for one in cluster.devices if one.type == "CPU"), cluster.devices[0])
+    client = replace(cpu, name=f"{STANDIN_CLIENT}/device:CPU:0", type="CPU", host="standin_client")
+    nothing: tuple[int, ...] = ()
+    routes = (*((*row, nothing) for row in cluster.routes), (nothing,) * (len(cluster) + 1))
+    return replace(cluster, devices=(*cluster.devices, client), routes=routes, name=f"{cluster.name} with a client")
 
 
 def _ask(message: bytes, facts: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
@@ -86,23 +102,21 @@ def _ask(message: bytes, facts: dict[str, Any], timeout_s: float) -> dict[str, A
     }
 
 
-def _counts(cluster: Cluster) -> dict[str, int] | None:
-    """Devices per type if the cluster is one localhost process whose devices a plain session would have."""
+def _own_session(cluster: Cluster) -> dict[str, int] | None:
+    """Devices per type if a session of one process on this machine has the cluster's devices, by their names too."""
     counts = {kind: sum(one.type == kind for one in cluster.devices) for kind in ("CPU", "GPU")}
-    plain = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
-    return counts if plain == set(cluster.index) and counts["CPU"] else None
+    named = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
+    there = counts["CPU"] > 0 and counts["GPU"] <= len(glob("/dev/nvidia[0-9]*"))
+    return counts if there and named == set(cluster.index) else None
 
 
-def _master(cluster: Cluster) -> tuple[str, int, bool]:
-    """The task that holds the master, how many CPUs it has, and whether it had to be added to the cluster."""
-    first = cluster.tasks[0]
-    for job in reversed(_CHIEFS):
-        first = next((task for task in cluster.tasks if task.startswith(f"/job:{job}/")), first)
-    own = [one for one in cluster.devices if one.task == first]
-    plain = {f"{first}/device:CPU:{number}" for number in range(len(own))}
-    if plain == {one.name for one in own}:
-        return first, len(own), False
-    return STANDIN_CLIENT, 1, True
+def _client_task(cluster: Cluster) -> str:
+    """The task that the session connects to."""
+    for job in _CLIENTS:
+        for task in cluster.tasks:
+            if task.startswith(f"/job:{job}/"):
+                return task
+    return cluster.tasks[0]
 
 
 def _targets(step: Step) -> list[str]:

@@ -1,6 +1,8 @@
 """What the tests ask about processes, without a package for it (Linux)."""
 
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -47,7 +49,18 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def listening() -> set[str]:
-    """Local addresses of the listening TCP sockets, as /proc/net writes them."""
+def listening(pids: Iterable[int] | None = None) -> set[str]:
+    """Local addresses of the listening TCP sockets, as /proc/net writes them; those of some processes, or all."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
-    return {fields[1] for fields in lines if fields[3] == "0A"}
+    own = None if pids is None else {inode for pid in pids for inode in _sockets(pid)}
+    return {fields[1] for fields in lines if fields[3] == "0A" and (own is None or fields[9] in own)}
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    """Inodes of a process's sockets."""
+    with suppress(FileNotFoundError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                target = str(descriptor.readlink())
+                if target.startswith("socket:["):
+                    yield target[len("socket:[") : -1]
