@@ -27,6 +27,11 @@ def _tame(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
 
 
+def _end(name: str, most: int = 56) -> str:
+    """The end of a long name, where the op is."""
+    return name if len(name) <= most else "..." + name[3 - most :]
+
+
 def _few(names: tuple[str, ...], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -38,7 +43,9 @@ def _step(scene: Scene) -> str:
 
 
 def _cluster(scene: Scene) -> str:
-    return f"cluster    {scene.cluster.name}: {'; '.join(scene.cluster.notes)}"
+    name, notes = scene.cluster.name, scene.cluster.notes
+    # where no cluster was given, the first note names it and says why
+    return f"cluster    {'; '.join(notes)}" if notes and name in notes[0] else f"cluster    {name}: {'; '.join(notes)}"
 
 
 def _algorithm(scene: Scene) -> str:
@@ -54,22 +61,23 @@ def _time(scene: Scene) -> str:
 
 
 def _devices(scene: Scene) -> list[str]:
+    """A line for each device that runs something or holds something, the busiest when there are many."""
     trace, cluster = scene.trace, scene.cluster
-    order = sorted(range(len(cluster)), key=lambda d: (-int(trace.busy_ns[d]), d))
-    shown = sorted(order[:MOST_DEVICES])
-    width = max(len(cluster.devices[d].short) for d in shown)
+    used = [d for d in range(len(cluster)) if trace.busy_ns[d] or trace.peak_bytes[d]]
+    shown = sorted(sorted(used, key=lambda d: (-int(trace.busy_ns[d]), d))[:MOST_DEVICES])
+    width = max((len(cluster.devices[d].short) for d in shown), default=0)
     lines = []
     for d in shown:
         device = cluster.devices[d]
-        busy = int(trace.busy_ns[d]) / (scene.trace.makespan * device.lanes) if trace.makespan else 0.0
+        busy = int(trace.busy_ns[d]) / (trace.makespan * device.lanes) if trace.makespan else 0.0
         peak, room = int(trace.peak_bytes[d]), device.memory_bytes
         over = "  OUT OF MEMORY" if peak > room else ""
-        lines.append(
-            f"  {device.short:<{width}}  busy {busy:6.1%}  peak {show_bytes(peak)} of {show_bytes(room)}{over}"
-        )
-    if len(order) > len(shown):
-        idle = sum(int(trace.busy_ns[d]) == 0 for d in order)
-        lines.append(f"  and {len(order) - len(shown)} devices that are less busy ({idle} of all run nothing)")
+        memory = f"peak {show_bytes(peak)} of {show_bytes(room)}{over}"
+        lines.append(f"  {device.short:<{width}}  busy {busy:6.1%}  {memory}")
+    if len(used) > len(shown):
+        lines.append(f"  and {len(used) - len(shown)} more that are less busy")
+    if len(used) < len(cluster):
+        lines.append(f"  {len(cluster) - len(used)} of {len(cluster)} devices run nothing")
     return lines
 
 
@@ -82,7 +90,7 @@ def _moved(scene: Scene) -> str:
     spent = trace.transfer_end_ns[crossing] - trace.transfer_start_ns[crossing]
     longest = crossing[np.argsort(-spent, kind="stable")[:3]].tolist()
     shown = ", ".join(
-        f"{tensor_label(scene, row)} ({show_bytes(max(0, int(cut.nbytes[row])))}, "
+        f"{_end(tensor_label(scene, row))} ({show_bytes(max(0, int(cut.nbytes[row])))}, "
         f"{show_nanos(int(trace.transfer_end_ns[row] - trace.transfer_start_ns[row]))})"
         for row in longest
     )
@@ -101,7 +109,9 @@ def _critical(scene: Scene) -> str:
             spent[category(op)] += int(trace.end_ns[row] - trace.start_ns[row])
         else:
             spent["transfers"] += int(trace.transfer_end_ns[-1 - row] - trace.transfer_start_ns[-1 - row])
-    parts = [f"{name} {time / trace.makespan:.0%}" for name, time in spent.most_common(4) if time]
+    parts = [
+        f"{name} {time / trace.makespan:.0%}" for name, time in spent.most_common(4) if time * 200 > trace.makespan
+    ]
     return f"critical   {', '.join(parts)} of the makespan on the critical path"
 
 

@@ -1,0 +1,16 @@
+"""Every example prints what its .out file says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_example_prints_what_it_promises(script):
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout == script.with_suffix(".out").read_text(encoding="utf-8")
