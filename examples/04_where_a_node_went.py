@@ -16,7 +16,7 @@ pieces = partition(graph, assignment, cluster, step=step)
 for name in ("dense/MatMul/ReadVariableOp", "dense/MatMul", "train/update_dense/weights/ResourceApplyMomentum"):
     node = graph.node(name)
     times = {kind: int(ns) for kind, ns in zip(costs.kinds, costs.run_ns[node.id], strict=True)}
-    print(f"{name} ({node.op}) asks for {node.requested or 'nothing'!r}")
+    print(f"{name} ({node.op}) asks for {node.requested or 'nothing'}")
     print(f"  runs on {assignment.name_of(node.id)}: {RULES[assignment.why[node.id]]}")
     print(f"  takes {times} ns")
     for row, tensor in enumerate(pieces.tensor):
