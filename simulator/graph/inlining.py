@@ -40,9 +40,10 @@ def inline(graph: Graph) -> Graph:
         kind, made = _expand(draft, row, bodies)
         parts.update(made)
         done[kind] += row not in parts
+    notes = tuple(_notes(done))
     if not any(done[kind] for kind in _KINDS):
-        return graph.noting(*_notes(done))
-    return finish(draft, graph, _referenced(draft, graph.gradients), tuple(_notes(done)))
+        return graph.noting(*notes) if notes else graph
+    return finish(draft, graph, _referenced(draft, graph.gradients), notes)
 
 
 def _rows(draft: Draft, graph: Graph) -> Iterator[int]:

@@ -1,0 +1,131 @@
+"""Graphs with functions for the tests, and two ways to compute them: by calling, and by running the flat graph."""
+
+from simulator.graph.building import build
+from simulator.graph.messages import AttrValue, FunctionDef
+
+FLOAT, INT32, BOOL = 1, 3, 10
+BINARY = {"AddV2": lambda a, b: a + b, "Mul": lambda a, b: a * b, "Sub": lambda a, b: a - b}
+RESULT = "z"  # the output argument of all of them
+
+
+def dtype(number):
+    return AttrValue(type=number)
+
+
+def dtypes(*numbers):
+    made = AttrValue()
+    made.list.type.extend(numbers)
+    return made
+
+
+def calls(name):
+    made = AttrValue()
+    made.func.name = name
+    return made
+
+
+def function(name, arguments, nodes, results, *, effects=()):
+    """A FunctionDef over floats; nodes are (name, op, inputs, attributes[, device])."""
+    made = FunctionDef()
+    made.signature.name = name
+    for argument in arguments:
+        made.signature.input_arg.add(name=argument, type=FLOAT)
+    for node in nodes:
+        written = made.node_def.add(name=node[0], op=node[1], input=node[2], device=node[4] if len(node) > 4 else "")
+        for key, value in node[3].items():
+            written.attr[key].CopyFrom(value)
+    for at, result in enumerate(results):
+        made.signature.output_arg.add(name=f"r{at}", type=FLOAT)
+        made.ret[f"r{at}"] = result
+    for effect in effects:
+        made.signature.control_output.append(effect)
+        made.control_ret[effect] = effect
+    return made
+
+
+def graph(nodes, functions=(), **rest):
+    """A Graph from (name, op, inputs, attributes[, device])."""
+    return build(
+        [node[0] for node in nodes],
+        [node[1] for node in nodes],
+        [node[4] if len(node) > 4 else "" for node in nodes],
+        [node[2] for node in nodes],
+        [node[3] for node in nodes],
+        library={made.signature.name: made for made in functions},
+        **rest,
+    )
+
+
+T = {"T": dtype(FLOAT)}
+PLACEHOLDER = {"dtype": dtype(FLOAT)}
+
+
+def call(name, inputs, results=1):
+    """The attributes of a PartitionedCall."""
+    return {"f": calls(name), "Tin": dtypes(*[FLOAT] * inputs), "Tout": dtypes(*[FLOAT] * results)}
+
+
+def conditional(then, other, inputs, results=1):
+    """The attributes of a StatelessIf on a bool."""
+    given = {"then_branch": calls(then), "else_branch": calls(other), "Tcond": dtype(BOOL)}
+    return {**given, "Tin": dtypes(*[FLOAT] * inputs), "Tout": dtypes(*[FLOAT] * results)}
+
+
+# ---- computing ---------------------------------------------------------------------------------------------------
+
+
+def by_calling(made, fed):
+    """Node name -> values of all nodes of a graph with functions, computed as one reads it."""
+    found = {}
+    for row in made.order.tolist():
+        node = made.node(row)
+        given = [found[name.split(":")[0]][int([*name.split(":"), "0"][1])] for name in node.inputs if name[0] != "^"]
+        found[node.name] = [fed[node.name]] if node.name in fed else _computed(node.op, node.attrs, given, made.library)
+    return found
+
+
+def _computed(op, attrs, given, library):
+    if op in BINARY:
+        return [BINARY[op](*given)]
+    if op == "PartitionedCall":
+        return _called(library[attrs["f"].func.name], given, library)
+    branch = attrs["then_branch" if given[0] else "else_branch"]
+    return _called(library[branch.func.name], given[1:], library)
+
+
+def _called(body, given, library):
+    found = {argument.name: [value] for argument, value in zip(body.signature.input_arg, given, strict=True)}
+
+    def value(text):
+        name, *rest = text.split(":")
+        return found[name][_port(rest)]
+
+    for node in body.node_def:
+        found[node.name] = _computed(node.op, node.attr, [value(text) for text in node.input], library)
+    return [value(body.ret[result.name]) for result in body.signature.output_arg]
+
+
+def _port(rest):
+    return int(rest[1]) if rest else 0
+
+
+def by_running(made, fed):
+    """Node name -> values of all nodes of a flat graph without loops, by TensorFlow's rules for dead values (None)."""
+    found = {}
+    for row in made.order.tolist():
+        node = made.node(row)
+        waits = [found[name[1:]] for name in node.inputs if name[0] == "^"]
+        given = [found[name.split(":")[0]][int([*name.split(":"), "0"][1])] for name in node.inputs if name[0] != "^"]
+        dead = any(None in values for values in waits)
+        if node.name in fed:
+            found[node.name] = [fed[node.name]]
+        elif node.op == "Merge":
+            alive = [value for value in given if value is not None]
+            found[node.name] = [alive[0], 0] if alive else [None, None]  # whatever became of what it waits for
+        elif dead or None in given:
+            found[node.name] = [None] * max(1, made.tensor_ptr[row + 1] - made.tensor_ptr[row])
+        elif node.op == "Switch":
+            found[node.name] = [None, given[0]] if given[1] else [given[0], None]
+        else:
+            found[node.name] = [BINARY[node.op](*given)] if node.op in BINARY else given or ["ran"]
+    return found
