@@ -1,0 +1,279 @@
+"""The cut by hand: names, inputs and attributes of what TensorFlow would insert."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from simulator.graph.building import build
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue, GraphDef
+from simulator.graph.step import choose_step
+from simulator.partitioning import Partitions, partition, partition_files, settle
+from tests.execution.cases import apart, assigned, cluster, whole
+from tests.partitioning.cases import random_graph
+from tests.strategies import BOOL, INT32, Rows, type_attr, typed
+
+CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
+
+
+def cut(rows: Rows, devices: list[int], on=None) -> Partitions:
+    graph = rows.built()
+    return partition(graph, assigned(on or apart(3), devices), on or apart(3), step=whole(graph))
+
+
+def listed(pieces: Partitions) -> dict[str, tuple[str, int, tuple[str, ...]]]:
+    """Name -> op, device, inputs."""
+    graph = pieces.graph
+    return {node.name: (node.op, int(pieces.device[node.id]), node.inputs) for node in graph.nodes()}
+
+
+def large(rows: Rows, name: str, inputs: tuple[str, ...] = ()) -> str:
+    """A constant that is too large to be copied."""
+    return rows.add(name, "Const", inputs, **typed("Const", (17,)))
+
+
+def test_a_value_crosses_once_and_a_control_edge_by_a_dummy() -> None:
+    rows = Rows()
+    large(rows, "a")
+    rows.add("b", "Neg", ["a"], T=type_attr())
+    rows.add("c", "Mul", ["a", "a"], T=type_attr())
+    rows.add("d", "NoOp", ["^a", "^b"])
+    pieces = cut(rows, [0, 1, 1, 1])
+
+    assert listed(pieces) == {
+        "a": ("Const", 0, ()),
+        "b": ("Neg", 1, ("a/_1",)),
+        "c": ("Mul", 1, ("a/_1", "a/_1")),
+        "d": ("NoOp", 1, ("^a/_5", "^b")),
+        "a/_0": ("_Send", 0, ("a",)),
+        "a/_1": ("_Recv", 1, ()),
+        "a/ctrl/_2": ("Const", 0, ("^a",)),
+        "a/_3": ("_Send", 0, ("a/ctrl/_2",)),
+        "a/_4": ("_Recv", 1, ()),
+        "a/_5": ("Identity", 1, ("a/_4",)),
+    }
+    assert pieces.tensor.tolist() == [0, -1]
+    assert pieces.nbytes.tolist() == [68, 0]
+    assert pieces.key[0] == f"{CPUS[0]};0000000000000001;{CPUS[1]};edge_3_a;0:0"
+    attrs = pieces.graph.node("a/_1").attrs
+    assert {name: value.s.decode() or value.type or value.i or value.b for name, value in attrs.items()} == {
+        "tensor_type": 1,
+        "tensor_name": "edge_3_a",
+        "send_device": CPUS[0],
+        "recv_device": CPUS[1],
+        "send_device_incarnation": 1,
+        "client_terminated": False,
+        "_src": "a",
+        "_dst": "b",
+    }
+
+
+def test_readers_of_a_reference_share_nothing_and_read_after_their_other_inputs() -> None:
+    rows = Rows()
+    rows.add("v", "VariableV2", [], **typed("VariableV2", (17,)))
+    rows.add("go", "NoOp")
+    rows.add("m", "Mul", ["v", "v", "^go"], T=type_attr())
+    pieces = cut(rows, [0, 1, 1])
+
+    assert listed(pieces)["m"] == ("Mul", 1, ("v/_1", "v/_3", "^go"))
+    for recv in ("v/_1", "v/_3"):
+        assert pieces.graph.node(recv).inputs == ("^go",)
+        assert pieces.graph.node(recv).attrs["_start_time"].i == 0
+        assert pieces.graph.node(recv).attrs["tensor_type"].type == 1
+    assert pieces.tensor.tolist() == [0, 0]
+
+
+def test_a_small_constant_is_copied_to_its_readers() -> None:
+    rows = Rows()
+    rows.add("go", "NoOp")
+    rows.add("k", "Const", ["^go"], **typed("Const", (16,)))
+    rows.add("a", "Neg", ["k"], T=type_attr())
+    rows.add("b", "Neg", ["k"], T=type_attr())
+    pieces = cut(rows, [0, 0, 0, 1])
+
+    found = listed(pieces)
+    assert "k" not in found
+    assert found["k/replicate/_0"] == ("Const", 0, ("^go",))
+    assert found["k/replicate/_1"] == ("Const", 1, ("^go/_3",))
+    assert found["b"] == ("Neg", 1, ("k/replicate/_1",))
+    assert pieces.origin[pieces.graph.index["k/replicate/_1"]] == 1
+
+
+@pytest.mark.parametrize("spoil", ["size", "control", "one target", "fed"])
+def test_a_constant_is_not_copied(spoil: str) -> None:
+    rows = Rows()
+    rows.add("k", "Const", [], **typed("Const", (17 if spoil == "size" else 16,)))
+    rows.add("a", "Neg", ["k"], T=type_attr())
+    rows.add("b", "Neg", ["k", *(["^k"] if spoil == "control" else [])], T=type_attr())
+    graph = rows.built()
+    step = choose_step(graph, fetches=["a", "b"], feeds=["k:0"] if spoil == "fed" else [])
+    devices = [0, 1 if spoil == "one target" else 0, 1]
+    pieces = partition(graph, assigned(apart(3), devices), apart(3), step=step)
+
+    assert "k" in pieces.graph.index
+    assert not any("replicate" in name for name in pieces.graph.names)
+
+
+def test_a_gpu_keeps_constants_on_the_cpu_of_its_task() -> None:
+    on = cluster(["w:0/CPU:0", "w:1/CPU:0", "w:1/GPU:0", "w:1/GPU:1"])
+    rows = Rows()
+    rows.add("k", "Const", [], **typed("Const", (2,)))
+    for name in "abc":
+        rows.add(name, "Neg", ["k"], T=type_attr())
+    pieces = cut(rows, [0, 0, 2, 3], on)
+
+    assert listed(pieces)["k/replicate/_1"] == ("Const", 1, ())
+    assert sorted(zip(pieces.src_device.tolist(), pieces.dst_device.tolist(), strict=True)) == [(1, 2), (1, 3)]
+
+
+def test_a_gpu_takes_its_own_values_over_from_host_memory() -> None:
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    rows = Rows()
+    large(rows, "x")
+    rows.add("shape", "Shape", ["x"], T=type_attr(), out_type=type_attr(INT32))
+    rows.add("cast", "Cast", ["shape"], SrcT=type_attr(INT32), DstT=type_attr())
+    pieces = cut(rows, [1, 1, 1], on)
+
+    assert listed(pieces)["shape/_0"] == ("_HostSend", 1, ("shape",))
+    assert listed(pieces)["shape/_1"] == ("_Recv", 1, ("^shape/_0",))
+    assert listed(pieces)["cast"] == ("Cast", 1, ("shape/_1",))
+    assert len(pieces.tensor) == 0
+
+
+def test_a_tensor_that_a_gpu_reads_in_both_memories_crosses_twice() -> None:
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    rows = Rows()
+    rows.add(
+        "k", "Const", [], dtype=type_attr(INT32), value=AttrValue(tensor={"tensor_shape": {"dim": [{"size": 99}]}})
+    )
+    rows.add("x", "Const", [], **typed("Const", (99,)))
+    rows.add("in_host", "Reshape", ["x", "k"], T=type_attr(), Tshape=type_attr(INT32))
+    rows.add("in_device", "Cast", ["k"], SrcT=type_attr(INT32), DstT=type_attr())
+    pieces = cut(rows, [0, 1, 1, 1], on)
+
+    assert [pieces.graph.ops[row] for row in pieces.recv] == ["_Recv", "_HostRecv"]
+    assert pieces.tensor.tolist() == [0, 0]
+
+
+def test_control_flow_goes_where_its_values_are() -> None:
+    rows = Rows()
+    rows.add("x", "Const", [], **typed("Const", (17,)))
+    rows.add("p", "Placeholder", [], dtype=type_attr(BOOL))
+    rows.add("s", "Switch", ["x", "p"], T=type_attr())
+    rows.add("n", "Neg", ["s:1"], T=type_attr())
+    graph = rows.built()
+    pieces = partition(graph, assigned(apart(3), [0, 1, 2, 2]), apart(3), step=whole(graph))
+
+    assert pieces.device[pieces.graph.index["s"]] == 0
+    assert settle(graph, whole(graph), np.array([0, 1, 2, 2])).tolist() == [0, 1, 0, 2]
+    assert any("control-flow" in note for note in pieces.notes)
+
+
+def test_a_loop_is_closed_on_each_device_that_takes_part() -> None:
+    rows = Rows()
+    rows.add("x", "Const", [], **typed("Const", (17,)))
+    frame = AttrValue(s=b"f")
+    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=frame, parallel_iterations=AttrValue(i=7))
+    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
+    rows.add("cond", "LoopCond", ["less"])
+    rows.add("less", "IsFinite", ["m"], T=type_attr())
+    rows.add("s", "Switch", ["m", "cond"], T=type_attr())
+    rows.add("y", "Mul", ["s:1", "s:1"], T=type_attr())
+    rows.add("next", "NextIteration", ["y"], T=type_attr())
+    rows.add("exit", "Exit", ["s"], T=type_attr())
+    pieces = cut(rows, [0, 0, 0, 0, 0, 0, 1, 0, 0])
+
+    found = listed(pieces)
+    assert found["_cloopy/_0"] == ("Enter", 1, ("y/_4",))
+    assert found["_cloopy/_1"] == ("Merge", 1, ("_cloopy/_0", "_cloopy/_3"))
+    assert found["_cloopy/_2"] == ("Switch", 1, ("_cloopy/_1", "cond/_15"))
+    assert found["_cloopy/_3"] == ("NextIteration", 1, ("_cloopy/_2:1",))
+    assert found["y"] == ("Mul", 1, ("s/_11", "s/_11", "^_cloopy/_1"))
+    assert found["s/_11"] == ("_Recv", 1, ("^_cloopy/_1",))
+    assert found["cond/_15"] == ("_HostRecv", 1, ("^_cloopy/_1",))
+    assert found["y/_13"] == ("_Recv", 0, ("^_cloopnext/_6",)), "its owner has one too, for what comes back"
+    assert pieces.graph.node("_cloopy/_0").attrs["parallel_iterations"].i == 7
+
+
+def test_a_loop_without_predicate_is_cut_and_said() -> None:
+    rows = Rows()
+    rows.add("x", "Const", [], **typed("Const", (17,)))
+    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"f"))
+    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
+    rows.add("y", "Neg", ["m"], T=type_attr())
+    rows.add("next", "NextIteration", ["y"], T=type_attr())
+    pieces = cut(rows, [0, 0, 0, 1, 0])
+
+    assert any("LoopCond" in note and "'f'" in note for note in pieces.notes)
+    assert not any(name.startswith("_cloop") for name in pieces.graph.names)
+
+
+def test_a_fed_node_waits_for_nothing() -> None:
+    rows = Rows()
+    large(rows, "x")
+    rows.add("y", "Neg", ["x"], T=type_attr())
+    rows.add("z", "Neg", ["y"], T=type_attr())
+    graph = rows.built()
+    step = choose_step(graph, feeds=["y:0"], fetches=["z"])
+    pieces = partition(graph, assigned(apart(3), [0, 1, 2]), apart(3), step=step)
+
+    assert listed(pieces)["y"] == ("Placeholder", 1, ())
+    assert "x" not in pieces.graph.index
+
+
+def test_a_name_that_the_graph_has_already_is_not_used_again() -> None:
+    rows = Rows()
+    large(rows, "a")
+    large(rows, "a/_1")
+    rows.add("b", "Neg", ["a"], T=type_attr())
+    rows.add("c", "Neg", ["a/_1"], T=type_attr())
+    pieces = cut(rows, [0, 0, 1, 1])
+
+    assert len(set(pieces.graph.names)) == len(pieces.graph)
+    assert listed(pieces)["b"][2] != ("a/_1",)
+
+
+def test_one_device_cuts_nothing() -> None:
+    graph, _ = random_graph(5, 1, loops=1)
+    on = apart(1)
+    pieces = partition(graph, assigned(on, [0] * len(graph)), on, step=whole(graph))
+
+    assert pieces.graph.names == graph.names
+    assert not pieces.inserted.any()
+    assert pieces.graph.edge_src.tolist() == graph.edge_src.tolist()
+
+
+def test_an_empty_graph() -> None:
+    graph: Graph = build([], [], [], [], [])
+    on = apart(2)
+    pieces = partition(graph, assigned(on, []), on, step=whole(graph))
+    assert (len(pieces.graph), len(pieces.tensor), partition_files(pieces)) == (0, 0, {})
+
+
+def test_the_columns_are_those_of_a_graph_built_from_its_rows() -> None:
+    graph, devices = random_graph(4, 3, loops=2)
+    on = apart(3)
+    ours = partition(graph, assigned(on, devices), on, step=whole(graph)).graph
+    inputs = [ours.inputs_of(row) for row in range(len(ours))]
+    theirs = build(ours.names, ours.ops, ours.requested, inputs, ours.attrs)
+    for column in ("tensor_ptr", "tensor_node", "tensor_port", "tensor_dtype", "in_ptr", "edge_src", "edge_tensor"):
+        assert getattr(ours, column).tolist() == getattr(theirs, column).tolist(), column
+    assert ours.edge_back.tolist() == theirs.edge_back.tolist()
+    assert ours.order.tolist() == theirs.order.tolist()
+
+
+def test_pieces_are_written_one_file_per_device() -> None:
+    graph, devices = random_graph(4, 3, loops=1)
+    on = apart(3)
+    pieces = partition(graph, assigned(on, devices), on, step=whole(graph))
+    files = partition_files(pieces)
+
+    assert list(files) == [f"job_w_replica_0_task_{task}_device_CPU_0.pbtxt" for task in range(3)]
+    names = []
+    for task, text in enumerate(files.values()):
+        message = text_format.Parse(text, GraphDef())
+        assert {node.device for node in message.node} == {CPUS[task]}
+        names += [node.name for node in message.node]
+    assert sorted(names) == sorted(pieces.graph.names)
