@@ -5,11 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
 from simulator.execution.engine import run
 from simulator.execution.tables import of_partitions, of_step
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from tests.execution.cases import assigned, runs, whole
-from tests.strategies import Rows
+from tests.strategies import BOOL, Rows, loop, shapes_attr, type_attr, typed
 from tests.strategies import rows as drafts
 
 
@@ -20,21 +24,19 @@ def free_constants(draft: Rows) -> Rows:
     return draft
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
-    graph = data.draw(drafts().map(free_constants)).built()
-    on, priced, rows = data.draw(runs(graph))
+def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int]) -> None:
     step = whole(graph)
     pieces = partition(graph, assigned(on, rows), on, step=step)
     cut, device = of_partitions(pieces, on, priced)
     tables = of_step(graph, step, on, priced)
+    place = {int(pieces.origin[node]): op for op, node in enumerate(cut.node) if not pieces.inserted[node]}
+    for node, op in place.items():  # the cut moves control flow to where its value is
+        rows[node] = int(device[op])
 
     ours = run(tables, [rows[node] for node in tables.node])
     theirs = run(cut, device)
 
     assert ours.makespan == theirs.makespan
-    place = {int(pieces.origin[node]): op for op, node in enumerate(cut.node) if not pieces.inserted[node]}
     for op, node in enumerate(tables.node.tolist()):
         if node in place:  # a constant that was copied has no row of its own left
             for column in ("ready_ns", "start_ns", "end_ns"):
@@ -42,3 +44,44 @@ def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     for column in ("transfer_ready_ns", "transfer_start_ns", "transfer_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
     assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
+    graph = data.draw(drafts().map(free_constants)).built()
+    check(graph, *data.draw(runs(graph)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (100,)))
+    draft.add("p", "Placeholder", dtype=type_attr(BOOL), _output_shapes=shapes_attr(()))
+    draft.add("s", "Switch", ["x", "p"], T=type_attr(), _output_shapes=shapes_attr((100,), (100,)))
+    draft.add("f", "Neg", ["s"], **typed("Neg", (100,)))
+    draft.add("t", "Neg", ["s:1"], **typed("Neg", (100,)))
+    draft.add("tt", "Neg", ["t"], **typed("Neg", (100,)))
+    draft.add("m", "Merge", ["f", "tt"], N=AttrValue(i=2), T=type_attr(), _output_shapes=shapes_attr((100,), ()))
+    draft.add("end", "Neg", ["m", "^p"], **typed("Neg", (100,)))
+    graph = draft.built()
+    check(graph, *data.draw(runs(graph)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_so_do_the_pieces_around_a_loop_on_one_device(data: st.DataObject) -> None:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (100,)))
+    draft.add("before", "Neg", ["x"], **typed("Neg", (100,)))
+    last = loop(draft, start="before")
+    draft.add("after", "Neg", [last], **typed("Neg", (100,)))
+    graph = draft.built()
+    on, priced, rows = data.draw(runs(graph))
+    check(
+        graph,
+        on,
+        priced,
+        [rows[0] if name.startswith("while/") else row for name, row in zip(graph.names, rows, strict=True)],
+    )

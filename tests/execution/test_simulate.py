@@ -1,0 +1,73 @@
+"""From pieces to a trace: options, priorities, what is shown and what is noted."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.execution.simulate import simulate
+from simulator.graph.messages import AttrValue
+from simulator.partitioning import partition
+from tests.execution.cases import apart, assigned, attrs_of, costs, whole
+from tests.execution.test_engine import story
+from tests.strategies import Rows, type_attr
+
+NODES = ("x = Placeholder", "a = Neg x", "b = Neg x", "c = Neg b")
+
+
+def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> None:
+    graph, on = story(*NODES).built(), apart(2)
+    pieces = partition(graph, assigned(on, [0, 0, 0, 1]), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on, 10))
+    assert [pieces.graph.names[row] for row in trace.node] == ["x", "a", "b", "c"]
+    assert trace.busy_ns.tolist() == [20, 10]
+    assert (trace.order, trace.contention, trace.notes) == ("fifo", "serial", ())
+    assert trace.critical is not None
+    assert trace.critical.tolist() == [0, 1, 2, -1, 3]  # x, a in the lane, b, its transfer, c
+
+
+def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
+    graph, on = story(*NODES).built(), apart(1)
+    pieces = partition(graph, assigned(on, [0] * 4), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on, 10), order="priority", priority=[0, 9, 1, 2])
+    assert [pieces.graph.names[row] for row in trace.node] == ["x", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"engine": "abacus"}, UnsupportedError, "engine='abacus' is not modelled; choose 'auto' or 'python'"),
+        ({"order": "lifo"}, UnsupportedError, "order='lifo'"),
+        ({"contention": "fair"}, UnsupportedError, "contention='fair'"),
+        ({"trips": {"while": 3}}, UnsupportedError, "every loop runs once"),
+        ({"order": "priority"}, SimvizError, "Give priorities together"),
+        ({"priority": [0, 0, 0, 0]}, SimvizError, "Give priorities together"),
+    ],
+)
+def test_what_is_not_modelled_is_refused(options: dict[str, object], error: type[Exception], sentence: str) -> None:
+    graph, on = story(*NODES).built(), apart(1)
+    pieces = partition(graph, assigned(on, [0] * 4), on, step=whole(graph))
+    with pytest.raises(error, match=sentence):
+        simulate(pieces, on, costs(graph, on), **options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_what_is_guessed_is_counted() -> None:
+    draft = story("x = Placeholder", "a = Neg x", size=-1)
+    draft.add("p", "Placeholder", dtype=type_attr(10), shape=AttrValue())
+    draft.add("s", "Switch", ["a", "p"], T=type_attr())
+    draft.add("m", "Merge", ["s", "s:1"], **attrs_of("Merge", 2, -1))
+    draft.add("end", "Neg", ["m"], **attrs_of("Neg", 1, -1))
+    graph, on = draft.built(), apart(2)
+    pieces = partition(graph, assigned(on, [0, 0, 0, 0, 0, 1]), on, step=whole(graph))
+    assert simulate(pieces, on, costs(graph, on)).notes == (
+        "All branches run: 1 Switch nodes pass their value to every side.",
+        "1 transfers carry a value of unknown size, which counts as 0 bytes.",
+        "7 tensors of unknown size take no memory here.",
+    )
+
+
+def test_an_empty_step_gives_an_empty_trace() -> None:
+    graph, on = Rows().built(), apart(2)
+    pieces = partition(graph, assigned(on, []), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on))
+    assert (trace.makespan, len(trace.node), trace.peak_bytes.tolist()) == (0, 0, [0, 0])
