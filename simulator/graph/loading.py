@@ -30,6 +30,7 @@ from simulator.graph.textual import Rows, read_enclosed, read_text, rows_of
 
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
 _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` in text
+_NODE = 1  # number of the field `node` in a GraphDef
 SERVE = "serve"  # the tag of the MetaGraph to serve: tensorflow/cc/saved_model/tag_constants.h
 TRAIN_OP = "train_op"  # the collection into which every optimizer puts its update
 # Under this signature a SavedModel of TensorFlow 1 names its update (tensorflow/python/saved_model/constants.py).
@@ -130,19 +131,15 @@ def _makes_sense(message: Any) -> bool:
 
 def _damaged(raw: bytes, label: str) -> GraphError:
     """Say how far the bytes make sense as a graph."""
-    seen = list(fields(raw, limit=1_000_000))
-    whole = 0
-    for position, (number, wire, at) in enumerate(seen):
-        if (number, wire) != (1, 2):
-            break
-        end = seen[position + 1][2] if position + 1 < len(seen) else len(raw)
+    whole, last = 0, ""
+    for number, begin, end in fields(raw, limit=1_000_000):
         try:
-            node = messages.GraphDef.FromString(raw[at:end]).node[0]
-        except (DecodeError, ValueError, IndexError):
+            field = messages.GraphDef.FromString(raw[begin:end])
+        except (DecodeError, ValueError):
             break
-        if not (node.name and node.op):
+        if number != _NODE or not _makes_sense(field):
             break
-        whole, last = whole + 1, node.name
+        whole, last = whole + 1, field.node[0].name
     if whole:
         return GraphError(
             f"{label} is a GraphDef that is cut or damaged: {whole} nodes are whole, what follows {last!r} is not. "

@@ -84,7 +84,7 @@ def kind_of_text(text: str, label: str) -> str:
 
 
 def fields(raw: bytes, limit: int) -> Iterator[tuple[int, int, int]]:
-    """The first fields of a protobuf message as (number, wire type, position); ends where the wire is broken."""
+    """The first fields of a protobuf message as (number, begin, end), those of wire type 2; ends where it is broken."""
     at = 0
     for _ in range(limit):
         tag, after = _varint(raw, at)
@@ -100,7 +100,8 @@ def fields(raw: bytes, limit: int) -> Iterator[tuple[int, int, int]]:
             end = after + {1: 8, 5: 4}.get(wire, len(raw) + 1)
         if end < 0 or end > len(raw):
             return
-        yield number, wire, at
+        if wire == 2:
+            yield number, at, end
         at = end
 
 

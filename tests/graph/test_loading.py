@@ -1,0 +1,303 @@
+import gzip
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.errors import GraphError, SimvizError
+from simulator.graph import sources
+from simulator.graph.exporting import graph_def
+from simulator.graph.loading import load
+from simulator.graph.messages import GraphDef, MetaGraphDef, RunMetadata, SavedModel
+from simulator.graph.step import choose_step
+from tests.strategies import Rows, graphs, loop, typed
+
+
+def sample():
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (2, 3)))
+    made.add("c", "Const", **typed("Const", (2, 3)))
+    made.add("sum", "AddV2", ["x", "c"], device="/job:ps/task:0", **typed("AddV2", (2, 3)))
+    loop(made, start="sum")
+    return graph_def(made.built(producer=24))
+
+
+def meta_graph():
+    message = MetaGraphDef(graph_def=sample())
+    message.meta_info_def.tags.append("serve")
+    message.meta_info_def.tensorflow_version = "1.15.0"
+    message.collection_def["train_op"].node_list.value.append("while/Exit")
+    message.signature_def["predict"].inputs["image"].name = "x:0"
+    message.signature_def["predict"].outputs["score"].name = "sum:0"
+    return message
+
+
+def saved_model():
+    return SavedModel(saved_model_schema_version=1, meta_graphs=[meta_graph()])
+
+
+MESSAGES = {"GraphDef": sample, "MetaGraphDef": meta_graph, "SavedModel": saved_model}
+FORMS = {
+    "binary": lambda message: message.SerializeToString(),
+    "text": lambda message: text_format.MessageToString(message).encode(),
+    "one line of text": lambda message: text_format.MessageToString(message, as_one_line=True).encode(),
+    "text with a mark": lambda message: b"\xef\xbb\xbf" + text_format.MessageToString(message).encode(),
+    "text from PowerShell": lambda message: text_format.MessageToString(message).encode("utf-16"),
+    "text with comments": lambda message: b"# ours\n\n" + text_format.MessageToString(message).encode(),
+}
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_kind_is_told_from_the_content(kind, form, zipped, tmp_path):
+    raw = FORMS[form](MESSAGES[kind]())
+    path = tmp_path / "misleading.png"
+    path.write_bytes(gzip.compress(raw) if zipped else raw)
+    graph = load(path)
+    assert graph_def(graph) == sample()
+    assert graph.source == str(path)
+    assert bool(graph.signatures) == bool(graph.train_ops) == (kind != "GraphDef")
+
+
+def test_a_meta_graph_brings_its_signatures_and_train_ops():
+    graph = load(meta_graph().SerializeToString())
+    assert graph.train_ops == ("while/Exit",)
+    assert graph.signatures["predict"].inputs == {"image": "x:0"}
+    assert graph.signatures["predict"].outputs == {"score": "sum:0"}
+    assert graph.producer == 24
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz"])
+def test_a_saved_model_folder(name, tmp_path):
+    raw = FORMS["text" if "txt" in name else "binary"](saved_model())
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    assert graph_def(load(tmp_path)) == sample()
+
+
+@pytest.mark.parametrize("form", ["binary", "text"])
+def test_the_meta_graph_tagged_serve_is_taken(form):
+    message = saved_model()
+    train = message.meta_graphs.add(graph_def=GraphDef())
+    train.graph_def.node.add(name="only", op="NoOp")
+    train.meta_info_def.tags.append("train")
+    message.meta_graphs.reverse()
+    graph = load(FORMS[form](message))
+    assert graph_def(graph) == sample()
+    assert any("2 MetaGraphs" in note for note in graph.notes)
+
+
+def test_the_train_signature_of_a_saved_model_is_its_train_op():
+    message = meta_graph()
+    message.collection_def.clear()
+    message.signature_def["__saved_model_train_op"].outputs["__saved_model_train_op"].name = "while/Exit:0"
+    graph = load(message)
+    assert graph.train_ops == ("while/Exit:0",)
+    assert list(graph.signatures) == ["predict"]
+
+
+def test_sparse_and_composite_arguments_become_one_entry_per_tensor():
+    message = meta_graph()
+    sparse = message.signature_def["predict"].inputs["sparse"].coo_sparse
+    sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name = "v:0", "i:0", "s:0"
+    message.signature_def["predict"].inputs["ragged"].composite_tensor.components.add(name="r:0")
+    assert load(message).signatures["predict"].inputs == {
+        "image": "x:0",
+        "ragged.0": "r:0",
+        "sparse.dense_shape": "s:0",
+        "sparse.indices": "i:0",
+        "sparse.values": "v:0",
+    }
+
+
+def test_the_version_of_the_first_releases():
+    message = sample()
+    message.ClearField("versions")
+    message.version = 7
+    assert load(message).producer == 7
+
+
+def foreign(message):
+    """The same message as another library would hold it: in a pool that is not ours."""
+    pool = descriptor_pool.DescriptorPool()
+    for name in ("simviz/google.protobuf.proto", "simviz/tensorflow.proto"):
+        file = descriptor_pb2.FileDescriptorProto()
+        message.DESCRIPTOR.file.pool.FindFileByName(name).CopyToProto(file)
+        pool.AddSerializedFile(file.SerializeToString())
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(message.DESCRIPTOR.full_name))
+    return kind.FromString(message.SerializeToString())
+
+
+class Graphlike:
+    def as_graph_def(self, add_shapes=False):
+        assert add_shapes
+        return foreign(sample())
+
+
+class PlainGraphlike:
+    def as_graph_def(self):
+        return sample()
+
+
+@pytest.mark.parametrize("source", [sample(), foreign(sample()), foreign(saved_model()), Graphlike(), PlainGraphlike()])
+def test_what_lives_in_memory(source):
+    assert graph_def(load(source)) == sample()
+
+
+def test_a_graph_is_returned_as_it_is():
+    graph = load(sample())
+    assert load(graph) is graph
+
+
+def test_standard_input(monkeypatch):
+    raw = sample().SerializeToString()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    graph = load("-")
+    assert graph_def(graph) == sample()
+    assert graph.source == "standard input"
+
+
+def test_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, 'wb').write({sample().SerializeToString()!r})"]):
+        assert graph_def(load(path)) == sample()
+
+
+NOT_GRAPHS = [
+    ("git lfs pull", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+    ("label map", b"item {\n  id: 1\n  name: 'cat'\n}\n"),
+    ("HTML", b"\n<!DOCTYPE html>\n<html><body>404</body></html>"),
+    ("an image", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+    ("is empty", b""),
+    ("is empty", b" \n\n"),
+    ("zero bytes", bytes(500)),
+    ("zip", b"PK\x03\x04\x14\0\0\0"),
+    ("HDF5", b"\x89HDF\r\n\x1a\n"),
+    ("Lite", b"\x1c\0\0\0TFL3\x14\0"),
+    ("checkpoint", b'model_checkpoint_path: "model.ckpt-1"\n'),
+    ("JSON", b'{"node": []}'),
+    ("begins with the field 'layer'", b'layer {\n  name: "conv"\n}\n'),  # Caffe's prototxt
+    ("begins with 'Once upon a time'", b"Once upon a time\n"),
+    ("neither a GraphDef nor", bytes(range(1, 200))),
+    ("damaged", gzip.compress(b"node {}")[:10] + b"\xff" * 20),
+    ("cut", gzip.compress(sample().SerializeToString())[:-20]),
+    ("cut", text_format.MessageToString(sample()).encode()[:-30]),
+    ("'x' is not", sample().SerializeToString()[: len(sample().node[0].SerializeToString()) + 20]),
+    ('no field named "colour"', b'node {\n  name: "a"\n  op: "b"\n  colour: 3\n}\n'),
+    ("line 3", b'node {\n  name: "a"\n  op: 5\n}\n'),
+    ("UTF-8", b'node {\n  name: "a"\n  op: "\xff\xfe"\n}\n'),
+    ("without a MetaGraph", b"saved_model_schema_version: 1\n"),
+    ("neither a GraphDef nor a", RunMetadata(partition_graphs=[sample()]).SerializeToString()),
+]
+
+
+@pytest.mark.parametrize(("sentence", "raw"), NOT_GRAPHS)
+def test_what_is_no_graph_is_named(sentence, raw, tmp_path):
+    path = tmp_path / "graph.pbtxt"
+    path.write_bytes(raw)
+    with pytest.raises(GraphError) as refusal:
+        load(path)
+    assert str(path) in str(refusal.value)
+    assert sentence in str(refusal.value)
+    assert str(refusal.value).endswith(".")
+
+
+def test_a_missing_file_proposes_its_neighbours(tmp_path):
+    (tmp_path / "graph.pbtxt").write_bytes(b"x")
+    with pytest.raises(GraphError, match=r"no such file\. Did you mean 'graph\.pbtxt'"):
+        load(tmp_path / "grahp.pbtxt")
+
+
+def test_a_folder_without_a_saved_model_proposes_the_version_in_it(tmp_path):
+    with pytest.raises(GraphError, match=r"without saved_model\.pb.* Name the file"):
+        load(tmp_path)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(GraphError, match=r"Did you mean .*/1\?"):
+        load(tmp_path)
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    path = tmp_path / "graph.pb"
+    path.write_bytes(b"")
+    monkeypatch.setattr(sources.Path, "open", refuse)  # root may read everything
+    with pytest.raises(GraphError, match="chmod"):
+        load(path)
+
+
+@pytest.mark.parametrize("source", ["a\0b", "x" * 5000, os.devnull, "/dev/null/x"])
+def test_strange_paths(source):
+    with pytest.raises(GraphError):
+        load(source)
+
+
+@pytest.mark.parametrize("source", [None, 3, object(), [1], RunMetadata()])
+def test_strange_objects(source):
+    with pytest.raises(GraphError, match="is not a graph"):
+        load(source)
+
+
+def test_gzip_does_not_unfold_without_bounds(monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "MAX_STREAM_BYTES", 10_000)
+    bomb = gzip.compress(bytes(5_000)) * 3  # three members, each within the bound
+    path = tmp_path / "bomb.pb"
+    path.write_bytes(bomb)
+    with pytest.raises(GraphError, match="unfolds to more than"):
+        load(path)
+
+
+ORIGINALS = [FORMS[form](make()) for make in MESSAGES.values() for form in ("binary", "text")]
+
+
+def outcome(raw):
+    """What comes of loading it and choosing a step; any error that is not ours passes through."""
+    try:
+        return f"runs {choose_step(load(raw)).runs.sum()} nodes"
+    except SimvizError as error:
+        return str(error)
+
+
+ORIGINALS.append(gzip.compress(ORIGINALS[0]))
+
+
+@given(
+    original=st.sampled_from(ORIGINALS),
+    begin=st.integers(0, 10_000),
+    length=st.one_of(st.just(0), st.just(1), st.integers(0, 500)),
+    new=st.one_of(st.binary(max_size=3), st.binary(max_size=60)),
+    keep=st.booleans(),
+)
+def test_damage_never_escapes_as_another_error(original, begin, length, new, keep):
+    begin %= len(original)
+    damaged = original[:begin] + new + (original[begin + length :] if keep else b"")
+    assert len(outcome(damaged)) < 2000
+
+
+@given(original=st.sampled_from(ORIGINALS), flips=st.lists(st.integers(0, 10**6), min_size=1, max_size=8))
+def test_flipped_bits_never_escape_as_another_error(original, flips):
+    damaged = bytearray(original)
+    for flip in flips:
+        damaged[flip // 8 % len(damaged)] ^= 1 << flip % 8
+    assert len(outcome(bytes(damaged))) < 2000
+
+
+@given(st.binary(max_size=200))
+def test_noise_never_escapes_as_another_error(noise):
+    assert outcome(noise).startswith(("runs", "bytes in memory"))
+
+
+@given(graphs())
+def test_bytes_and_text_give_the_same_graph(graph):
+    message = graph_def(graph)
+    binary, text = load(FORMS["binary"](message)), load(FORMS["text"](message))
+    assert graph_def(binary) == graph_def(text) == message
+    assert binary.order.tolist() == text.order.tolist()
