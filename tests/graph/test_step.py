@@ -1,0 +1,321 @@
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.errors import GraphError
+from simulator.graph.covering import MAX_EXACT, cover
+from simulator.graph.fanin import fan_in
+from simulator.graph.graph import Signature
+from simulator.graph.messages import AttrValue, FunctionDef
+from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.step import choose_step
+from tests.strategies import Rows, graphs, loop, type_attr, typed
+
+
+def float_node(made, name, op, inputs=()):
+    return made.add(name, op, inputs, **typed(op, ()))
+
+
+def training(*, grouped=True):
+    """A TensorFlow 1 program: input queue, two weights, loss, train op, initialiser, saver, readiness, summary."""
+    made = Rows()
+    made.add("queue", "FIFOQueueV2")
+    float_node(made, "batch", "Placeholder")
+    made.add("queue/enqueue", "QueueEnqueueV2", ["queue", "batch"])
+    made.add("queue/close", "QueueCloseV2", ["queue"])
+    float_node(made, "x", "Placeholder")
+    initial, updates, reads, checks = [], [], [], []
+    for name in ("w", "v"):
+        float_node(made, name, "VariableV2")
+        float_node(made, f"{name}/first", "Const")
+        initial.append("^" + made.add(f"{name}/Assign", "Assign", [name, f"{name}/first"], T=type_attr()))
+        reads.append(float_node(made, f"{name}/read", "Identity", [name]))
+        checks.append(made.add(f"{name}/ready", "IsVariableInitialized", [name], dtype=type_attr()))
+    float_node(made, "y", "Mul", reads)
+    float_node(made, "loss", "Mul", ["y", "x"])
+    float_node(made, "rate", "Const")
+    for name in ("w", "v"):
+        made.add(f"{name}/apply", "ApplyGradientDescent", [name, "rate", "loss"], T=type_attr())
+        updates.append(f"^{name}/apply")
+    if grouped:
+        made.add("train", "NoOp", updates)
+    made.add("init", "NoOp", initial)
+    made.add("tag", "Const", dtype=type_attr(7))
+    made.add("summary", "ScalarSummary", ["tag", "loss"], T=type_attr())
+    made.add("save", "SaveV2", ["tag", "tag", "tag", *reads], dtypes=types(1, 1))
+    made.add("save/done", "Identity", ["tag", "^save"], T=type_attr(7))
+    made.add("restore", "RestoreV2", ["tag", "tag", "tag"], dtypes=types(1))
+    made.add("restore/w", "Assign", ["w", "restore"], T=type_attr())
+    made.add("restore/all", "NoOp", ["^restore/w"])
+    made.add("ready", "Pack", checks, T=type_attr(10), N=AttrValue(i=2))
+    return made
+
+
+def types(*dtypes):
+    value = AttrValue()
+    value.list.type.extend(dtypes)
+    return value
+
+
+def ran(graph, step):
+    return {name for name, runs in zip(graph.names, step.runs, strict=True) if runs}
+
+
+STEP = {"x", "w", "v", "w/read", "v/read", "y", "loss", "rate", "w/apply", "v/apply"}
+
+
+def test_the_train_op_is_the_sink_that_holds_every_update():
+    graph = training().built()
+    step = choose_step(graph)
+    assert step.fetches == ("train",)
+    assert step.feeds == ("x:0",)
+    assert ran(graph, step) == STEP | {"train"}
+    assert "2 Apply ops" in step.rule
+
+
+def test_without_a_group_every_update_is_its_own_sink():
+    graph = training(grouped=False).built()
+    assert choose_step(graph).fetches == ("v/apply", "w/apply")
+
+
+def test_the_train_op_collection_comes_first():
+    graph = replace(training().built(), train_ops=("w/apply", "of another graph"))
+    step = choose_step(graph)
+    assert step.fetches == ("w/apply",)
+    assert "train_op" in step.rule
+
+
+def test_a_saver_that_waits_for_the_train_op_does_not_replace_it():
+    made = training()
+    made.names[made.names.index("train")] = "train/inner"
+    made.add("a/save", "SaveV2", ["tag", "tag", "tag", "^train/inner"], dtypes=types())
+    made.add("train", "NoOp", ["^train/inner"])
+    assert choose_step(made.built()).fetches == ("train",)
+
+
+def test_of_equal_sinks_the_one_with_the_smaller_fan_in_is_taken():
+    made = training()
+    made.names[made.names.index("train")] = "train/inner"
+    made.add("more", "NoOp", ["^train/inner", "^rate", "^y", "^first"])
+    float_node(made, "first", "Const")
+    made.add("train", "NoOp", ["^train/inner"])
+    assert choose_step(made.built()).fetches == ("train",)
+
+
+def test_an_update_inside_a_loop_is_found_behind_its_exit():
+    made = Rows()
+    float_node(made, "x", "Placeholder")
+    loop(made, start="x")
+    float_node(made, "v", "VariableV2")
+    made.add("apply", "ApplyGradientDescent", ["v", "while/Neg", "while/Neg"], T=type_attr())
+    made.inputs[made.names.index("while/NextIteration")].append("^apply")
+    step = choose_step(made.built())
+    assert step.fetches == ("while/Exit",)
+    assert step.runs.all()
+
+
+def test_a_call_of_a_function_that_trains_counts_as_an_update():
+    inner, outer = FunctionDef(), FunctionDef()
+    inner.signature.name, outer.signature.name = "inner", "outer"
+    inner.node_def.add(name="apply", op="ResourceApplyAdam")
+    outer.node_def.add(name="call", op="inner")
+    made = Rows()
+    called = AttrValue()
+    called.func.name = "outer"
+    made.add("call", "StatefulPartitionedCall", Tin=types(), Tout=types(), f=called)
+    made.add("other", "NoOp")
+    graph = made.built(library={"inner": inner, "outer": outer})
+    assert [graph.names[row] for row in apply_nodes(graph)] == ["call"]
+    assert choose_step(graph).fetches == ("call",)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("ApplyAdam", True),
+        ("ResourceApplyMomentum", True),
+        ("SparseApplyAdagrad", True),
+        ("ResourceSparseApplyFtrlV2", True),
+        ("AccumulatorApplyGradient", False),
+        ("Apply", False),
+        ("MapApply", False),
+    ],
+)
+def test_apply_ops(op, expected):
+    made = Rows()
+    made.ops, made.names, made.requested, made.inputs, made.attrs = ["NoOp"], ["a"], [""], [[]], [{}]
+    graph = replace(made.built(), ops=(op,))
+    assert bool(apply_nodes(graph)) == expected
+
+
+def inference():
+    """The same program without its updates: an exported model that still has saver and initialiser."""
+    made = training(grouped=False)
+    for name in ("w/apply", "v/apply", "rate"):
+        at = made.names.index(name)
+        for column in (made.names, made.ops, made.requested, made.inputs, made.attrs):
+            del column[at]
+    return made
+
+
+def test_without_updates_the_sinks_that_compute_are_fetched():
+    made = inference()
+    made.add("probability", "Neg", ["loss"], **typed("Neg"))
+    step = choose_step(made.built())
+    assert step.fetches == ("probability:0",)
+    assert "but 7 that only initialise" in step.rule
+
+
+def test_a_signature_comes_before_the_sinks_and_after_the_updates():
+    signatures = {
+        "__saved_model_init_op": Signature({}, {"op": "init"}),
+        "b": Signature({"in": "x:0"}, {"out": "y:0"}),
+        "serving_default": Signature({"in": "x:0"}, {"out": "loss:0"}),
+    }
+    graph = inference().built(signatures=signatures)
+    step = choose_step(graph)
+    assert (step.feeds, step.fetches) == (("x:0",), ("loss:0",))
+    assert "'serving_default'" in step.rule
+    assert choose_step(graph, signature="b").fetches == ("y:0",)
+    del signatures["serving_default"]
+    assert "'b'" in choose_step(inference().built(signatures=signatures)).rule
+    assert choose_step(training().built(signatures=signatures)).fetches == ("train",)
+
+
+def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
+    made = Rows()
+    float_node(made, "v", "VariableV2")
+    float_node(made, "first", "Const")
+    made.add("v/Assign", "Assign", ["v", "first"], T=type_attr())
+    step = choose_step(made.built())
+    assert step.fetches == ("v/Assign",)  # it gives a reference, so it only runs
+    assert "every sink only" in step.rule
+
+
+def test_an_assignment_from_the_variable_itself_computes():
+    made = Rows()
+    float_node(made, "v", "VariableV2")
+    float_node(made, "next", "Neg", ["v"])
+    made.add("v/Assign", "Assign", ["v", "next"], T=type_attr())
+    graph = made.built()
+    assert computes(graph, [2]) == [2]
+
+
+def test_feeding_cuts_what_lies_behind():
+    graph = training().built()
+    step = choose_step(graph, fetches=["loss:0"], feeds=["y"])
+    assert step.feeds == ("x:0", "y:0")
+    assert ran(graph, step) == {"x", "y", "loss"}
+
+
+def test_a_placeholder_with_a_default_need_not_be_fed():
+    made = Rows()
+    float_node(made, "first", "Const")
+    made.add("x", "PlaceholderWithDefault", ["first"], dtype=type_attr(), shape=AttrValue())
+    step = choose_step(made.built(), fetches=["x:0"])
+    assert step.feeds == ()
+    assert step.runs.all()
+
+
+def test_what_waits_for_a_fed_node_makes_it_run_in_earnest():
+    made = Rows()
+    float_node(made, "first", "Const")
+    float_node(made, "a", "Neg", ["first"])
+    float_node(made, "b", "Neg", ["a"])
+    float_node(made, "c", "Neg", ["a", "^a"])
+    graph = made.built()
+    assert ran(graph, choose_step(graph, fetches=["b:0"], feeds=["a:0"])) == {"a", "b"}
+    assert ran(graph, choose_step(graph, fetches=["c:0"], feeds=["a:0"])) == {"first", "a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"fetches": ["los"]}, "no node 'los'. Did you mean 'loss'"),
+        ({"fetches": ["loss:1"]}, "no tensor 'loss:1': 'loss' has 1 output, loss:0 to loss:0"),
+        ({"fetches": ["train:0"]}, "'train' has 0 outputs; write 'train'"),
+        ({"fetches": ["loss:x"]}, "no tensor 'loss:x'"),
+        ({"fetches": ["loss:²"]}, "no tensor"),
+        ({"fetches": []}, "the list of fetches is empty"),
+        ({"fetches": ["loss"], "feeds": ["train"]}, "'train' has no output, so it cannot be fed"),
+        ({"fetches": ["loss"], "signature": "s"}, "not both"),
+        ({"signature": "s"}, "has no signatures"),
+    ],
+)
+def test_mistakes_are_named(options, sentence):
+    with pytest.raises(GraphError) as refusal:
+        choose_step(training().built(), **options)
+    assert sentence in str(refusal.value)
+
+
+def test_an_unknown_signature_lists_those_there_are():
+    graph = training().built(signatures={"predict": Signature({}, {"a": "loss:0"})})
+    with pytest.raises(GraphError, match="no signature 'predct'; it has 'predict'"):
+        choose_step(graph, signature="predct")
+
+
+def test_a_graph_without_nodes_has_no_step():
+    with pytest.raises(GraphError, match="no nodes"):
+        choose_step(Rows().built())
+
+
+@given(graphs(max_nodes=15), st.data())
+def test_fan_in_is_what_reachability_says(graph, data):
+    target = data.draw(st.integers(0, len(graph) - 1))
+    needed, before = {target}, set()
+    while needed != before:
+        before = set(needed)
+        needed |= {
+            source
+            for source, reader in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), strict=True)
+            if reader in before
+        }
+    assert set(fan_in(graph, [target]).nonzero()[0].tolist()) == needed
+
+
+@given(graphs())
+def test_every_step_contains_all_that_it_needs(graph):
+    step = choose_step(graph)
+    fed = {graph.row(name.partition(":")[0]) for name in step.feeds}
+    for source, reader in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), strict=True):
+        assert step.runs[source] or not step.runs[reader] or reader in fed
+    assert step.fetches == tuple(sorted(set(step.fetches)))
+    assert step.runs.any()
+
+
+@given(st.lists(st.integers(1, 2**7 - 1), min_size=1, max_size=8))
+def test_the_cover_is_the_smallest(masks):
+    sets = dict(enumerate(masks))
+    goal = 0
+    for mask in masks:
+        goal |= mask
+    chosen = cover(sets)
+    smallest = next(
+        count
+        for count in range(1, len(masks) + 1)
+        if any(union(sets[key] for key in keys) == goal for keys in combinations(sets, count))
+    )
+    assert union(sets[key] for key in chosen) == goal
+    assert len(chosen) == len(set(chosen)) == smallest
+
+
+def union(masks):
+    whole = 0
+    for mask in masks:
+        whole |= mask
+    return whole
+
+
+def test_many_rivals_are_covered_greedily():
+    rivals = MAX_EXACT * 3
+    sets = {key: 0b11 << key for key in range(rivals)} | {rivals: 1 | 1 << rivals}  # a ring: every bit stands twice
+    chosen = cover(sets)
+    assert union(sets[key] for key in chosen) == union(sets.values())
+    assert len(chosen) < len(sets)
+
+
+def test_of_equal_sets_the_first_is_taken():
+    assert cover({5: 0b11, 2: 0b11, 9: 0b01}) == [5]
