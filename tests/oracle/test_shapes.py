@@ -1,0 +1,123 @@
+import json
+import os
+
+import pytest
+
+from simulator.errors import OracleError
+from simulator.graph.loading import load
+from simulator.graph.shapes import with_shapes
+from simulator.oracle import child, shapes
+from tests.strategies import Rows, typed
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "simviz" / "shapes"
+
+
+def product(open_batch=-1):
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (open_batch, 8)))
+    made.add("w", "Placeholder", **typed("Placeholder", (8, 3)))
+    made.add("y", "MatMul", ["x", "w"], **typed("MatMul", None))
+    made.add("z", "Neg", ["y:0"], **typed("Neg", None))
+    return made.built(producer=1882)
+
+
+FEEDS = {"x:0": (5, 8), "w:0": (8, 3)}
+
+
+def test_shapes_follow_from_what_is_fed():
+    assert shapes.infer(product(), FEEDS) == [(5, 8), (8, 3), (5, 3), (5, 3)]
+
+
+def test_the_file_s_own_shapes_are_not_believed():
+    made = Rows()
+    made.add("x", "Placeholder", **typed("Placeholder", (9, 9)))
+    made.add("y", "Neg", ["x"], **typed("Neg", (7, 7)))
+    assert shapes.infer(made.built(producer=1882), {"x:0": (2,)}) == [(2,), (2,)]
+
+
+def test_loops_and_queues_are_seen_through():
+    """A loop's shapes need a second pass, what a queue hands out is what somebody puts in."""
+    graph = load(child.run("tests.oracle.looping", b"", timeout_s=120))
+    got = shapes.infer(graph, {"x:0": (4, 8)})
+    named = {graph.tensor_name(row): shape for row, shape in enumerate(got)}
+    assert named["taken:0"] == (3, 7)
+    assert named["looped:0"] == (2, 16)
+
+
+def test_an_answer_is_kept_and_used_again(cache, monkeypatch):
+    first = shapes.infer(product(), FEEDS)
+    assert len(list(cache.glob("*.json"))) == 1
+    monkeypatch.setattr(child, "run", no_child)
+    assert shapes.infer(product(), FEEDS) == first
+
+
+def no_child(*_, **__):
+    raise AssertionError("nobody was to be asked")
+
+
+DAMAGED = [b"", b"{", b"[]", b'[["x"],[],[],[]]', b"[[[1.5]],[],[],[]]", b"\xff\xfe", b"[1,2,3,4]"]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_answer_is_asked_for_again(cache, monkeypatch, damage):
+    listed = json.dumps([[[5, 8]], [[8, 3]], [[5, 3]], [[5, 3]]]).encode()
+    monkeypatch.setattr(child, "run", lambda *_, **__: listed)
+    first = shapes.infer(product(), FEEDS)
+    (file,) = cache.glob("*.json")
+    file.write_bytes(damage)
+    assert shapes.infer(product(), FEEDS) == first
+    assert file.read_bytes() == listed
+
+
+def test_other_feeds_are_another_question(cache, monkeypatch):
+    monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
+    shapes.infer(product(), FEEDS)
+    shapes.infer(product(), {**FEEDS, "x:0": (6, 8)})
+    assert len(list(cache.glob("*.json"))) == 2
+
+
+def test_only_the_latest_answers_are_kept(cache, monkeypatch):
+    monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
+    monkeypatch.setattr(shapes, "_KEPT_FILES", 3)
+    for batch in range(1, 8):
+        shapes.infer(product(), {"x:0": (batch, 8)})
+        for age, file in enumerate(sorted(cache.glob("*.json"))):
+            os.utime(file, (age, age))
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
+    assert shapes.infer(product(), {}) == [None] * 4
+
+
+def test_an_unknown_op_is_told_in_tensorflow_s_words():
+    made = Rows()
+    made.add("x", "NoSuchOp")
+    with pytest.raises(OracleError, match="NoSuchOp") as caught:
+        shapes.infer(made.built(), {})
+    assert "NoSuchOp" in caught.value.refusal
+
+
+def test_a_feed_that_does_not_fit_is_refused():
+    with pytest.raises(OracleError, match="Dimensions must be equal"):
+        shapes.infer(product(), {"x:0": (5, 9), "w:0": (8, 3)})
+
+
+def test_without_tensorflow_the_way_out_is_said(monkeypatch):
+    monkeypatch.setattr(shapes.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(OracleError, match=r"simviz\[tensorflow\]"):
+        shapes.infer(product(), FEEDS)
+
+
+def test_with_shapes_and_tensorflow_together():
+    got = with_shapes(product(), batch=6, feeds={"w": (8, 3)}, infer=shapes.infer)
+    assert got.tensor_shape == ((6, 8), (8, 3), (6, 3), (6, 3))
