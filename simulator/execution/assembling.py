@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.errors import ClusterError
+from simulator.errors import ClusterError, SimvizError
 from simulator.graph import ops as registry
 
 if TYPE_CHECKING:
@@ -158,6 +158,10 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
     unpriced = [kind for kind in cluster.kinds if kind not in costs.kinds]
     if unpriced:
         raise ClusterError(f"The cost table has no column for {unpriced[0]!r}; estimate costs for this cluster.")
+    if ops.cost_row.max(initial=-1) >= len(costs):
+        raise SimvizError(
+            f"The cost table has {len(costs)} rows, too few for this graph; estimate costs for this graph."
+        )
     column = [costs.kinds.index(cluster.kinds[kind]) for kind in cluster.kind_of]
     times = costs.run_ns[ops.cost_row][:, column].astype(np.int64)
     times[instant] = np.minimum(times[instant], 0)
@@ -167,13 +171,16 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
 
 
 def cluster_columns(cluster: Cluster) -> ClusterColumns:
-    """Devices and the routes between them; times and rates of links are checked here, before any work."""
+    """Devices and the routes between them; links and lanes are checked here, before any work."""
     for link in cluster.links:
         if link.latency_ns < 0 or link.bytes_per_s <= 0:
             raise ClusterError(
                 f"Link {link.name!r} has latency {link.latency_ns} ns and {link.bytes_per_s} bytes/s; "
                 "a latency is not negative and a bandwidth is positive."
             )
+    for device in cluster.devices:
+        if device.lanes < 1:
+            raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
     count = len(cluster)
     latency = np.zeros((count, count), np.int64)
     rate = np.zeros((count, count), np.int64)

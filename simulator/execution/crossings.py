@@ -85,13 +85,13 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
 
 def _sources(tables: Tables, device: Ids, target: Ids) -> npt.NDArray[np.int32]:
     """[E] the device from which each consumer gets its tensor: the producer's, or a copied constant's."""
-    source = device[tables.tensor_op[tables.edge_tensor]]
-    for tensor in np.flatnonzero(tables.replicable & tables.cpu[device[tables.tensor_op]]).tolist():
-        edges = slice(tables.consumer_ptr[tensor], tables.consumer_ptr[tensor + 1])
-        near = tables.home[target[edges]]
-        if (near != near[0]).any():  # with one target device the constant stays where it is
-            source[edges] = near
-    return source
+    near = tables.home[target]
+    source = device[tables.tensor_op]
+    copied = tables.replicable & tables.cpu[source]
+    if copied.any():  # with one target device a constant stays where it is
+        first = tables.consumer_ptr[:-1]
+        copied &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)
+    return np.where(copied[tables.edge_tensor], near, source[tables.edge_tensor])
 
 
 def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[np.int64]:

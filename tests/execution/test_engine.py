@@ -241,6 +241,19 @@ def test_an_impossible_link_is_refused(latency: int, rate: int) -> None:
         table(story("x = Placeholder"), cluster(["a:0/CPU:0"], [Link("bad", latency, rate)]))
 
 
+def test_a_device_without_lanes_is_refused() -> None:
+    with pytest.raises(ClusterError, match="has 0 lanes"):
+        table(story("x = Placeholder"), apart(1, lanes=0))
+
+
+def test_costs_of_another_graph_or_cluster_are_refused() -> None:
+    small, large = story("x = Placeholder").built(), story("x = Placeholder", "a = Neg x").built()
+    with pytest.raises(SimvizError, match="1 rows, too few for this graph"):
+        of_step(large, whole(large), apart(1), costs(small, apart(1)))
+    with pytest.raises(ClusterError, match="no column for 'GPU'"):
+        of_step(large, whole(large), cluster(["w:0/CPU:0", "w:0/GPU:0"]), costs(large, apart(1)))
+
+
 def test_nodes_that_wait_for_each_other_are_named() -> None:
     tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a"), apart(1))
     turned = replace(tables, consumer=ids([2, 1]), in_edge=ids([1, 0]))  # x -> b, a -> a
