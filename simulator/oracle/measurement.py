@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 LOCAL = "local session"
@@ -22,4 +22,3 @@ class Measurement:
     partitions: tuple[Any, ...] = ()
     refusal: str | None = None  # TensorFlow's own sentence; placement and partitions are then empty or partial
     added_task: str | None = None  # the task that was added to the cluster, to hold the master
-    notes: tuple[str, ...] = field(default=())

@@ -23,7 +23,7 @@ import numpy as np
 
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
-from simulator.graph.messages import GraphDef
+from simulator.graph.messages import GraphDef, TensorProto
 from simulator.oracle.child import pack, run, unpack
 from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+_LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape functions read, are smaller
 LOCALHOST = "/job:localhost/replica:0/task:0"
 STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
@@ -52,14 +53,14 @@ def observe(
     `devices` gives a device string per node, which replaces the requested one. A graph that TensorFlow refuses gives a
     Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
-    message = graph_def(graph, devices=devices).SerializeToString(deterministic=True)
+    message = _without_large_values(graph_def(graph, devices=devices)).SerializeToString(deterministic=True)
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
     here = _own_session(cluster)
     if here is not None:
         found = _ask(message, {**question, "counts": here}, timeout_s)
         if found is not None:
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
-    cluster = extended(cluster)
+    cluster = _with_client(cluster)
     master = _client_task(cluster)
     claimed: dict[str, list[tuple[str, str, int]]] = {task: [] for task in cluster.tasks}
     for one in cluster.devices:
@@ -78,15 +79,29 @@ def extended(cluster: Cluster) -> Cluster:
     To compare TensorFlow's placement with a prediction, predict for this cluster. The routes to the added task are
     hand-overs and mean nothing: time is not compared.
     """
-    master = _client_task(cluster)
-    own = {one.name for one in cluster.devices if one.task == master}
-    if _own_session(cluster) is not None or own == {f"{master}/device:CPU:{number}" for number in range(len(own))}:
+    return cluster if _own_session(cluster) is not None else _with_client(cluster)
+
+
+def _with_client(cluster: Cluster) -> Cluster:
+    """A real server can own only CPUs, numbered from 0; if the client's task is not such a task, there is a new one."""
+    task = _client_task(cluster)
+    own = {one.name for one in cluster.devices if one.task == task}
+    if own == {f"{task}/device:CPU:{number}" for number in range(len(own))}:
         return cluster
     cpu = next((one for one in cluster.devices if one.type == "CPU"), cluster.devices[0])
     client = replace(cpu, name=f"{STANDIN_CLIENT}/device:CPU:0", type="CPU", host="standin_client")
     nothing: tuple[int, ...] = ()
     routes = (*((*row, nothing) for row in cluster.routes), (nothing,) * (len(cluster) + 1))
     return replace(cluster, devices=(*cluster.devices, client), routes=routes, name=f"{cluster.name} with a client")
+
+
+def _without_large_values(message: Any) -> Any:
+    """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
+    for node in message.node:
+        if node.op == "Const" and node.attr["value"].ByteSize() > _LARGE_BYTES:
+            tensor = node.attr["value"].tensor
+            node.attr["value"].tensor.CopyFrom(TensorProto(dtype=tensor.dtype, tensor_shape=tensor.tensor_shape))
+    return message
 
 
 def _ask(message: bytes, facts: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:

@@ -139,6 +139,7 @@ def configuration(*, soft: bool) -> Any:
     config = tf.compat.v1.ConfigProto(log_device_placement=True, allow_soft_placement=soft)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = -1
+    config.gpu_options.allow_growth = True  # or it would take all memory of every GPU for a graph that is not run
     return config
 
 

@@ -130,6 +130,26 @@ def test_what_tensorflow_does_not_import_is_told_in_its_own_words() -> None:
     assert "NoSuchOp" in seen.refusal
 
 
+def test_large_constants_do_not_travel() -> None:
+    rows = Rows()
+    for name, dtype in (("floats", 1), ("strings", 7), ("ints", 9)):
+        value = AttrValue()
+        value.tensor.dtype = dtype
+        value.tensor.tensor_shape.dim.add(size=20_000)
+        if dtype == 7:
+            value.tensor.string_val.extend([b"abc"] * 20_000)
+        else:
+            value.tensor.tensor_content = b"12345678"[: 4 if dtype == 1 else 8] * 20_000
+        rows.add(name, "Const", dtype=type_attr(dtype), value=value)
+    rows.add("all", "NoOp", ["^floats", "^strings", "^ints"])
+    graph = rows.built()
+    seen = observe(graph, load_cluster("cpu=1"), step=runs(graph, "all"))
+    assert seen.refusal is None
+    (piece,) = seen.partitions
+    assert len(piece.node) == 4
+    assert piece.ByteSize() < 2000
+
+
 def test_hard_placement_takes_no_other_device() -> None:
     rows = Rows()
     rows.add("c", "Const", **typed("Const", (4,)))

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from simulator.cluster.reading import load_cluster
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child, extended, observe, workers
+from simulator.oracle import child, extended, observe, observing, workers
 from simulator.oracle.measurement import STAND_INS
 from tests.oracle.processes import descendants, ended, listening
 from tests.oracle.test_local import runs
@@ -77,6 +78,14 @@ def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
     seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"), soft=False, devices=named)
     assert (seen.refusal, seen.added_task) == (None, CLIENT)
     assert seen.placement["grad"] == "/job:localhost/replica:0/task:0/device:GPU:3"
+
+
+def test_gpus_that_tensorflow_does_not_see_are_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observing, "glob", lambda _: [f"/dev/nvidia{number}" for number in range(4)])
+    graph = replace(training(), requested=("",) * 6)
+    seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"))
+    assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, CLIENT)
+    assert seen.placement["grad"] == "/job:localhost/replica:0/task:0/device:GPU:0"
 
 
 def test_the_extended_cluster_is_the_one_that_was_asked() -> None:
