@@ -24,7 +24,7 @@ def free_constants(draft: Rows) -> Rows:
     return draft
 
 
-def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int]) -> None:
+def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int], priority: list[int] | None = None) -> None:
     step = whole(graph)
     pieces = partition(graph, assigned(on, rows), on, step=step)
     cut, device = of_partitions(pieces, on, priced)
@@ -33,8 +33,8 @@ def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int]) -> None
     for node, op in place.items():  # the cut moves control flow to where its value is
         rows[node] = int(device[op])
 
-    ours = run(tables, [rows[node] for node in tables.node])
-    theirs = run(cut, device)
+    ours = run(tables, [rows[node] for node in tables.node], priority)
+    theirs = run(cut, device, None if priority is None else [priority[row] for row in pieces.origin[cut.node]])
 
     assert ours.makespan == theirs.makespan
     for op, node in enumerate(tables.node.tolist()):
@@ -50,7 +50,8 @@ def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int]) -> None
 @given(st.data())
 def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
-    check(graph, *data.draw(runs(graph)))
+    numbers = st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph))
+    check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers))
 
 
 @settings(deadline=None, max_examples=60)
