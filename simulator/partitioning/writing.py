@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simulator.graph.exporting import graph_def, to_text
 from simulator.partitioning.partitions import Partitions
 
@@ -10,15 +12,30 @@ def partition_files(partitions: Partitions) -> dict[str, str]:
     """File name -> the piece of one device as GraphDef text, in order of the devices; devices that run nothing lack.
 
     File names are device names without what file systems dislike: "job_worker_replica_0_task_1_device_GPU_0.pbtxt".
-    Nodes stand in TensorFlow's order, each with the full name of its device.
+    Nodes stand in TensorFlow's order, each with the full name of its device. TensorFlow names the nodes of control
+    loops "_cloop...", which its importer refuses; here they lack the first letter, so that every piece can be imported.
     """
-    graph = partitions.graph
+    graph = replace(partitions.graph, names=_importable(partitions))
     whole = graph_def(graph, devices=[partitions.devices[row] for row in partitions.device.tolist()])
     used = sorted(set(partitions.device.tolist()))
     pieces = {row: type(whole)(versions=whole.versions, library=whole.library) for row in used}
     for row in graph.order.tolist():
         pieces[int(partitions.device[row])].node.add().CopyFrom(whole.node[row])
     return {_file_name(partitions.devices[row]): to_text(pieces[row]) for row in used}
+
+
+def _importable(partitions: Partitions) -> tuple[str, ...]:
+    """The names, without a leading "_" where the cut made one; a name that is taken gets another "_" at its end."""
+    names = list(partitions.graph.names)
+    taken = set(names)
+    for row, name in enumerate(names):
+        if partitions.inserted[row] and name.startswith("_"):
+            new = name.lstrip("_")
+            while new in taken:
+                new += "_"
+            taken.add(new)
+            names[row] = new
+    return tuple(names)
 
 
 def _file_name(device: str) -> str:

@@ -1,0 +1,111 @@
+"""The cut beside TensorFlow's own: the same nodes, names, inputs and attributes on random graphs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from simulator.cluster.cluster import Cluster
+from simulator.comparison import compare
+from simulator.graph.exporting import graph_def
+from simulator.graph.graph import Graph
+from simulator.graph.messages import GraphDef
+from simulator.graph.step import Step, choose_step
+from simulator.oracle import observe
+from simulator.oracle.measurement import Measurement
+from simulator.partitioning import Partitions, partition, partition_files
+from tests.execution.cases import assigned, cluster
+from tests.partitioning.cases import random_rows
+from tests.strategies import Rows
+
+pytestmark = pytest.mark.tensorflow
+
+LOCAL = cluster([f"localhost:0/CPU:{number}" for number in range(4)])
+CROWD = cluster(["ps:0/CPU:0", "w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0", "w:1/GPU:0"])
+# TensorFlow writes these for itself
+_OWN = ("_XlaHasReferenceVars", "_has_manual_control_dependencies", "_output_shapes", "send_device_incarnation")
+
+
+def many(seeds: range, on: Cluster, *, loops: int, depth: int = 1) -> tuple[Graph, list[int], Step]:
+    """Random graphs side by side in one, because a question to TensorFlow takes seconds; all of it runs."""
+    rows = Rows()
+    devices: list[int] = []
+    for seed in seeds:
+        more, placed = random_rows(
+            Random(seed), len(on), nodes=10, loops=seed % (loops + 1), depth=depth, prefix=f"g{seed}/"
+        )
+        for column in ("names", "ops", "requested", "inputs", "attrs"):
+            getattr(rows, column).extend(getattr(more, column))
+        devices += placed
+    graph = rows.built()
+    sinks = np.bincount(graph.edge_src, minlength=len(graph)) == 0
+    step = choose_step(graph, fetches=sorted(graph.names[row] for row in np.flatnonzero(sinks).tolist()))
+    assert step.runs.all()
+    return graph, devices, step
+
+
+def both(graph: Graph, devices: list[int], on: Cluster, step: Step) -> tuple[Partitions, Measurement]:
+    """Our cut and TensorFlow's, of the placement that TensorFlow made of these requests."""
+    seen = observe(graph, on, step=step, devices=[on.devices[row].name for row in devices])
+    assert seen.refusal is None
+    placed = assigned(on, [on.index[seen.placement[name]] for name in graph.names])
+    return partition(graph, placed, on, step=step), seen
+
+
+def facts(node: Any) -> tuple[object, ...]:
+    """What must be equal of two nodes of one name; the order of control inputs says nothing."""
+    data = tuple(one for one in node.input if not one.startswith("^"))
+    attrs = {key: value.SerializeToString(deterministic=True) for key, value in node.attr.items() if key not in _OWN}
+    controls = tuple(sorted(one for one in node.input if one.startswith("^")))
+    return node.op, node.device, data, controls, tuple(sorted(attrs.items()))
+
+
+@pytest.mark.parametrize(("seeds", "depth"), [(range(40), 1), (range(9, 15), 2)])
+def test_every_node_is_that_of_tensorflow(seeds: range, depth: int) -> None:
+    graph, devices, step = many(seeds, LOCAL, loops=2, depth=depth)
+    pieces, seen = both(graph, devices, LOCAL, step)
+    theirs = {node.name: facts(node) for piece in seen.partitions for node in piece.node}
+    ours = {node.name: facts(node) for node in graph_def(pieces.graph).node}
+    old = set(graph.names)
+    for name, node in theirs.items():  # a node of the graph gets the defaults of attributes that it lacks
+        if name in old and name in ours:
+            theirs[name], ours[name] = node[:4], ours[name][:4]
+    assert ours.keys() == theirs.keys()
+    assert [name for name in theirs if ours[name] != theirs[name]] == []
+    assert {"_HostRecv", "_HostSend", "_Recv", "_Send"} <= {node[0] for node in theirs.values()}
+    assert any("replicate" in name for name in theirs)
+    assert any(name.startswith("_cloop") for name in theirs)
+
+
+def test_transfers_between_tasks_with_gpus_are_those_of_a_master() -> None:
+    graph, devices, step = many(range(30), CROWD, loops=0)
+    pieces, seen = both(graph, devices, CROWD, step)
+    found = compare(pieces, seen.partitions, graph=graph, by="task")
+    assert found.differences == ()
+    assert found.of > 500
+
+
+def test_tensorflow_imports_every_piece() -> None:
+    graph, devices, step = many(range(20), LOCAL, loops=1)
+    pieces = partition(graph, assigned(LOCAL, devices), LOCAL, step=step)
+    counts = np.bincount(pieces.device)
+    for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
+        _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
+    assert any(name.startswith("_cloop") for name in pieces.graph.names)
+
+
+def _import(serialized: bytes, count: int) -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of TensorFlow's own imports
+        import tensorflow as tf
+
+    made = tf.Graph()
+    with made.as_default():
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(serialized), name="")
+    assert len(made.get_operations()) == count
