@@ -22,12 +22,9 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # never in text; a Node
 _SAMPLE = 1 << 16  # bytes that are looked at to tell text from binary
 
 _GET_GRAPH = "Give a GraphDef, MetaGraph or SavedModel"
-# How what is often mistaken for a graph begins, and what it is.
-_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
-    (rb"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull` to fetch it"),
-    (rb"\s*(#[^\n]*\n\s*)*item\s*[:{]", f"a label map, not a graph. {_GET_GRAPH}"),
-    (rb"(?i)\s*(<!doctype html|<html|<head|<body)", "a web page (HTML), not a graph. Download the raw file"),
-    (rb"\s*<(\?xml|svg)", f"XML, not a graph. {_GET_GRAPH}"),
+# How what is often mistaken for a graph begins, and what it is. A binary GraphDef begins with a line feed and the
+# length of its first node, which may look like anything; so what begins with blanks is only looked for in text.
+_BINARY_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF....WEBP", f"an image, not a graph. {_GET_GRAPH}"),
     (rb"%PDF", f"a PDF document, not a graph. {_GET_GRAPH}"),
     (rb"PK\x03\x04", "a zip archive (a .keras file, perhaps). Export the model as a SavedModel"),
@@ -38,6 +35,12 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
         "a compressed archive. Unpack it first (gzip alone is read as it is)",
     ),
     (rb"\x7fELF|MZ.{58}", f"a program, not a graph. {_GET_GRAPH}"),
+)
+_TEXT_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (rb"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull` to fetch it"),
+    (rb"\s*(#[^\n]*\n\s*)*item\s*[:{]", f"a label map, not a graph. {_GET_GRAPH}"),
+    (rb"(?i)\s*(<!doctype html|<html|<head|<body)", "a web page (HTML), not a graph. Download the raw file"),
+    (rb"\s*<(\?xml|svg)", f"XML, not a graph. {_GET_GRAPH}"),
     (rb"\s*model_checkpoint_path\s*:", f"a checkpoint's index, not a graph. {_GET_GRAPH}, e.g. the .meta beside it"),
     (rb"\s*[{\[]", f"JSON, perhaps, but not a graph. {_GET_GRAPH}"),
     (rb"(import |from |def |class |#!)", f"a program's source, not a graph. {_GET_GRAPH}"),
@@ -50,7 +53,8 @@ def check_is_no_stranger(raw: bytes, label: str) -> None:
         raise GraphError(f"{label} is empty. {_GET_GRAPH}.")
     if not raw.strip(b"\0"):
         raise GraphError(f"{label} holds nothing but zero bytes: it was not written completely. Fetch it again.")
-    for pattern, what in _BEGINNINGS:
+    beginnings = _BINARY_BEGINNINGS if _BINARY.search(raw, 0, _SAMPLE) else _BINARY_BEGINNINGS + _TEXT_BEGINNINGS
+    for pattern, what in beginnings:
         if re.match(pattern, raw[:4096], re.DOTALL):
             raise GraphError(f"{label} is {what}.")
 

@@ -208,6 +208,13 @@ def test_what_is_no_graph_is_named(sentence, raw, tmp_path):
     assert str(refusal.value).endswith(".")
 
 
+@pytest.mark.parametrize("extra", [*range(70, 130), 250, 300])
+def test_a_binary_graph_is_no_stranger_whatever_the_length_of_its_first_node(extra):
+    message = GraphDef()  # the second byte of the file is that length: "{" and "[" are lengths too
+    message.node.add(name="a" * (1 + extra), op="NoOp")
+    assert len(load(message.SerializeToString())) == 1
+
+
 def test_a_missing_file_proposes_its_neighbours(tmp_path):
     (tmp_path / "graph.pbtxt").write_bytes(b"x")
     with pytest.raises(GraphError, match=r"no such file\. Did you mean 'graph\.pbtxt'"):
