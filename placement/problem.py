@@ -66,12 +66,6 @@ def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
         resident[row] += nbytes
     run = tables.run_ns.tolist()
     capacity = [device.memory_bytes for device in cluster.devices]
-    allowed = list(constraints.allowed)
-    for row, members in enumerate(ops):
-        if members:
-            allowed[row] = tuple(
-                d for d in allowed[row] if resident[row] <= capacity[d] and all(run[op][d] >= 0 for op in members)
-            )
     tensors = range(len(tables.tensor_op))
     return Problem(
         tables=tables,
@@ -79,7 +73,7 @@ def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
         constraints=constraints,
         group=group,
         ops=ops,
-        allowed=allowed,
+        allowed=_usable(tables, constraints, ops, resident, capacity),
         resident=resident,
         run=run,
         merge=tables.merge.tolist(),
@@ -94,6 +88,25 @@ def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
     )
+
+
+def _usable(
+    tables: Tables, constraints: Constraints, ops: list[list[int]], resident: list[Bytes], capacity: list[Bytes]
+) -> list[tuple[int, ...]]:
+    """[G] the allowed devices that have a cost for every member that runs, and room for what stays resident."""
+    unpriced = [row.tobytes() for row in tables.run_ns < 0]  # [n] a byte per device
+    smallest = min(capacity, default=0)
+    known: dict[tuple[tuple[int, ...], frozenset[bytes]], tuple[int, ...]] = {}
+    usable = []
+    for allowed, members, nbytes in zip(constraints.allowed, ops, resident, strict=True):
+        masks = frozenset([unpriced[op] for op in members])
+        if (allowed, masks) not in known:
+            known[allowed, masks] = tuple(d for d in allowed if not any(mask[d] for mask in masks))
+        allowed = known[allowed, masks]
+        if nbytes > smallest:
+            allowed = tuple(d for d in allowed if nbytes <= capacity[d])
+        usable.append(allowed)
+    return usable
 
 
 def require_feasible(problem: Problem) -> None:
@@ -156,10 +169,19 @@ def topological(problem: Problem) -> list[int]:
     return order
 
 
-def delays(problem: Problem, source: int, nbytes: Bytes) -> list[Nanos]:
-    """[D] time from a device to each other one for a transfer that finds its route free; NEVER where no way leads."""
-    latency, rate = problem.tables.latency_ns[source].tolist(), problem.tables.bytes_per_s[source].tolist()
-    return [
-        NEVER if wait < 0 else wait + (-(-nbytes * 10**9 // speed) if speed else 0)
-        for wait, speed in zip(latency, rate, strict=True)
-    ]
+def ways(problem: Problem) -> list[tuple[list[int], list[tuple[Nanos, int]]]]:
+    """[D] per source the kind of way to each device, and the (latency, rate) of each kind: there are few kinds."""
+    found = []
+    columns = zip(problem.tables.latency_ns.tolist(), problem.tables.bytes_per_s.tolist(), strict=True)
+    for latencies, rates in columns:
+        kinds: dict[tuple[Nanos, int], int] = {}
+        kind = [kinds.setdefault(pair, len(kinds)) for pair in zip(latencies, rates, strict=True)]
+        found.append((kind, list(kinds)))
+    return found
+
+
+def transfer_times(way: tuple[list[int], list[tuple[Nanos, int]]], nbytes: Bytes) -> list[Nanos]:
+    """[D] how long a transfer takes that finds its route free; NEVER where no way leads."""
+    kind, kinds = way
+    times = [NEVER if wait < 0 else wait + (-(-nbytes * 10**9 // rate) if rate else 0) for wait, rate in kinds]
+    return [times[k] for k in kind]

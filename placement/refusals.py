@@ -25,7 +25,9 @@ def refuse(
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs, node, members, requested)
-    listed = [f"  {name} ({graph.ops[graph.row(name)]}): {_shown(allows[name])}" for name in list(allows)[:MAX_LISTED]]
+    listed = [
+        f"  {name} ({graph.ops[graph.row(name)]!r}): {_shown(allows[name])}" for name in list(allows)[:MAX_LISTED]
+    ]
     if len(allows) > MAX_LISTED:
         listed.append(f"  and {len(allows) - MAX_LISTED} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
@@ -67,9 +69,9 @@ def _reason(
         first = graph.node(without[0])
         return (
             f"no OpKernel is registered for the op {first.op!r} of node {first.name!r} with these attributes, neither "
-            "for CPUs nor for GPUs; fetch only what does not need it, or cut it out of the graph."
+            "for CPUs nor for GPUs, and every node is placed, whether it runs or not; cut it out of the graph."
         )
-    available = ", ".join(sorted(device.name for device in cluster.devices))
+    available = _shown(sorted(device.name for device in cluster.devices))
     if requested == ANYWHERE:
         return f"no device of this cluster has a kernel for all of these nodes. Available devices are [ {available} ]."
     if any(matches(requested, device) for device in devices):
@@ -84,7 +86,7 @@ def _reason(
         )
     return (
         f"it was explicitly assigned to {requested} but available devices are [ {available} ]. Allow soft placement, "
-        f"or use a cluster that has this device, such as --cluster {named_cluster(graph)}"
+        f"or use a cluster that has this device.{_proposal(graph)}"
     )
 
 
@@ -96,6 +98,11 @@ def _missing_task(graph: Graph, cluster: Cluster, requested: DeviceSpec, devices
         lacks = f"the task {str(requested._replace(type=None, id=None))!r}"
     return (
         f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
-        f"{', '.join(cluster.tasks[:MAX_LISTED])}. Soft placement never moves a node to another task. "
-        f"A cluster that holds the graph: --cluster {named_cluster(graph)}"
+        f"{', '.join(cluster.tasks[:MAX_LISTED])}. Soft placement never moves a node to another task."
+        f"{_proposal(graph)}"
     )
+
+
+def _proposal(graph: Graph) -> str:
+    named = named_cluster(graph)
+    return f" A cluster that holds the graph: --cluster {named}" if named else ""

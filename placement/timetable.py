@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placement.problem import Problem, delays, no_room
+from placement.problem import Problem, no_room, transfer_times, ways
 from simulator.units import Bytes, Nanos
 
 
@@ -24,7 +24,8 @@ class Timetable:
     room: list[Bytes]  # [D] memory left
     arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
     floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
-    delay: dict[tuple[int, Bytes], list[Nanos]]  # delays(source, bytes), remembered
+    ways: list[tuple[list[int], list[tuple[Nanos, int]]]]  # [D] as `ways` gives them
+    delay: dict[tuple[int, Bytes], list[Nanos]]  # transfer times by (source, bytes), remembered
 
 
 def open_timetable(problem: Problem) -> Timetable:
@@ -37,6 +38,7 @@ def open_timetable(problem: Problem) -> Timetable:
         room=list(problem.capacity),
         arrive=[[]] * tensors,
         floating=[False] * len(problem.group),
+        ways=ways(problem),
         delay={},
     )
 
@@ -77,9 +79,11 @@ def floats(table: Timetable, op: int) -> bool:
         return False
     table.floating[op] = True
     allowed = choices(table, op)
-    for tensor in problem.outputs[op]:
-        ways = [_delays(table, d, problem.nbytes[tensor]) for d in allowed]
-        table.arrive[tensor] = ways[0] if len(ways) == 1 else list(map(min, *ways))
+    for tensor in problem.outputs[op]:  # a reader elsewhere will get it from the first of them
+        there = list(_delays(table, allowed[0], problem.nbytes[tensor]))
+        for device in allowed:
+            there[device] = 0
+        table.arrive[tensor] = there
     return True
 
 
@@ -119,7 +123,7 @@ def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:
     key = (source, nbytes)
     found = table.delay.get(key)
     if found is None:
-        found = table.delay[key] = delays(table.problem, source, nbytes)
+        found = table.delay[key] = transfer_times(table.ways[source], nbytes)
     return found
 
 

@@ -6,7 +6,9 @@ HEFT can lose to it by multiples on training graphs.
 
 from __future__ import annotations
 
-from placement.judging import fits, op_devices, verdict
+from collections.abc import Sequence
+
+from placement.judging import fits, verdict
 from placement.problem import Plan, Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
 from simulator.errors import InfeasibleError
@@ -20,17 +22,21 @@ def single(problem: Problem) -> Plan:
     either, to the device that its own request leads to. A device whose memory runs out while the step runs is taken
     only if there is no other. Raises InfeasibleError if what stays resident fits nowhere.
     """
+    alike = _alike(problem)
     best: tuple[bool, Nanos] | None = None
     chosen: Plan | None = None
     tried: set[object] = set()
     for device in range(len(problem.capacity)):
+        targets = [_target(problem, device, allowed) for allowed in alike]
+        shape = _shape(problem, [d for (d, _), runs in zip(targets, alike.values(), strict=True) if runs])
+        if shape in tried:
+            continue
+        tried.add(shape)
         plan = all_on(problem, device)
         if not fits(problem, plan.device):
             continue
-        twin = _shape(problem, plan)
-        if twin in tried or (best is not None and (False, busiest(problem, plan)) >= best):
+        if best is not None and (False, busiest(problem, plan)) >= best:
             continue
-        tried.add(twin)
         reached = verdict(problem, plan)
         if best is None or reached < best:
             best, chosen = reached, plan
@@ -41,19 +47,26 @@ def single(problem: Problem) -> Plan:
 
 def all_on(problem: Problem, device: int) -> Plan:
     """The plan that puts each group on the device where it may run there."""
-    home = problem.home[device]
-    chosen, rule = [], []
-    for allowed in problem.allowed:
-        if device in allowed:
-            chosen.append(device)
-            rule.append(ONLY if len(allowed) == 1 else SINGLE)
-        elif home in allowed:
-            chosen.append(home)
-            rule.append(ONLY if len(allowed) == 1 else CPU_OF_TASK)
-        else:
-            chosen.append(allowed[0])
-            rule.append(ONLY if len(allowed) == 1 else DEFAULT)
-    return Plan(chosen, rule)
+    target = {allowed: _target(problem, device, allowed) for allowed in _alike(problem)}
+    return Plan(
+        [target[allowed][0] for allowed in problem.allowed], [target[allowed][1] for allowed in problem.allowed]
+    )
+
+
+def _alike(problem: Problem) -> dict[tuple[int, ...], bool]:
+    """The different sets of devices that groups may use, and whether a group that runs has that one."""
+    runs: dict[tuple[int, ...], bool] = {}
+    for allowed, ops in zip(problem.allowed, problem.ops, strict=True):
+        runs[allowed] = runs.get(allowed, False) or bool(ops)
+    return runs
+
+
+def _target(problem: Problem, device: int, allowed: tuple[int, ...]) -> tuple[int, int]:
+    """Where a group goes when everything should go to one device, and by which rule."""
+    for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK), (allowed[0], DEFAULT)):
+        if place in allowed:
+            return place, ONLY if len(allowed) == 1 else rule
+    raise AssertionError("the first allowed device is allowed")
 
 
 def busiest(problem: Problem, plan: Plan) -> Nanos:
@@ -65,16 +78,14 @@ def busiest(problem: Problem, plan: Plan) -> Nanos:
     return max(-(-busy // count) for busy, count in zip(work, lanes, strict=True))
 
 
-def _shape(problem: Problem, plan: Plan) -> object:
-    """Equal for two plans only if the simulator cannot tell them apart.
+def _shape(problem: Problem, targets: Sequence[int]) -> object:
+    """Equal for two choices only if the simulator cannot tell them apart; `targets` holds a device per set of groups.
 
     The devices that are used are numbered in order of their rows, and so are the links between them by first use. If
-    ops, kinds, lanes, memory, latencies, rates and shared links then agree, the two runs take the same steps.
+    targets, kinds, lanes, memory, latencies, rates and shared links then agree, the two runs take the same steps.
     """
-    placed = op_devices(problem, plan)
-    used = sorted(
-        {home for d in set(placed) for home in (d, problem.home[d])}
-    )  # copies of constants live on the CPU of a GPU's task
+    # copies of constants live on the CPU of a GPU's task
+    used = sorted({place for device in set(targets) for place in (device, problem.home[device])})
     number = {device: place for place, device in enumerate(used)}
     tables = problem.tables
     links: dict[int, int] = {}
@@ -91,7 +102,7 @@ def _shape(problem: Problem, plan: Plan) -> object:
         (problem.cluster.kind_of[d], tables.lanes.item(d), problem.cpu[d], problem.capacity[d], number[problem.home[d]])
         for d in used
     )
-    return tuple(number[d] for d in placed), devices, ways
+    return tuple(number[d] for d in targets), devices, ways
 
 
 def _too_large(problem: Problem) -> InfeasibleError:

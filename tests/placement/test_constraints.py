@@ -299,6 +299,22 @@ def test_a_missing_task_is_named():
         places(rows, "ps=1")
 
 
+def test_a_type_that_no_device_has_gets_no_proposal():
+    rows = Rows()
+    rows.add("a", "Task", device="/device:cpu:0")  # not CPU: case matters
+    with pytest.raises(InfeasibleError, match="assigned to /device:cpu:0 but available devices are") as caught:
+        places(rows, "1gpu", soft=False)
+    assert "--cluster" not in str(caught.value)
+    assert places(rows, "1gpu")[0]["a"] == ["GPU:0", "CPU:0"]
+
+
+def test_an_op_without_any_kernel_is_named():
+    rows = Rows()
+    rows.add("infeed", "TPUCompilationResult")
+    with pytest.raises(InfeasibleError, match="no OpKernel is registered for the op 'TPUCompilationResult'"):
+        places(rows, "1gpu")
+
+
 def test_a_refusal_lists_what_each_member_allows():
     rows = Rows()
     variable(rows, "v", "/gpu:0")
@@ -310,7 +326,7 @@ def test_a_refusal_lists_what_each_member_allows():
     name = "/job:localhost/replica:0/task:0/device:"
     assert caught.value.allows["v"] == (f"{name}GPU:0",)
     assert caught.value.allows["text"] == (f"{name}CPU:0",)
-    assert "text (Const)" in str(caught.value)
+    assert "text ('Const')" in str(caught.value)
 
 
 def test_long_groups_are_cut_in_the_message_and_whole_in_the_error():
