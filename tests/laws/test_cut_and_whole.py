@@ -1,4 +1,4 @@
-"""The engine on the step's normal form equals the engine on the pieces: makespan, every start and every end."""
+"""The engine on the step's normal form equals the engine on the pieces: makespan, every start, end and peak."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.engine import run
+from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -44,6 +45,8 @@ def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int], priorit
     for column in ("transfer_ready_ns", "transfer_start_ns", "transfer_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
     assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
+    peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]
+    assert peaks[0] == peaks[1]
 
 
 @settings(deadline=None, max_examples=100)
