@@ -57,7 +57,7 @@ class Rows:
             self.ops.append(node.op)
             self.requested.append(node.device)
             self.inputs.append(tuple(node.input))
-            self.attrs.append(dict(node.attr.items()))
+            self.attrs.append(dict(node.attr))
 
 
 def rows_of(message: Any) -> Rows:
