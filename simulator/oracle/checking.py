@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from simulator.checking import assignment_laws, graph_laws, partition_laws
 from simulator.comparison import Comparison, compare
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import TIMEOUT_S, observe
@@ -36,7 +37,10 @@ def check(
     placement, does it accept the placement and cut the graph as we say? The agreement of partitions counts nodes and
     transfers, whose inputs, devices and kinds are compared without regard to the names of inserted nodes; with
     stand-in workers, which show the cut by task, transfers are those between tasks. A graph that TensorFlow refuses
-    agrees nowhere, and `refused` holds its sentence. Raises OracleError if TensorFlow is missing or does not answer.
+    agrees nowhere, and `refused` holds its sentence. `laws` are the laws that our own result breaks. Raises OracleError
+    if TensorFlow is missing or does not answer.
+
+    TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
@@ -50,7 +54,11 @@ def check(
         "placement": {"agree": placement.agree, "of": placement.of},
         "partition": {"agree": partition.agree, "of": partition.of},
         "differences": [asdict(one) for one in (*placement.differences, *partition.differences)],
-        "laws": [],
+        "laws": [
+            *graph_laws(graph),
+            *assignment_laws(graph, assignment, cluster),
+            *partition_laws(graph, step, cluster, assignment, partitions),
+        ],
         "refused": seen.refusal,
     }
 

@@ -58,6 +58,7 @@ def test_a_pinned_placement_is_accepted_and_cut_alike_on_cpus() -> None:
     assert found["oracle"] == "local session"
     assert (found["refused"], found["differences"]) == (None, [])
     assert agrees(found)
+    assert found["laws"] == []
     assert found["partition"]["of"] > len(graph)  # transfers and control loops count too
 
 
@@ -105,6 +106,7 @@ def test_a_refusal_is_reported_and_agrees_nowhere() -> None:
     assert found["placement"] == {"agree": 0, "of": 2}
     assert found["partition"]["agree"] == 0 < found["partition"]["of"]
     assert found["differences"] == []
+    assert "where Const has no kernel" in found["laws"][0]
 
 
 def test_a_recorded_answer_is_compared_without_tensorflow() -> None:
