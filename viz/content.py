@@ -26,7 +26,9 @@ from viz.scene import Scene
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
 FORMAT = 1
+FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # what Python programs call them
 MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
+FEWEST_MEMORY_POINTS = 100  # of one device, however many there are
 
 
 def contents(scene: Scene) -> dict[str, Json]:
@@ -159,7 +161,10 @@ def _shown_shape(shape: tuple[int, ...] | None) -> str:
 
 
 def _shown_dtype(dtype: int) -> str:
-    name = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
+    if not dtypes.base(dtype):
+        return "unknown type"
+    enum = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
+    name = FLOATS.get(enum, enum)
     return f"{name} reference" if dtype > 100 else name
 
 
@@ -238,7 +243,7 @@ def _transfers(scene: Scene) -> Json:
 def _memory(scene: Scene) -> Json:
     """Per device the times and levels of its memory curve."""
     trace = scene.trace
-    most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), 100)
+    most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
     curves: list[Json] = []
     for device in range(len(scene.cluster)):
         mine = np.flatnonzero(trace.memory_device == device)

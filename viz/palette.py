@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98", "#d9c81e")
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442")
 # (towards, how far) of each further round of the eight hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
 CATEGORIES = (
@@ -29,8 +29,8 @@ CATEGORY_COLOURS = (
     "#e69f00",
     "#56b4e9",
     "#cc79a7",
-    "#d9c81e",
-    "#8a8f98",
+    "#f0e442",
+    "#666e7a",
     "#a98467",
     "#d55e00",
     "#b8bcc4",

@@ -2,7 +2,7 @@
 // here boxes get sizes, opened scopes push their neighbours aside, and edges are gathered between what is visible.
 
 const BOX = {
-  op: 26, scope: 46, rowUnit: 44, gapX: 46, gapY: 12, pad: 16, title: 28, shelfGap: 22,
+  op: 26, scope: 46, rowUnit: 44, gapX: 36, gapY: 12, pad: 16, title: 28, shelfGap: 22,
   narrow: 92, wide: 190, letter: 6.7, rowSteps: 20,
 };
 

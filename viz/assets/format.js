@@ -14,15 +14,17 @@ const showNanos = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1,
 const showBytes = (bytes) =>
   bytes < 0 ? "unknown" : scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
 const showCount = (count) => count.toLocaleString("en");
-const showShare = (share) => (share >= 0.0995 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)) + " %";
+const showShare = (share) =>
+  (share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "< 0.1" : (share * 100).toFixed(1)) + " %";
 const plural = (count, one, many = one + "s") => `${showCount(count)} ${count === 1 ? one : many}`;
 
-// A point of the time axis, with as many digits as its tick distance asks for.
-function showTick(ns, step) {
-  const [size, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-  const digits = Math.max(0, Math.ceil(-Math.log10(step / size)));
+// A point in time, with as many digits as it takes to tell points `step` apart; its unit fits `largest`.
+function showTick(ns, step, largest = ns) {
+  const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([part]) => Math.abs(largest) >= part) ?? [1, "ns"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
   return (ns / size).toFixed(digits) + " " + unit;
 }
+const showSpan = (start, end) => [start, end].map((ns) => showTick(ns, Math.max(1, (end - start) / 10), end)).join(" – ");
 
 // The last part of a scoped name, and what stands before it.
 const leafOf = (name) => name.slice(name.lastIndexOf("/") + 1);

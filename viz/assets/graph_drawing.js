@@ -34,12 +34,23 @@ function drawOpenScope(pen, box) {
   context.fillStyle = box.depth % 2 ? theme.raised : theme.paper;
   context.fill();
   outline(pen, box, theme.line, 9);
-  drawBar(pen, box, box.x + 10, box.y + 6, Math.min(54, box.width / 4), 5);
-  if (BOX.title * pen.scale > 9) {
-    const left = box.x + 18 + Math.min(54, box.width / 4);
-    text(pen, labelOf(model, box.item), left, box.y + BOX.title / 2 - 4, box.x + box.width - left - 26, theme.quiet, "600 12px");
-    text(pen, "−", box.x + box.width - 18, box.y + BOX.title / 2 - 4, 12, theme.faint, "600 13px");
-  }
+}
+
+// The title bar of an open scope, over the edges that pass behind it.
+function drawScopeTitle(pen, box) {
+  const { context, theme, model } = pen;
+  const bar = Math.min(54, box.width / 4);
+  if (BOX.title * pen.scale <= 9) return drawBar(pen, box, box.x + 10, box.y + 6, bar, 5);
+  const left = box.x + 18 + bar;
+  const room = box.x + box.width - left - 26;
+  context.font = "600 12px " + theme.sans;
+  const said = cut(context, labelOf(model, box.item), room);
+  context.fillStyle = box.depth % 2 ? theme.raised : theme.paper;
+  rounded(context, box.x + 6, box.y + 2, bar + 18 + context.measureText(said).width, 16, 4);
+  context.fill();
+  drawBar(pen, box, box.x + 10, box.y + 8, bar, 5);
+  text(pen, said, left, box.y + 10.5, room + 4, theme.quiet, "600 12px");
+  text(pen, "−", box.x + box.width - 18, box.y + 10, 12, theme.faint, "600 13px");
 }
 
 function drawClosedBox(pen, box) {

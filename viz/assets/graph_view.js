@@ -120,6 +120,7 @@ function graphView(canvas, model, state, tip) {
     const inSight = picture.boxes.filter((box) => box.item > 0 && touches(box, visible));
     for (const box of inSight) if (box.open) drawOpenScope(pen, box);
     drawEdges(pen, picture.edges);
+    for (const box of inSight) if (box.open) drawScopeTitle(pen, box);
     for (const box of inSight) if (!box.open) drawClosedBox(pen, box);
     drawEdgeLabels(pen, picture.edges);
   }

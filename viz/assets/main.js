@@ -144,7 +144,7 @@ async function start() {
   writeHeader(model);
   const graph = graphView(byId("graph"), model, state, tip);
   const timeline = timelineView(byId("timeline"), model, state, tip, (from, to) => {
-    byId("timeline-range").textContent = `${showNanos(Math.round(Math.max(0, from)))} – ${showNanos(Math.round(Math.min(to, model.summary.makespan_ns)))}`;
+    byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, model.summary.makespan_ns)));
   });
   const panel = sidePanel(byId("panel"), model, state);
   wire(model, state, graph, timeline, panel);

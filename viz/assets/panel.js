@@ -195,7 +195,7 @@ function timeFacts(model, node) {
     const waited = start[row] - ready[row];
     const critical = model.criticalSlices.has(row) ? "on the critical path" : "";
     const queue = waited > 0 ? `waited ${showNanos(waited)} for its device` : "";
-    return ["runs", `${showNanos(start[row])} – ${showNanos(end[row])}`, [critical, queue].filter(Boolean).join("; ") || null];
+    return ["runs", showSpan(start[row], end[row]), [critical, queue].filter(Boolean).join("; ") || null];
   });
 }
 
@@ -266,7 +266,7 @@ function transferCards(model, state, transfer) {
         ["from", deviceName(model, transfers.src[transfer])],
         ["to", deviceName(model, transfers.dst[transfer])],
         ["size", showBytes(size), shape],
-        start >= 0 ? ["runs", `${showNanos(start)} – ${showNanos(end)}`, waited > 0 ? `waited ${showNanos(waited)} for a link` : null] : ["step", "does not take place"],
+        start >= 0 ? ["runs", showSpan(start, end), waited > 0 ? `waited ${showNanos(waited)} for a link` : null] : ["step", "does not take place"],
         start >= 0 ? ["takes", showNanos(end - start), size > 0 && end > start ? `${scaled(Math.round((size * 1e9) / (end - start)), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : null] : null,
         ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over within the process"],
       ),

@@ -52,7 +52,7 @@ function drawAxis(pen) {
     if (x < ROW.label) continue;
     context.fillStyle = theme.line;
     context.fillRect(Math.round(x), ROW.axis - 6, 1, 6);
-    text(pen, showTick(tick, pen.step), x + 4, ROW.axis / 2, 100, theme.quiet, "10.5px");
+    text(pen, showTick(tick, pen.step, Math.max(pen.step, view.to)), x + 4, ROW.axis / 2, 100, theme.quiet, "10.5px");
   }
 }
 

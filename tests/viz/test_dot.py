@@ -1,0 +1,86 @@
+"""The folded graph in DOT: what Graphviz reads back is what was meant, whatever the names are."""
+
+import re
+import shutil
+
+import pytest
+
+from simulator.errors import SimvizError
+from tests.viz.scenes import HOSTILE, example, hostile
+from viz import draw_graph
+from viz.dot import quoted, render
+from viz.palette import device_colour
+from viz.tables import crossings, moved_bytes
+
+NODE = re.compile(r"^\s*(i\d+) \[label=", re.MULTILINE)
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's dot is not installed")
+
+
+@pytest.mark.parametrize("most", [5, 20, 60, 1000])
+def test_no_more_boxes_than_asked_for(most):
+    boxes = NODE.findall(draw_graph(example(), max_nodes=most))
+    top = len(NODE.findall(draw_graph(example(), max_nodes=0)))
+    assert len(boxes) == len(set(boxes)) <= max(most, top)
+
+
+def test_opened_wide_it_shows_every_node_that_runs():
+    scene = example()
+    assert len(NODE.findall(draw_graph(scene, max_nodes=10**6))) == int(scene.step.runs.sum())
+
+
+def test_what_crosses_is_labelled_with_all_its_transfers():
+    scene = example()
+    source = draw_graph(scene, max_nodes=10**6)
+    crossing = re.findall(r'-> i\d+ \[.*label="([^"]*)", color="(#[0-9a-f]{6})"', source)
+    assert len(crossing) >= int(crossings(scene).sum())
+    assert {colour for _, colour in crossing} <= {device_colour(row) for row in range(len(scene.cluster))}
+    assert moved_bytes(scene) > 0
+
+
+def test_devices_are_clusters_in_their_task():
+    source = draw_graph(example())
+    for label in ("/job:ps/replica:0/task:0", "ps:0/CPU:0", "worker:0/GPU:0"):
+        assert f"label={quoted(label)}" in source
+
+
+def test_boxes_on_several_devices_show_each():
+    assert 'style="striped"' in draw_graph(example(), max_nodes=0)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "a\\", 'a"b', "\\N", "{x|y}", "tab\t\0nul"])
+def test_quoting_ends_where_it_should(text):
+    written = quoted(text)
+    assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', written)
+    assert "\n" not in written
+    assert "\0" not in written
+
+
+@needs_dot
+def test_graphviz_draws_hostile_names_without_a_word():
+    for scene in (hostile(), example()):
+        drawn = render(draw_graph(scene, max_nodes=200), "svg").decode()
+        assert drawn.startswith("<?xml")
+        assert "<script" not in drawn
+
+
+@needs_dot
+@pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_every_format(format, magic):
+    assert render(draw_graph(example()), format).startswith(magic)
+
+
+def test_a_missing_dot_is_said_with_the_way_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SimvizError, match=r"install it .*or write \.dot or \.html"):
+        render("digraph {}", "svg")
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(SimvizError, match="svg, png, pdf"):
+        render("digraph {}", "gif")
+
+
+@needs_dot
+def test_what_graphviz_refuses_is_told():
+    with pytest.raises(SimvizError, match="failed: Error"):
+        render("digraph { a -> ", "svg")

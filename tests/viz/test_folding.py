@@ -1,0 +1,103 @@
+"""The tree of boxes: every node in one place, nothing too wide or too deep, series and chains folded."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.graph.building import build
+from viz.folding import BLOCK, HUB, MAX_DEPTH, SERIES, fold
+
+PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
+NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), unique=True, min_size=1, max_size=40)
+
+
+def graph(names, ops=None, inputs=None):
+    count = len(names)
+    return build(names, ops or ["NoOp"] * count, [""] * count, inputs or [[]] * count, [{}] * count)
+
+
+def tree(names, **rest):
+    """scope label path -> the names directly in it."""
+    folding = fold(graph(names, **rest))
+    found = {}
+    for row, home in enumerate(folding.parent[folding.scopes :].tolist()):
+        path = []
+        while home > 0:
+            path.insert(0, folding.labels[home])
+            home = int(folding.parent[home])
+        found.setdefault(tuple(path), []).append(names[row])
+    return found
+
+
+def test_scopes_become_boxes():
+    assert tree(["a/x", "a/y", "b"]) == {("a",): ["a/x", "a/y"], (): ["b"]}
+
+
+def test_a_chain_of_scopes_is_one_box():
+    assert tree(["a/b/c/x", "a/b/c/y", "z"]) == {("a/b/c",): ["a/b/c/x", "a/b/c/y"], (): ["z"]}
+
+
+def test_a_node_named_like_a_scope_goes_into_it():
+    assert tree(["w", "w/read", "z"]) == {("w",): ["w", "w/read"], (): ["z"]}
+
+
+def test_a_numbered_series_is_one_box():
+    names = ["AddN"] + [f"AddN_{i}" for i in range(1, SERIES)] + ["Mul", "Mul_1", "loss"]
+    assert tree(names) == {(f"AddN ×{SERIES}",): names[:SERIES], (): ["Mul", "Mul_1", "loss"]}
+
+
+def test_a_scope_that_is_one_series_is_not_boxed_again():
+    names = [f"s/x_{i}" for i in range(9)] + ["y"]
+    assert set(tree(names)) == {("s",), ()}
+
+
+def test_different_ops_make_no_series():
+    names = [f"x_{i}" for i in range(SERIES)] + ["y"]
+    assert tree(names, ops=["NoOp"] * (SERIES - 1) + ["Const", "NoOp"]) == {(): names}
+
+
+def test_no_box_is_too_wide_for_a_flat_graph():
+    names = [f"{chr(97 + i % 26)}{i}q{chr(97 + i // 7 % 26)}" for i in range(3000)]
+    folding = fold(graph(names))
+    assert max(map(len, folding.children())) <= BLOCK + 26
+    assert sorted(name for inside in tree(names).values() for name in inside) == sorted(names)
+
+
+def test_depth_is_bounded():
+    folding = fold(graph(["/".join("ab" * 400), "/".join("ab" * 400) + "x", "/".join("a" * 300)]))
+    assert folding.ancestors().shape[1] <= MAX_DEPTH + 3
+
+
+def test_hubs_are_nodes_with_many_neighbours():
+    readers = [f"r{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(HUB)]
+    names = ["lr", "few", *readers]
+    inputs = [[], []] + [["^lr", "^lr"] + (["^few"] if i < HUB - 1 else []) for i in range(HUB)]
+    assert fold(graph(names, inputs=inputs)).hub.nonzero()[0].tolist() == [0]
+
+
+@given(NAMES)
+def test_parents_come_first_and_every_item_hangs_from_the_root(names):
+    folding = fold(graph(names))
+    parent = folding.parent.tolist()
+    assert parent[0] == -1
+    assert len(parent) == folding.scopes + len(names)
+    for item in range(1, len(parent)):
+        assert 0 <= parent[item] < min(item, folding.scopes)
+    assert all(inside for inside in folding.children()[1:])  # no box is empty
+
+
+@given(NAMES)
+def test_ancestors_are_the_way_from_the_root(names):
+    folding = fold(graph(names))
+    for item, way in enumerate(folding.ancestors().tolist()):
+        path = [item]
+        while path[0] > 0:
+            path.insert(0, int(folding.parent[path[0]]))
+        assert way == (path + [item] * len(way))[: len(way)]
+
+
+@given(NAMES)
+def test_the_order_of_the_file_decides_nothing(names):
+    def as_set(found):
+        return {(path, frozenset(inside)) for path, inside in found.items()}
+
+    assert as_set(tree(names)) == as_set(tree(names[::-1]))

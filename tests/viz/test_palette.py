@@ -1,0 +1,52 @@
+"""One colour per device: told apart by everybody, with readable text on it."""
+
+import itertools
+
+import pytest
+
+from viz.palette import HUES, device_colour, device_colours, ink_on, luminance, mixed, rgb
+
+# What a dichromat sees, on linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
+PROTANOPIA = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
+DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881))
+NORMAL = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+
+
+def lab(colour, seen=NORMAL):
+    linear = [(p / 255 / 12.92 if p <= 10 else ((p / 255 + 0.055) / 1.055) ** 2.4) for p in rgb(colour)]
+    r, g, b = (min(1, max(0, sum(k * c for k, c in zip(row, linear, strict=True)))) for row in seen)
+    xyz = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+    )
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("seen", [NORMAL, PROTANOPIA, DEUTERANOPIA], ids=["normal", "protanopia", "deuteranopia"])
+def test_the_first_eight_devices_are_told_apart(seen):
+    for a, b in itertools.combinations(HUES, 2):
+        distance = sum((p - q) ** 2 for p, q in zip(lab(a, seen), lab(b, seen), strict=True)) ** 0.5
+        assert distance > 12, (a, b)  # 2.3 is a just noticeable difference
+
+
+def test_forty_devices_have_forty_colours():
+    assert len(set(device_colours(range(40)))) == 40
+
+
+def test_a_device_keeps_its_colour_in_a_larger_cluster():
+    assert device_colours(range(5)) == device_colours(range(30))[:5]
+    assert device_colour(3) == device_colours(range(5))[3]
+
+
+@pytest.mark.parametrize("row", range(40))
+def test_text_on_a_device_is_readable(row):
+    colour = device_colour(row)
+    lights = sorted((luminance(colour), luminance(ink_on(colour))))
+    assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5  # WCAG 2.1 AA
+
+
+def test_mixing():
+    assert mixed("#000000", "#ffffff", 0.5) == "#808080"
+    assert mixed("#123456", "#ffffff", 0.0) == "#123456"

@@ -1,0 +1,169 @@
+"""The report: one file that holds the whole scene, asks nobody for anything, and lets no name out of its string."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import zlib
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from simulator.columns import ids
+from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile
+from viz import draw_report
+from viz.content import contents
+from viz.tables import critical_shares, crossings, devices, longest_transfers, moved_bytes, time_by_category
+
+
+class Page(HTMLParser):
+    """Elements of a page with their attributes, and the text of each script and style."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts, self._open = [], {}, None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._open = (tag, dict(attrs).get("id") or dict(attrs).get("type"))
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open:
+            self.texts[self._open] = self.texts.get(self._open, "") + data
+
+
+@pytest.fixture(scope="module")
+def page():
+    return draw_report(example())
+
+
+def unpacked(page):
+    packed = Page(page).texts["script", "scene"]
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+
+def policy_of(page):
+    return next(a["content"] for tag, a in Page(page).tags if a.get("http-equiv") == "Content-Security-Policy")
+
+
+def test_the_page_asks_nobody_for_anything(page):
+    for tag, attributes in Page(page).tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base")
+        assert "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+    assert policy_of(page).startswith("default-src 'none';")
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_only_its_own_script_and_style_may_run(page):
+    texts = Page(page).texts
+    for kind, text in (("script", texts["script", "module"]), ("style", texts["style", None])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy_of(page)
+    assert "unsafe" not in policy_of(page)
+
+
+def test_the_page_holds_the_scene(page):
+    assert unpacked(page) == json.loads(json.dumps(contents(example())))
+
+
+def test_names_stay_names():
+    scene = hostile()
+    page = draw_report(scene)
+    tags = [tag for tag, _ in Page(page).tags]
+    assert tags == [tag for tag, _ in Page(draw_report(example())).tags]
+    assert SCRIPT not in page
+    assert "onerror" not in page
+    names = unpacked(page)["nodes"]["names"]
+    for name in HOSTILE:
+        assert name.encode("utf-8", "replace").decode() in names  # a lone surrogate becomes "?"
+
+
+def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed():
+    code = (
+        "import hashlib, sys; from viz.running import Request, run; from viz import draw_report, draw_timeline, draw_graph;"
+        "s = run(Request(sys.argv[1], cluster='ps=2,worker=1x2gpu', algorithm='requested'));"
+        "print(hashlib.sha256((draw_report(s) + draw_graph(s) + draw_timeline(s)).encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(EXAMPLE)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "4321")
+    }
+    assert len(digests) == 1
+
+
+def test_every_item_has_a_place_and_only_hubs_and_idle_ones_are_on_the_shelf():
+    found = contents(example())
+    tree, runs = found["tree"], found["nodes"]["runs"]
+    scopes = len(tree["labels"])
+    for node, runs_now in enumerate(runs):
+        assert (tree["column"][scopes + node] >= 0) == (bool(runs_now) and node not in tree["hubs"])
+    assert len(tree["column"]) == len(tree["row"]) == len(tree["parent"]) == scopes + len(runs)
+
+
+def test_every_edge_that_crosses_names_the_transfer_that_carries_it():
+    scene = example()
+    edges, transfers = contents(scene)["edges"], scene.partitions
+    device = contents(scene)["nodes"]["device"]
+    carried = 0
+    for src, dst, tensor, transfer in zip(edges["src"], edges["dst"], edges["tensor"], edges["transfer"], strict=True):
+        if transfer >= 0:
+            carried += 1
+            assert transfers.tensor[transfer] == (tensor if tensor >= 0 else -1 - src)
+            assert transfers.src_device[transfer] == device[src] != device[dst] == transfers.dst_device[transfer]
+    assert set(edges["transfer"]) - {-1} == set(np.flatnonzero(crossings(scene)).tolist())
+    assert carried >= int(crossings(scene).sum())
+
+
+def test_the_tables_add_up():
+    scene = example()
+    assert [row.busy_ns for row in devices(scene)] == scene.trace.busy_ns.tolist()
+    by_category = time_by_category(scene)
+    assert [sum(column) for column in zip(*by_category.values(), strict=True)] == scene.trace.busy_ns.tolist()
+    assert sum(share.nanos for share in critical_shares(scene)) == scene.trace.makespan
+    assert moved_bytes(scene) == sum(max(0, int(n)) for n in scene.partitions.nbytes[crossings(scene)])
+    lengths = [row.end_ns - row.start_ns for row in longest_transfers(scene)]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_a_scene_without_a_critical_path_is_drawn_too():
+    scene = example()
+    found = contents(replace(scene, trace=replace(scene.trace, critical=None)))
+    assert found["critical"] is None
+    assert found["tables"]["critical"] == []
+    assert draw_report(replace(scene, trace=replace(scene.trace, critical=ids([]))))
+
+
+def test_memory_curves_keep_their_peaks_when_they_are_thinned(monkeypatch):
+    monkeypatch.setattr("viz.content.MAX_MEMORY_POINTS", 20)
+    monkeypatch.setattr("viz.content.FEWEST_MEMORY_POINTS", 4)
+    scene = example()
+    for device, curve in enumerate(contents(scene)["memory"]["curves"]):
+        mine = scene.trace.memory_bytes[scene.trace.memory_device == device]
+        assert len(curve["bytes"]) <= 8
+        assert max(curve["bytes"], default=0) == (mine.max() if len(mine) else 0)
+
+
+def test_scripts_are_written_for_readers():
+    page = Page(draw_report(example()))
+    lines = page.texts["script", "module"].splitlines()
+    assert max(map(len, lines)) < 320
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", "\n".join(lines)
+    )

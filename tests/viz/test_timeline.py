@@ -1,0 +1,100 @@
+"""The trace for Perfetto: well-formed events, lanes without overlaps, arrows forwards in time, exact times."""
+
+import json
+from collections import defaultdict
+
+import pytest
+
+from tests.viz.scenes import HOSTILE, example, hostile
+from viz import draw_timeline
+
+
+def events(scene, **options):
+    return json.loads(draw_timeline(scene, **options))["traceEvents"]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return events(example())
+
+
+def of_phase(drawn, phase):
+    return [event for event in drawn if event["ph"] == phase]
+
+
+def nanos(micros):
+    return round(micros * 1000)
+
+
+def test_every_slice_lies_in_a_named_lane(drawn):
+    threads = {(e["pid"], e["tid"]) for e in of_phase(drawn, "M") if e["name"] == "thread_name"}
+    processes = {e["pid"]: e["args"]["name"] for e in of_phase(drawn, "M") if e["name"] == "process_name"}
+    assert all((event["pid"], event["tid"]) in threads for event in of_phase(drawn, "X"))
+    assert {pid for pid, _ in threads} <= set(processes)
+    assert list(processes.values()) == [*example().cluster.tasks, "links"]
+
+
+def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
+    trace = example().trace
+    ops = [e for e in of_phase(drawn, "X") if e["cat"] != "transfer"]
+    assert [nanos(e["ts"]) for e in ops] == trace.start_ns.tolist()
+    assert [nanos(e["ts"] + e["dur"]) for e in ops] == trace.end_ns.tolist()
+
+
+def test_a_transfer_is_on_every_link_of_its_route(drawn):
+    scene = example()
+    cut, routes = scene.partitions, scene.cluster.routes
+    took = scene.trace.transfer_start_ns >= 0
+    pairs = zip(cut.src_device[took].tolist(), cut.dst_device[took].tolist(), strict=True)
+    expected = sum(len(routes[src][dst]) or 1 for src, dst in pairs)
+    assert sum(e["cat"] == "transfer" for e in of_phase(drawn, "X")) == expected > 0
+
+
+def test_nothing_overlaps_within_a_lane(drawn):
+    lanes = defaultdict(list)
+    for event in of_phase(drawn, "X"):
+        lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+    for spans in lanes.values():
+        spans.sort()
+        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+
+
+def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
+    arrows = defaultdict(list)
+    for event in drawn:
+        if event["ph"] in "stf":
+            arrows[event["id"]].append(event)
+    assert arrows
+    spans = defaultdict(list)
+    for event in of_phase(drawn, "X"):
+        spans[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+    for parts in arrows.values():
+        assert [part["ph"] for part in parts] == ["s", "t", "f"]
+        times = [nanos(part["ts"]) for part in parts]
+        assert times == sorted(times)
+        for part, time in zip(parts, times, strict=True):
+            assert any(start <= time < max(end, start + 1) for start, end in spans[part["pid"], part["tid"]])
+
+
+def test_the_memory_counter_reaches_the_peak(drawn):
+    scene = example()
+    levels = defaultdict(list)
+    for event in of_phase(drawn, "C"):
+        levels[event["name"]].append(event["args"]["bytes"])
+    for device, peak in zip(scene.cluster.devices, scene.trace.peak_bytes.tolist(), strict=True):
+        assert max(levels[f"memory {device.short}"]) == peak
+
+
+def test_names_from_the_file_stay_names_and_are_cut():
+    names = {event["name"] for event in events(hostile())}
+    assert HOSTILE[0] in names
+    assert max(map(len, names)) <= 420
+
+
+def test_the_bound_on_the_size_holds_and_what_is_missing_is_said():
+    text = draw_timeline(example(), max_bytes=20_000)
+    assert len(text.encode()) <= 20_000
+    found = json.loads(text)
+    whole = len(events(example()))
+    assert found["otherData"]["left_out"].startswith(f"{whole - len(found['traceEvents'])} events")
+    assert "left_out" not in json.loads(draw_timeline(example()))["otherData"]
