@@ -81,11 +81,11 @@ def run(
     column = checked(tables, device)
     crossing = crossings(tables, column)
     wiring = _wire(tables, column, crossing)
-    makespan, ready, start, asked, sent = _play(tables, column.tolist(), crossing, wiring, _ranks(tables, priority))
+    total, ready, start, asked, sent = _play(tables, column.tolist(), crossing, wiring, _ranks(tables, priority))
     start_ns, sent_ns = ints(start), ints(sent)
     end_ns = ints(start_ns + np.array(wiring.run_ns, np.int64))
     return Outcome(
-        makespan=makespan,
+        makespan=total,
         device=column,
         ready_ns=ints(ready),
         start_ns=start_ns,
