@@ -5,7 +5,8 @@
 The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
 the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
 peaks of the device, and float16 runs at float32's rate: measured times (`calibrate`) say better.
-Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device.
+Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device; so does, on a GPU, the
+launch of a kernel that works in host memory alone.
 
 A graph of thousands of nodes has some hundred different ones: each is priced once, by exact integers.
 """
@@ -13,7 +14,8 @@ A graph of thousands of nodes has some hundred different ones: each is priced on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +36,10 @@ DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on o
 STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 MAX_NS: Nanos = 2**53  # 104 days; the sum over a thousand such ops still fits 64 bits
+_INT32 = 3  # DataType
 _SHOWN = 8  # ops listed in a note
+
+_Count: TypeAlias = tuple[int, int, int, bool]  # operations, bytes moved, scratch bytes, whether one was capped
 
 
 def estimate(graph: Graph, cluster: Cluster) -> CostTable:
@@ -46,17 +51,13 @@ def estimate(graph: Graph, cluster: Cluster) -> CostTable:
     """
     priced, which = _instances(graph)
     counts = [_count(rule, instance) for rule, instance in priced]
-    run_ns = np.array([[_time(r, c, d) for d in _models(cluster)] for (r, _), c in zip(priced, counts, strict=True)])
-    run_ns = run_ns.reshape(len(priced), len(cluster.kinds)).astype(np.int64)[which]
-    run_ns[~_kernels(graph, cluster)] = -1
-    run_ns.setflags(write=False)
     column = np.array([count[:3] for count in counts], np.int64).reshape(-1, 3)[which]
     unlisted = np.array([rule is FALLBACK_RULE for rule, _ in priced], bool)[which]
     resident, resident_notes = resident_bytes(graph)
     capped = int(np.array([count[3] for count in counts], bool)[which].sum())
     return CostTable(
         kinds=cluster.kinds,
-        run_ns=run_ns,
+        run_ns=_run_ns(graph, _models(cluster), priced, counts, which),
         scratch_bytes=ints(column[:, 2]),
         resident_bytes=resident,
         source=ids(np.where(unlisted, FALLBACK, STATIC)),
@@ -64,6 +65,25 @@ def estimate(graph: Graph, cluster: Cluster) -> CostTable:
         moved_bytes=ints(column[:, 1]),
         notes=(*_notes(graph, unlisted, capped), *resident_notes),
     )
+
+
+def _run_ns(
+    graph: Graph,
+    models: Sequence[Device],
+    priced: Sequence[tuple[Rule, Instance]],
+    counts: Sequence[_Count],
+    which: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """[N, K] time per node and kind, -1 without a kernel."""
+    times = [[_time(rule, count, model) for model in models] for (rule, _), count in zip(priced, counts, strict=True)]
+    run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
+    launched = np.array([rule.launches for rule, _ in priced], bool)[which]
+    for column, model in enumerate(models):
+        if model.type == "GPU":
+            run_ns[launched & _in_host_memory(graph), column] -= model.launch_ns - DISPATCH_NS
+    run_ns[~_kernels(graph, models)] = -1
+    run_ns.setflags(write=False)
+    return run_ns
 
 
 def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[np.int64]]:
@@ -99,14 +119,13 @@ def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[n
     return priced, np.array(which, np.int64)
 
 
-def _count(rule: Rule, instance: Instance) -> tuple[int, int, int, bool]:
-    """Operations, bytes moved, scratch bytes, and whether one of them was capped."""
+def _count(rule: Rule, instance: Instance) -> _Count:
     exact = (rule.flops(instance), rule.moved(instance), rule.scratch(instance))
     flops, moved, scratch = (min(max(0, count), MAX_COUNT) for count in exact)
     return flops, moved, scratch, max(exact) > MAX_COUNT
 
 
-def _time(rule: Rule, count: tuple[int, int, int, bool], device: Device) -> Nanos:
+def _time(rule: Rule, count: _Count, device: Device) -> Nanos:
     if not rule.launches:
         return DISPATCH_NS
     flops, moved, _, _ = count
@@ -129,9 +148,25 @@ def _models(cluster: Cluster) -> list[Device]:
     return [models[kind] for kind in cluster.kinds]
 
 
-def _kernels(graph: Graph, cluster: Cluster) -> npt.NDArray[np.bool_]:
+def _in_host_memory(graph: Graph) -> npt.NDArray[np.bool_]:
+    """[N] nodes whose GPU kernel works on the host: all inputs and outputs lie there, so that nothing is launched.
+
+    These are the int32 kernels, which compute shapes and indices; only they are looked up.
+    """
+    found = np.zeros(len(graph), bool)
+    narrow = np.zeros(len(graph), bool)
+    narrow[graph.tensor_node[graph.tensor_dtype == _INT32]] = True
+    slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
+    for node in np.flatnonzero(narrow).tolist():
+        taken, given = ops.host_memory(graph.ops[node], graph.attrs[node], "GPU", graph.library)
+        outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
+        found[node] = len(taken) == slots[node] and len(given) == outputs
+    return found
+
+
+def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
     """[N, K] whether TensorFlow has a kernel for the node on the kind's device type."""
-    types = [device.type for device in _models(cluster)]
+    types = [device.type for device in models]
     answers: dict[object, tuple[bool, ...]] = {}
     exists = []
     for op, attrs in zip(graph.ops, graph.attrs, strict=True):

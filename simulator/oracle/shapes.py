@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import EncodeError
+
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
 from simulator.graph.exporting import graph_def
@@ -27,6 +29,7 @@ _KEPT_FILES = 256  # in the cache; the oldest go first
 _MAX_FILE_BYTES = 2**26  # a larger answer is not kept, a larger file in the cache is not read
 _SOURCE = "InfeedDequeue"  # stands for a fed tensor: any type and shape, no inputs, and nobody folds it to a constant
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
+_SHAPE_BYTES = 2**16  # a longer constant holds weights, not a shape or indices
 _OMITTED = ("_output_shapes", "_class")  # the file's own shapes would be trusted; where nodes stand does not matter
 
 _Listed = list[list[list[int] | None]]  # per node, per output
@@ -59,6 +62,8 @@ def _question(graph: Graph, feeds: Mapping[str, Shape]) -> bytes:
     for node in message.node:
         for name in _OMITTED:
             node.attr.pop(name, None)
+        if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > _SHAPE_BYTES:
+            node.attr["value"].tensor.ClearField("tensor_content")  # then all zeros, of the same shape
     for place, (name, shape) in enumerate(sorted(feeds.items())):
         node_name, _, port = name.rpartition(":")
         row = int(graph.tensor_ptr[graph.row(node_name)]) + int(port)
@@ -70,7 +75,10 @@ def _question(graph: Graph, feeds: Mapping[str, Shape]) -> bytes:
         for edge in (graph.edge_tensor == row).nonzero()[0].tolist():
             reader = int(graph.edge_dst[edge])
             message.node[reader].input[edge - int(graph.in_ptr[reader])] = source.name
-    return bytes(message.SerializeToString(deterministic=True))
+    try:
+        return bytes(message.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError):  # protobuf's limit is 2 GiB
+        raise OracleError("the graph is too large to be handed to TensorFlow: a GraphDef ends at 2 GiB") from None
 
 
 def _unused(graph: Graph, place: int) -> str:

@@ -14,7 +14,7 @@ from simulator.costs.table import FALLBACK
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.messages import AttrValue
-from tests.strategies import Rows, graphs, type_attr, typed
+from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
 
 
 def device(at=0, type="CPU", kind="cpu", flop_per_s=10**12, bytes_per_s=10**11, launch_ns=1000):
@@ -66,6 +66,16 @@ def test_what_starts_no_kernel_costs_the_dispatch_on_every_device():
     made.add("b", "Identity", ["a"], **typed("Identity", (1000, 1000)))
     made.add("c", "NoOp")
     assert estimate(made.built(), BOTH).run_ns.tolist() == [[DISPATCH_NS] * 2] * 3
+
+
+def test_shapes_are_computed_on_the_host_also_on_a_gpu():
+    made = Rows()
+    for dtype, name in ((1, "f"), (3, "i")):
+        made.add(name, "Placeholder", dtype=type_attr(dtype), _output_shapes=shapes_attr((4,)))
+        made.add(name + name, "AddV2", [name, name], T=type_attr(dtype), _output_shapes=shapes_attr((4,)))
+    costs = estimate(made.built(), BOTH)
+    assert costs.run_ns[1].tolist() == [1001, 5001]
+    assert costs.run_ns[3].tolist() == [1001, DISPATCH_NS + 1]
 
 
 def test_no_kernel_no_time():
