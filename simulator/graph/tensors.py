@@ -17,6 +17,7 @@ from simulator.units import show_bytes
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_OUTPUTS = 1 << 16  # of one node
+MAX_TENSORS = 1 << 23  # of a graph; a few bytes of a file can claim many
 SHAPES = "_output_shapes"
 
 
@@ -75,6 +76,8 @@ def tensor_columns(
         elif len(types) < needed:
             _refuse_port(names, row, len(types), wiring, source)
         dtypes += types
+        if len(dtypes) > MAX_TENSORS:
+            raise GraphError(f"{source} claims more than {MAX_TENSORS} tensors; no real graph has so many.")
         counts.append(len(types))
         shapes += given if len(given) == len(types) else _fitted(given, len(types))
     return _assembled(counts, dtypes, shapes)

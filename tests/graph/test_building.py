@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
+from simulator.graph import tensors
 from simulator.graph.building import build
 from simulator.graph.messages import AttrValue
 from tests.strategies import Rows, graphs, loop, rows, shapes_attr, type_attr, typed
@@ -157,6 +158,16 @@ def test_a_dimension_of_zero_makes_no_bytes_however_large_the_others():
     made = Rows()
     made.add("a", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((2**62, 2**62, 0)))
     assert made.built().tensor_bytes.tolist() == [0]
+
+
+def test_outputs_beyond_all_measure_are_refused(monkeypatch):
+    monkeypatch.setattr(tensors, "MAX_TENSORS", 10)
+    made = Rows()
+    made.add("axis", "Const", **typed("Const"))
+    for at in range(6):
+        made.add(f"split{at}", "Split", ["axis", "axis"], num_split=AttrValue(i=3), T=type_attr())
+    with pytest.raises(GraphError, match="claims more than 10 tensors"):
+        made.built()
 
 
 def test_a_graph_without_nodes_is_a_graph():
