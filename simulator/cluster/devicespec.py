@@ -33,11 +33,6 @@ class DeviceSpec(NamedTuple):
             return text
         return f"{text}/device:{self.type}:{'*' if self.id is None else self.id}"
 
-    @property
-    def is_full(self) -> bool:
-        """Whether every field is set: the spec names exactly one device."""
-        return None not in self
-
 
 ANYWHERE = DeviceSpec()
 MAX_NUMBER = 2**31 - 1  # TensorFlow keeps replica, task and id in 32-bit integers

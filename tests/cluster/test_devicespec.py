@@ -113,11 +113,6 @@ def test_canonical_text(text, canonical):
     assert str(parse(text)) == canonical
 
 
-def test_full_names_are_told_from_partial_ones():
-    assert parse("/job:w/replica:0/task:0/cpu:0").is_full
-    assert not parse("/job:w/task:0/cpu:0").is_full
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
