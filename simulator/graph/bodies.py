@@ -45,7 +45,11 @@ def instantiate(function: Any, attrs: Attrs, library: Mapping[str, Any], source:
     argument_ranges, result_ranges = ranges_of(given.inputs, known), ranges_of(given.outputs, known)
     types, result_types = ops.inputs(name, attrs, library), ops.outputs(name, attrs, library)
     if argument_ranges is None or result_ranges is None or types is None or result_types is None:
-        raise GraphError(f"A call of {where} lacks an attribute that says how many arguments it has.", node=name)
+        raise GraphError(
+            f"A call of {where} lacks an attribute that says how many arguments it has. Write the file anew with "
+            "TensorFlow.",
+            node=name,
+        )
     node_attrs = [_filled(node.attr, attrs, where) for node in function.node_def]
     names = _argument_names(argument_ranges)
     endpoints = _Endpoints(function.node_def, node_attrs, argument_ranges, names, library, where)
@@ -138,7 +142,11 @@ class _Endpoints:
         else:
             found = []
         if not found:
-            raise GraphError(f"{self._where}: {reader!r} reads {text!r}, which is not in the function.", node=reader)
+            raise GraphError(
+                f"{self._where}: {reader!r} reads {text!r}, which is not in the function. Write the file anew with "
+                "TensorFlow.",
+                node=reader,
+            )
         return found
 
     def _ports(self, name: str, rest: Sequence[str]) -> Sequence[int]:
@@ -182,7 +190,10 @@ def _fill(value: Any, given: Attrs, where: str) -> Any:
     if kind == "placeholder":
         found = given.get(value.placeholder)
         if found is None:
-            raise GraphError(f"A call of {where} does not give the attribute {value.placeholder!r}.")
+            raise GraphError(
+                f"A call of {where} does not give the attribute {value.placeholder!r}. Write the file anew with "
+                "TensorFlow."
+            )
         return found
     copy = AttrValue()
     copy.CopyFrom(value)

@@ -67,13 +67,7 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
     """
     caller, device = draft.names[row], draft.devices[row]
     call = _entered(draft, row, body)
-    inputs = [draft.endpoint(at) for at in draft.inputs[row]]
-    if len(inputs) != len(body.argument_types):
-        raise GraphError(
-            f"{draft.source}: {caller!r} gives {len(inputs)} arguments to {body.name!r}, which takes "
-            f"{len(body.argument_types)}.",
-            node=caller,
-        )
+    inputs = _arguments(draft, row, body)
     gate: tuple[int, ...] = ()
     if draft.controls[row]:
         controls = [draft.completion(src) for src in draft.controls[row]]
@@ -101,6 +95,17 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
     done = draft.add(name, "NoOp", (), effects or gate, device=device, call=call)
     keep_fetchable(draft, row, results, (done,))
     draft.replace(row, results, done)
+
+
+def _arguments(draft: Draft, row: int, body: Body) -> list[Endpoint]:
+    inputs = [draft.endpoint(at) for at in draft.inputs[row]]
+    if len(inputs) != len(body.argument_types):
+        raise GraphError(
+            f"{draft.source}: {draft.names[row]!r} hands over {len(inputs)} tensors, but its function "
+            f"{body.name!r} takes {len(body.argument_types)}. Write the file anew with TensorFlow.",
+            node=draft.names[row],
+        )
+    return inputs
 
 
 def keep_fetchable(draft: Draft, row: int, outputs: list[Endpoint], waits: tuple[int, ...]) -> None:

@@ -5,7 +5,9 @@ and bodies; a call in the outer graph it expands only with `do_function_inlining
 of TensorFlow's pass (`tensorflow/core/common_runtime/lower_functional_ops.cc`): nodes in their order, and after them
 the nodes that were made meanwhile; one counter numbers the names of all that is made.
 
-Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay where they are.
+Calls that TensorFlow would hand over whole (to XLA, or marked `_noinline`) are expanded too, so that the computation
+can be seen. Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay where they
+are.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def test_malformed_bodies_are_refused(nodes, results, message):
 
 
 def test_calls_that_do_not_fit_are_refused():
-    with pytest.raises(GraphError, match="gives 2 arguments to 'double', which takes 1"):
+    with pytest.raises(GraphError, match="hands over 2 tensors, but its function 'double' takes 1"):
         inline(graph([X, ("c", "PartitionedCall", ["x", "x"], call("double", 2))], [DOUBLE]))
     two = ("c", "PartitionedCall", ["x"], call("double", 1, results=2))
     with pytest.raises(GraphError, match="'c' has no output 1"):
