@@ -120,7 +120,7 @@ def _parsed(raw: bytes, label: str) -> Any:
     for form in (RunMetadata, StepStats):
         try:
             message = form.FromString(raw)
-        except DecodeError:
+        except DecodeError:  # not of this form: try the next
             continue
         found = message.step_stats if form is RunMetadata else message
         if any(device.node_stats and "/" in device.device for device in found.dev_stats):

@@ -110,7 +110,7 @@ def _parse_binary(raw: bytes, label: str) -> Any:
     for kind in (GRAPH, META_GRAPH, SAVED_MODEL):
         try:
             message = _MESSAGES[kind].FromString(raw)
-        except (DecodeError, ValueError):
+        except (DecodeError, ValueError):  # not of this kind: try the next
             continue
         if _makes_sense(message):
             return message
@@ -135,7 +135,7 @@ def _damaged(raw: bytes, label: str) -> GraphError:
     for number, begin, end in fields(raw, limit=1_000_000):
         try:
             field = messages.GraphDef.FromString(raw[begin:end])
-        except (DecodeError, ValueError):
+        except (DecodeError, ValueError):  # here the sense ends, which is what was asked
             break
         if number != _NODE or not _makes_sense(field):
             break

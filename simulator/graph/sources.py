@@ -56,7 +56,7 @@ def _siblings(label: str) -> str:
 
     try:
         names = sorted(os.listdir(os.path.dirname(label) or "."))[:5000]
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # no folder to look into: nothing to propose
         return ""
     found = get_close_matches(os.path.basename(label), names, n=2)
     return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""

@@ -131,7 +131,7 @@ def _rest(descriptor: int) -> bytes:
     """What has been written to stderr and not yet read; a grandchild may hold it open, so do not wait for its end."""
     try:
         return os.read(descriptor, KEPT_STDERR_BYTES)
-    except BlockingIOError:
+    except BlockingIOError:  # nothing has been written
         return b""
 
 

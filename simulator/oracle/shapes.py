@@ -107,7 +107,7 @@ def _version() -> str:
     for wheel in _WHEELS:
         try:
             return f"{_FORM}/{importlib.metadata.version(wheel)}"
-        except importlib.metadata.PackageNotFoundError:
+        except importlib.metadata.PackageNotFoundError:  # another wheel may be there
             continue
     return f"{_FORM}/unknown"
 
@@ -123,7 +123,7 @@ def _remembered(path: Path, nodes: int) -> _Listed | None:
         if path.stat().st_size > _MAX_FILE_BYTES:
             return None
         return _read(path.read_bytes(), nodes)
-    except OSError:
+    except OSError:  # not remembered, or not readable: TensorFlow is asked again
         return None
 
 
@@ -131,7 +131,7 @@ def _read(answer: bytes, nodes: int) -> _Listed | None:
     """The answer, or None if it is not one: nothing that lies on a disk is trusted."""
     try:
         listed: Any = json.loads(answer)
-    except ValueError:
+    except ValueError:  # damaged: no answer
         return None
     if not isinstance(listed, list) or len(listed) < nodes:
         return None
@@ -156,7 +156,7 @@ def _remember(path: Path, answer: bytes) -> None:
         kept = sorted(path.parent.glob("*.json"), key=lambda file: (file.stat().st_mtime_ns, file.name))
         for file in kept[:-_KEPT_FILES]:
             file.unlink(missing_ok=True)
-    except OSError:
+    except OSError:  # the cache only saves time
         return
 
 

@@ -1,0 +1,188 @@
+"""The shape of the code: floors, TensorFlow's one door, no import cycle, sizes, docstrings, nothing swallowed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ("simulator", "placement", "viz")  # each may import those before it, none those after
+# Within simulator: what a room may import besides itself and the plain modules at the top.
+ROOMS = {
+    "simulator.graph": set(),
+    "simulator.cluster": {"simulator.graph"},
+    "simulator.costs": {"simulator.graph", "simulator.cluster"},
+    "simulator.partitioning": {"simulator.graph", "simulator.cluster"},
+    "simulator.execution": {"simulator.graph", "simulator.cluster", "simulator.costs", "simulator.partitioning"},
+    "simulator.oracle": {"simulator.graph", "simulator.cluster", "simulator.partitioning"},
+}
+HEAVY = ("tensorflow", "numba", "networkx")  # never loaded by an import of the product
+MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten functions are at most MOST_FUNCTIONS long
+
+# What may be longer, and why.
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "simulator.execution.engine._play": "the event loop keeps its state in local names, which is what makes it fast",
+}
+# What may be imported against the order of the rooms, and why.
+ACROSS_ROOMS: dict[str, str] = {
+    "simulator.graph.calls imports simulator.cluster.devicespec": "a call's device is merged into those of its body",
+}
+
+
+@cache
+def modules() -> dict[str, tuple[Path, str, ast.Module]]:
+    """Module name -> its file, text and tree."""
+    found = {}
+    for floor in FLOORS:
+        for path in sorted((ROOT / floor).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            text = path.read_text(encoding="utf-8")
+            found[name] = (path, text, ast.parse(text))
+    return found
+
+
+def imports(name: str, *, anywhere: bool = True) -> Iterator[str]:
+    """Modules that a module imports; with `anywhere` those inside functions and for type checkers too."""
+    path, _, tree = modules()[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree) if anywhere else _when_loaded(tree.body):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])])
+            base = base if node.level else node.module or ""
+            for alias in node.names:
+                deeper = f"{base}.{alias.name}"
+                yield deeper if deeper in modules() else base
+
+
+def _when_loaded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported; not those under `if TYPE_CHECKING`."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        for inner in ("body", "orelse", "finalbody"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _when_loaded(getattr(node, inner, []))
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the body, without the docstring."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(modules()) > 40
+    assert "simulator.graph.graph" in set(imports("simulator.partitioning.cutting"))
+
+
+def test_imports_run_down_from_floor_to_floor() -> None:
+    wrong = [
+        f"{name} imports {other}"
+        for name in modules()
+        for other in imports(name)
+        if other.split(".")[0] in FLOORS[FLOORS.index(name.split(".")[0]) + 1 :]
+    ]
+    assert wrong == []
+
+
+def test_imports_run_down_from_room_to_room() -> None:
+    wrong = []
+    for name in modules():
+        room = ".".join(name.split(".")[:2])
+        for other in imports(name):
+            there = ".".join(other.split(".")[:2])
+            if room in ROOMS and there in ROOMS and there != room and there not in ROOMS[room]:
+                wrong.append(f"{name} imports {other}")
+    assert set(wrong) == ACROSS_ROOMS.keys()
+
+
+def test_no_import_cycle() -> None:
+    below = {name: {m for m in imports(name, anywhere=False) if m in modules()} for name in modules()}
+    below = {name: {m for m in found if m != name} for name, found in below.items()}
+    while below:
+        free = [name for name, found in below.items() if not found & below.keys()]
+        assert free, f"these import each other: {sorted(below)}"
+        for name in free:
+            del below[name]
+
+
+def test_tensorflow_is_imported_only_behind_its_door_and_inside_functions() -> None:
+    everywhere = {name: {m.split(".")[0] for m in imports(name)} for name in modules()}
+    assert [
+        n for n, found in everywhere.items() if "tensorflow" in found and not n.startswith("simulator.oracle")
+    ] == []
+    for name in modules():
+        assert not {m.split(".")[0] for m in imports(name, anywhere=False)} & set(HEAVY), name
+
+
+def test_importing_the_product_loads_nothing_heavy() -> None:
+    code = f"import simulator, placement, viz, viz.cli, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_files_are_short() -> None:
+    long = {name for name, (_, text, _) in modules().items() if len(text.splitlines()) > MAX_FILE}
+    assert long == LONG_FILES.keys()
+
+
+def test_functions_are_short() -> None:
+    lengths = {f"{name}.{f.name}": lines_of(f) for name, (_, _, tree) in modules().items() for f in functions(tree)}
+    assert {name for name, length in lengths.items() if length > MAX_FUNCTION} == LONG_FUNCTIONS.keys()
+    ordered = sorted(lines_of(f) for _, _, tree in modules().values() for f in functions(tree))
+    assert ordered[len(ordered) * 9 // 10] <= MOST_FUNCTIONS
+
+
+def test_whatever_is_public_has_a_docstring() -> None:
+    bare = []
+    for name, (_, _, tree) in modules().items():
+        if ast.get_docstring(tree) is None:
+            bare.append(name)
+        bare += [f"{name}.{node.name}" for node in _public(tree.body) if ast.get_docstring(node) is None]
+    assert bare == []
+
+
+def _public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in body:
+        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if named and not node.name.startswith("_"):
+            yield node
+            yield from _public(node.body) if isinstance(node, ast.ClassDef) else ()
+
+
+def test_no_exception_is_swallowed_without_a_reason() -> None:
+    """A handler that neither raises nor uses the error nor calls anything needs a comment beside it."""
+    silent = []
+    for name, (_, text, tree) in modules().items():
+        lines = text.splitlines()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ExceptHandler) and _is_silent(node):
+                beside = lines[node.lineno - 2 : node.end_lineno]
+                if not any("#" in line for line in beside):
+                    silent.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+    assert silent == []
+
+
+def _is_silent(handler: ast.ExceptHandler) -> bool:
+    inside = [node for statement in handler.body for node in ast.walk(statement)]
+    return not any(isinstance(node, ast.Raise | ast.Call) for node in inside)
+
+
+@pytest.mark.parametrize("allowed", [LONG_FILES, LONG_FUNCTIONS, ACROSS_ROOMS])
+def test_every_exception_gives_its_reason(allowed: dict[str, str]) -> None:
+    assert all(len(reason.split()) > 3 for reason in allowed.values())
