@@ -1,7 +1,6 @@
 """The folded graph in DOT: what Graphviz reads back is what was meant, whatever the names are."""
 
 import re
-import shutil
 
 import pytest
 
@@ -13,7 +12,6 @@ from viz.palette import device_colour
 from viz.tables import crossings, moved_bytes
 
 NODE = re.compile(r"^\s*(i\d+) \[label=", re.MULTILINE)
-needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's dot is not installed")
 
 
 @pytest.mark.parametrize("most", [5, 20, 60, 1000])
@@ -55,7 +53,7 @@ def test_quoting_ends_where_it_should(text):
     assert "\0" not in written
 
 
-@needs_dot
+@pytest.mark.graphviz
 def test_graphviz_draws_hostile_names_without_a_word():
     for scene in (hostile(), example()):
         drawn = render(draw_graph(scene, max_nodes=200), "svg").decode()
@@ -63,7 +61,7 @@ def test_graphviz_draws_hostile_names_without_a_word():
         assert "<script" not in drawn
 
 
-@needs_dot
+@pytest.mark.graphviz
 @pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_every_format(format, magic):
     assert render(draw_graph(example()), format).startswith(magic)
@@ -80,7 +78,7 @@ def test_an_unknown_format_is_refused():
         render("digraph {}", "gif")
 
 
-@needs_dot
+@pytest.mark.graphviz
 def test_what_graphviz_refuses_is_told():
     with pytest.raises(SimvizError, match="failed: Error"):
         render("digraph { a -> ", "svg")

@@ -1,5 +1,6 @@
 """The trace for Perfetto: well-formed events, lanes without overlaps, arrows forwards in time, exact times."""
 
+import itertools
 import json
 from collections import defaultdict
 
@@ -56,7 +57,7 @@ def test_nothing_overlaps_within_a_lane(drawn):
         lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
     for spans in lanes.values():
         spans.sort()
-        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):

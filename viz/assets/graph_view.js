@@ -172,6 +172,7 @@ function graphView(canvas, model, state, tip) {
     draw, fit, zoom, move, reveal, show, toggle, closeAll, relayout,
     isOpen: (item) => open.has(item),
     boxOnScreen: (item) => (picture.boxOf.has(item) ? screenOf(picture.boxOf.get(item)) : null),
+    boxInWorld: (item) => picture.boxOf.get(item) ?? null,
     retheme: () => {
       theme = null;
       draw();

@@ -149,6 +149,7 @@ async function start() {
   const panel = sidePanel(byId("panel"), model, state);
   wire(model, state, graph, timeline, panel);
   wireKeys(model, state, graph, timeline);
+  searchBox(byId("search"), byId("matches"), model, state);
   wireSplitter();
   panel.draw();
   new ResizeObserver(() => graph.draw()).observe(byId("graph"));

@@ -1,0 +1,244 @@
+"""The report in Chromium: it opens without a complaint, both views follow the selection, hostile names do nothing."""
+
+import shutil
+import time
+from dataclasses import replace
+
+import pytest
+
+from simulator.assignment import RULES
+from tests.viz.scenes import example, hostile
+from viz import draw_report
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,800",
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium leaves its own sockets to the collector
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = shutil.which("chromium")
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver.set_page_load_timeout(60)
+    driver.set_script_timeout(30)
+    yield driver
+    driver.quit()
+
+
+def until(condition, what):
+    for _ in range(400):
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.025)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def opened(browser, folder, scene):
+    """The scene's report, drawn; returns a function that evaluates an expression in the page."""
+    page = folder / "report.html"
+    page.write_text(draw_report(scene), "utf-8", "replace")
+    browser.get_log("browser")
+    browser.get(page.as_uri())
+
+    def ask(expression, *values):
+        return browser.execute_script("return " + expression, *values)
+
+    done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
+    until(lambda: ask(done), "the page")
+    assert ask("document.getElementById('failed').hidden")
+    return ask
+
+
+def settled(browser):
+    """Wait until what was asked for has been painted."""
+    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+
+def press(browser, *keys):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser).send_keys(*keys).perform()
+    settled(browser)
+
+
+def click(browser, canvas, x, y):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    element = browser.find_element("id", canvas)
+    half = element.size["width"] / 2, element.size["height"] / 2
+    move = ActionChains(browser).move_to_element_with_offset(element, round(x - half[0]), round(y - half[1]))
+    move.click().perform()
+    settled(browser)
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    return opened(browser, tmp_path, example())
+
+
+def complaints(browser):
+    return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def slowest(scene):
+    """The node that runs longest."""
+    trace = scene.trace
+    return int(scene.partitions.origin[trace.node[(trace.end_ns - trace.start_ns).argmax()]])
+
+
+def test_it_opens_without_a_complaint_and_shows_the_figures(browser, page):
+    settled(browser)
+    assert complaints(browser) == []
+    assert page("document.getElementById('title').textContent") == "ps_training.pbtxt"
+    figures = page("document.getElementById('figures').innerText")
+    for word in ("makespan", "lower bound", "moved", "peak memory"):
+        assert word in figures
+    for canvas in ("graph", "timeline"):
+        colours = page(
+            "new Set(document.getElementById(arguments[0]).getContext('2d')"
+            ".getImageData(0, 0, 900, 250).data.filter((_, at) => at % 4 === 0)).size",
+            canvas,
+        )
+        assert colours > 5  # something was drawn
+
+
+def test_searching_selects_the_node_in_both_views(browser, page):
+    from selenium.webdriver.common.keys import Keys
+
+    scene = example()
+    node = slowest(scene)
+    press(browser, "/", scene.graph.names[node], Keys.ENTER)
+    assert page("simviz.state.selection") == {"kind": "node", "id": node}
+    box = page("simviz.graph.boxOnScreen(simviz.model.scopes + arguments[0])", node)
+    size = page("[document.getElementById('graph').clientWidth, document.getElementById('graph').clientHeight]")
+    assert 0 <= box["x"] <= size[0]
+    assert 0 <= box["y"] <= size[1]
+    place = page("simviz.timeline.placeOf(simviz.model.slices.node.indexOf(arguments[0]))", node)
+    assert 0 <= place["x"] <= page("document.getElementById('timeline').clientWidth")
+    panel = page("document.getElementById('panel').innerText")
+    device = scene.cluster.devices[int(scene.assignment.device[node])].short
+    for said in (scene.graph.ops[node], device, RULES[scene.assignment.why[node]], "Inputs", "Read by"):
+        assert said in panel
+
+
+def test_clicking_a_slice_selects_its_node_and_opens_its_scopes(browser, page):
+    node = slowest(example())
+    place = page("simviz.timeline.placeOf(simviz.model.slices.node.indexOf(arguments[0]))", node)
+    click(browser, "timeline", place["x"], place["y"])
+    assert page("simviz.state.selection") == {"kind": "node", "id": node}
+    assert page("simviz.graph.boxOnScreen(simviz.model.scopes + arguments[0]) !== null", node)
+
+
+def test_clicking_a_scope_opens_it_and_its_title_closes_it(browser, page):
+    scope = page(
+        "[...Array(simviz.model.scopes).keys()].find((s) => s && simviz.model.tree.parent[s] === 0"
+        " && simviz.model.tree.column[s] >= 0)"
+    )
+    box = page("simviz.graph.boxOnScreen(arguments[0])", scope)
+    click(browser, "graph", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page("simviz.graph.isOpen(arguments[0])", scope)
+    assert page("simviz.state.selection") == {"kind": "scope", "id": scope}
+    box = page("simviz.graph.boxOnScreen(arguments[0])", scope)
+    scale = box["width"] / page("simviz.graph.boxInWorld(arguments[0]).width", scope)
+    click(browser, "graph", box["x"] + box["width"] / 2, box["y"] + 10 * scale)
+    assert not page("simviz.graph.isOpen(arguments[0])", scope)
+
+
+def test_the_keyboard_does_it_all(browser, page):
+    from selenium.webdriver.common.keys import Keys
+
+    press(browser, "c")
+    assert page("document.getElementById('critical').getAttribute('aria-pressed')") == "true"
+    press(browser, "c")
+    assert page("document.getElementById('critical').getAttribute('aria-pressed')") == "false"
+    press(browser, "?")
+    assert page("document.getElementById('keys').open")
+    press(browser, Keys.ESCAPE)
+    assert not page("document.getElementById('keys').open")
+    before = page("simviz.graph.boxOnScreen(0)")
+    press(browser, "+")
+    assert page("simviz.graph.boxOnScreen(0).width") > before["width"]
+    press(browser, Keys.ARROW_LEFT)
+    press(browser, "0")
+    assert page("simviz.graph.boxOnScreen(0)") == before
+    press(browser, "/", "conv", Keys.ENTER)
+    assert page("simviz.state.selection.kind") == "node"
+    press(browser, Keys.ESCAPE)
+    assert page("simviz.state.selection") is None
+    assert complaints(browser) == []
+
+
+def test_next_and_previous_walk_along_a_device(browser, page):
+    slices = "simviz.model.slices"
+    page(f"simviz.state.select({{kind: 'node', id: {slices}.node[{slices}.device.indexOf({slices}.device[9])]}})")
+    first = page("simviz.state.selection.id")
+    press(browser, "n")
+    assert page("simviz.state.selection.id") != first
+    press(browser, "p")
+    assert page("simviz.state.selection.id") == first
+
+
+@pytest.mark.parametrize("colour", ["category", "time", "device"])
+def test_colours_by_choice(browser, page, colour):
+    page("simviz.state.set({colourBy: arguments[0], critical: true, showIdle: true})", colour)
+    settled(browser)
+    assert page("document.getElementById('colour').value") == colour
+    assert complaints(browser) == []
+
+
+def test_links_in_the_panel_lead_on(browser, page):
+    page("simviz.state.select({kind: 'transfer', id: simviz.model.tables.transfers[0]})")
+    assert "Transfer of" in page("document.getElementById('panel').innerText")
+    browser.find_element("css selector", "#panel .rows button").click()
+    assert page("simviz.state.selection.kind") == "node"
+    browser.find_element("css selector", "#panel .back").click()
+    assert page("simviz.state.selection") is None
+
+
+def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):
+    scene = hostile()
+    page = opened(browser, tmp_path, scene)
+    page("[...Array(simviz.model.scopes).keys()].forEach((s) => simviz.graph.isOpen(s) || simviz.graph.toggle(s))")
+    for node in [row for row in range(len(scene.graph)) if scene.step.runs[row]][:8]:
+        page("simviz.state.select({kind: 'node', id: arguments[0]}, 'search')", node)
+        settled(browser)
+    press(browser, "/", "<")
+    assert page("document.querySelectorAll('#matches li[role=option]').length") >= 2
+    assert page("document.querySelectorAll('img, #panel script, #matches script').length") == 0
+    assert "owned" not in page("document.title").replace("document.title='owned'", "")
+    page("simviz.state.select(null)")
+    settled(browser)
+    assert scene.title in page("document.getElementById('title').textContent")
+    assert complaints(browser) == []
+
+
+def test_a_graph_of_one_node_still_opens(browser, tmp_path):
+    from viz.running import Request, run
+
+    source = tmp_path / "one.pbtxt"
+    source.write_text('node { name: "only" op: "NoOp" }\n')
+    page = opened(browser, tmp_path, replace(run(Request(str(source), cluster="cpu=1")), title=""))
+    settled(browser)
+    assert page("simviz.model.count") == 1
+    assert complaints(browser) == []
