@@ -23,7 +23,7 @@ MERGES = frozenset(("Merge", "RefMerge"))
 NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
-_NAME = re.compile(r"_?[A-Za-z0-9.][A-Za-z0-9_./\-]*(?:>[A-Za-z0-9.][A-Za-z0-9_./\-]*)*|_[A-Za-z0-9_./\-]*")
+_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/\-]*(?:>[A-Za-z0-9.][A-Za-z0-9._/\-]*)*")
 _PORT = re.compile(r"(.*):([0-9]{1,9})", re.DOTALL)
 _CONTROL = -1  # the port of a control input
 

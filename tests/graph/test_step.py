@@ -1,16 +1,12 @@
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from simulator.errors import GraphError
-from simulator.graph.covering import MAX_EXACT, cover
-from simulator.graph.fanin import fan_in
 from simulator.graph.graph import Signature
 from simulator.graph.messages import AttrValue, FunctionDef
-from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.purposes import apply_nodes
 from simulator.graph.step import choose_step
 from tests.strategies import Rows, graphs, loop, type_attr, typed
 
@@ -132,25 +128,6 @@ def test_a_call_of_a_function_that_trains_counts_as_an_update():
     assert choose_step(graph).fetches == ("call",)
 
 
-@pytest.mark.parametrize(
-    ("op", "expected"),
-    [
-        ("ApplyAdam", True),
-        ("ResourceApplyMomentum", True),
-        ("SparseApplyAdagrad", True),
-        ("ResourceSparseApplyFtrlV2", True),
-        ("AccumulatorApplyGradient", False),
-        ("Apply", False),
-        ("MapApply", False),
-    ],
-)
-def test_apply_ops(op, expected):
-    made = Rows()
-    made.ops, made.names, made.requested, made.inputs, made.attrs = ["NoOp"], ["a"], [""], [[]], [{}]
-    graph = replace(made.built(), ops=(op,))
-    assert bool(apply_nodes(graph)) == expected
-
-
 def inference():
     """The same program without its updates: an exported model that still has saver and initialiser."""
     made = training(grouped=False)
@@ -193,15 +170,6 @@ def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
     step = choose_step(made.built())
     assert step.fetches == ("v/Assign",)  # it gives a reference, so it only runs
     assert "every sink only" in step.rule
-
-
-def test_an_assignment_from_the_variable_itself_computes():
-    made = Rows()
-    float_node(made, "v", "VariableV2")
-    float_node(made, "next", "Neg", ["v"])
-    made.add("v/Assign", "Assign", ["v", "next"], T=type_attr())
-    graph = made.built()
-    assert computes(graph, [2]) == [2]
 
 
 def test_feeding_cuts_what_lies_behind():
@@ -262,20 +230,6 @@ def test_a_graph_without_nodes_has_no_step():
         choose_step(Rows().built())
 
 
-@given(graphs(max_nodes=15), st.data())
-def test_fan_in_is_what_reachability_says(graph, data):
-    target = data.draw(st.integers(0, len(graph) - 1))
-    needed, before = {target}, set()
-    while needed != before:
-        before = set(needed)
-        needed |= {
-            source
-            for source, reader in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), strict=True)
-            if reader in before
-        }
-    assert set(fan_in(graph, [target]).nonzero()[0].tolist()) == needed
-
-
 @given(graphs())
 def test_every_step_contains_all_that_it_needs(graph):
     step = choose_step(graph)
@@ -284,38 +238,3 @@ def test_every_step_contains_all_that_it_needs(graph):
         assert step.runs[source] or not step.runs[reader] or reader in fed
     assert step.fetches == tuple(sorted(set(step.fetches)))
     assert step.runs.any()
-
-
-@given(st.lists(st.integers(1, 2**7 - 1), min_size=1, max_size=8))
-def test_the_cover_is_the_smallest(masks):
-    sets = dict(enumerate(masks))
-    goal = 0
-    for mask in masks:
-        goal |= mask
-    chosen = cover(sets)
-    smallest = next(
-        count
-        for count in range(1, len(masks) + 1)
-        if any(union(sets[key] for key in keys) == goal for keys in combinations(sets, count))
-    )
-    assert union(sets[key] for key in chosen) == goal
-    assert len(chosen) == len(set(chosen)) == smallest
-
-
-def union(masks):
-    whole = 0
-    for mask in masks:
-        whole |= mask
-    return whole
-
-
-def test_many_rivals_are_covered_greedily():
-    rivals = MAX_EXACT * 3
-    sets = {key: 0b11 << key for key in range(rivals)} | {rivals: 1 | 1 << rivals}  # a ring: every bit stands twice
-    chosen = cover(sets)
-    assert union(sets[key] for key in chosen) == union(sets.values())
-    assert len(chosen) < len(sets)
-
-
-def test_of_equal_sets_the_first_is_taken():
-    assert cover({5: 0b11, 2: 0b11, 9: 0b01}) == [5]

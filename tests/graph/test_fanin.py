@@ -1,0 +1,32 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.graph.fanin import fan_in, fan_out, sinks
+from tests.strategies import graphs
+
+
+@given(graphs(max_nodes=15), st.data())
+def test_fan_in_is_what_reachability_says(graph, data):
+    target = data.draw(st.integers(0, len(graph) - 1))
+    needed, before = {target}, set()
+    while needed != before:
+        before = set(needed)
+        needed |= {
+            source
+            for source, reader in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), strict=True)
+            if reader in before
+        }
+    assert set(fan_in(graph, [target]).nonzero()[0].tolist()) == needed
+
+
+@given(graphs(max_nodes=15), st.data())
+def test_fan_out_is_fan_in_seen_from_the_other_end(graph, data):
+    source = data.draw(st.integers(0, len(graph) - 1))
+    assert fan_out(graph, [source]) == [row for row in range(len(graph)) if fan_in(graph, [row])[source]]
+
+
+@given(graphs())
+def test_the_sinks_need_everything_together(graph):
+    ends = sinks(graph)
+    assert fan_in(graph, ends).all()
+    assert all(fan_out(graph, [row]) == [row] for row in ends)

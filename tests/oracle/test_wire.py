@@ -1,0 +1,98 @@
+"""The wire table and the loader against the real TensorFlow's messages and importer."""
+
+import pytest
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.errors import GraphError
+from simulator.graph import messages
+from simulator.graph.exporting import graph_def
+from simulator.graph.loading import load
+from tests.strategies import DEVICES, Rows, graphs
+
+pytestmark = pytest.mark.tensorflow
+
+
+def theirs():
+    from tensorflow.core.framework import graph_pb2, kernel_def_pb2, op_def_pb2
+    from tensorflow.core.protobuf import config_pb2, saved_model_pb2
+
+    return {
+        "GraphDef": graph_pb2.GraphDef,
+        "OpList": op_def_pb2.OpList,
+        "KernelList": kernel_def_pb2.KernelList,
+        "RunMetadata": config_pb2.RunMetadata,
+        "SavedModel": saved_model_pb2.SavedModel,
+    }
+
+
+def described(message, seen):
+    """Every message that can be reached: its fields by number, with name, type, label and oneof."""
+    if message.full_name in seen:
+        return seen
+    seen[message.full_name] = {
+        field.number: (
+            field.name,
+            field.type,
+            field.is_repeated,
+            field.containing_oneof.name if field.containing_oneof else None,
+            field.message_type.full_name if field.message_type else None,
+            {value.name: value.number for value in field.enum_type.values} if field.enum_type else None,
+        )
+        for field in message.fields
+    }
+    for field in message.fields:
+        if field.message_type:
+            described(field.message_type, seen)
+    return seen
+
+
+@pytest.mark.parametrize("name", ["GraphDef", "OpList", "KernelList", "RunMetadata", "SavedModel"])
+def test_the_table_says_what_tensorflow_says(name):
+    assert described(getattr(messages, name).DESCRIPTOR, {}) == described(theirs()[name].DESCRIPTOR, {})
+
+
+@given(graphs(devices=DEVICES, colocations=True))
+def test_bytes_and_text_of_one_are_read_by_the_other(graph):
+    ours = graph_def(graph)
+    read = theirs()["GraphDef"].FromString(ours.SerializeToString())
+    assert text_format.MessageToString(read) == text_format.MessageToString(ours)
+    assert graph_def(load(read)) == ours
+
+
+def accepts(rows):
+    """Whether TensorFlow imports a graph of NoOps with those names and inputs."""
+    import tensorflow as tf
+
+    message = theirs()["GraphDef"]()
+    for name, inputs in zip(rows.names, rows.inputs, strict=True):
+        message.node.add(name=name, op="NoOp", input=inputs)
+    try:
+        with tf.Graph().as_default():
+            tf.import_graph_def(message, name="")
+    except ValueError:
+        return False
+    return True
+
+
+NAMES = st.one_of(st.sampled_from("abcd"), st.text("aB0.>_/-: ^é", min_size=1, max_size=4))
+
+
+# TensorFlow lets its own passes begin a name with "_"; its Python importer does not, so those are left out.
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(NAMES.filter(lambda name: name[0] != "_"), st.lists(NAMES.map("^".__add__), max_size=2)), max_size=4
+    )
+)
+def test_refuses_what_tensorflow_refuses_and_nothing_else(nodes):
+    made = Rows()
+    for name, inputs in nodes:
+        made.add(name, "NoOp", inputs)
+    try:
+        made.built()
+    except GraphError:
+        assert not accepts(made)
+    else:
+        assert accepts(made)
