@@ -39,15 +39,16 @@ _Row = tuple[int, int, int, int]  # src, port, dst, slot
 
 
 def close_loops(
-    graph: Graph, given: Wires, device: Column, added: Added, next_id: int
+    graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, next_id: int
 ) -> tuple[Wires, int, tuple[str, ...]]:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
     Returns the wires with those of the new loops, how many of the new names are numbered, and a sentence for each loop
     without a predicate: TensorFlow refuses to cut it; here it is cut without control loops. Loops are made in order of
-    the edge that needs them first; `next_id` is the first free edge id.
+    the edge that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants were
+    copied: a copy is in the loop of its original.
     """
-    frames, frame = find_frames(graph, given)
+    frames, frame = find_frames(graph, whole)
     if len(frames) == 1:
         return given, 0, ()
     frame = np.concatenate([frame, frame[added.origin]]) if len(added) else frame

@@ -39,10 +39,12 @@ def by_hand(graph: Graph, cluster: Cluster, devices: list[int]) -> Assignment:
 
 
 def looping() -> Graph:
+    """A loop, and within it a small constant with two readers, which the cut copies to the device of each."""
     rows = Rows()
     rows.add("x", "Const", **typed("Const"))
     exit_ = loop(rows, start="x")
     rows.add("shared", "Mul", [exit_, "x"], **typed("Mul"))
+    rows.add("while/again", "Mul", ["while/limit", "while/Switch:1"], **typed("Mul"))
     return rows.built()
 
 
