@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from simulator.columns import Ints
 from simulator.errors import GraphError, OracleError
 from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
@@ -66,9 +68,8 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
         notes.append(f"batch {batch} is the unknown first dimension of {_some(names)}")
     if contradicted or _inferable(graph, shapes):
         notes += _complete(graph, shapes, edge, contradicted, batch, infer)
-    if shapes == list(graph.tensor_shape):
-        return graph.noting(*notes)
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
+    notes += _wanted(graph, shapes, sizes)
     return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
 
 
@@ -85,13 +86,13 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _unknown_rows(graph: Graph, sizes: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.bool_]:
+def _unknown_rows(graph: Graph, sizes: Ints) -> npt.NDArray[np.bool_]:
     """[T] whether the size of a tensor that somebody reads is unknown though its type has one."""
     dtype = graph.tensor_dtype % REF
     unknown = (sizes < 0) & (dtype != STRING)
     read = np.zeros(len(unknown), bool)
     read[graph.edge_tensor[graph.edge_tensor >= 0]] = True
-    rows: np.typing.NDArray[np.bool_] = unknown & read
+    rows: npt.NDArray[np.bool_] = unknown & read
     for row in np.flatnonzero(rows).tolist():
         if (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) in _OPAQUE:
             rows[row] = False
@@ -168,14 +169,13 @@ def _tensor(graph: Graph, name: str) -> int:
 
 def _check(graph: Graph, row: int, known: Shape | None, shape: Shape) -> None:
     name = graph.tensor_name(row)
-    shown = ",".join(map(str, shape))
     if any(side < 0 for side in shape):
+        shown = ",".join(map(str, shape))
         raise GraphError(f"the shape {shown} fed to {name!r} has a negative dimension", node=name)
     if known is not None and len(known) != len(shape):
-        wanted = ",".join("?" if side < 0 else str(side) for side in known)
         raise GraphError(
-            f"{name!r} has {len(known)} dimensions in {graph.source} ({wanted or 'a scalar'}) but is fed {len(shape)} "
-            f"({shown or 'a scalar'}); give {len(known)}",
+            f"{name!r} has {len(known)} dimensions in {graph.source} ({_written(known)}) but is fed {len(shape)} "
+            f"({_written(shape)}); give {len(known)}",
             node=name,
         )
 
@@ -219,6 +219,25 @@ def _complete(
                 shapes[row] = _merged(shapes[row], shape)
         return []
     return _follow(shapes, edge, batch)
+
+
+def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[str]:
+    """Name the placeholders of which only a feed can say how large they are."""
+    rows = np.flatnonzero(_unknown_rows(graph, sizes)).tolist()
+    names = [
+        f"{graph.tensor_name(row)} ({_written(shapes[row])})"
+        for row in rows
+        if graph.ops[graph.tensor_node[row]] in _PLACEHOLDERS
+    ]
+    return (
+        [f"nothing says how large {_some(names)} is, nor what depends on it: give the shape as a feed"] if names else []
+    )
+
+
+def _written(shape: Shape | None) -> str:
+    if shape is None:
+        return "unknown rank"
+    return ",".join("?" if side < 0 else str(side) for side in shape) or "a scalar"
 
 
 def _merged(ours: Shape | None, inferred: Shape | None) -> Shape | None:

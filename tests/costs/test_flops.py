@@ -102,6 +102,15 @@ def test_bytes_moved(op, inputs, outputs, elements):
     assert moved(op, inputs, outputs) == SIZE * elements
 
 
+def test_the_workspace_of_a_convolution_is_one_image_s_patches():
+    patches = 7 * 7 * 3 * 3 * 8 * SIZE
+    forward = instance("Conv2D", [(4, 14, 14, 8), (3, 3, 8, 16)], [(4, 7, 7, 16)])
+    backward = instance("Conv2DBackpropFilter", [(4, 14, 14, 8), (4,), (4, 7, 7, 16)], [(3, 3, 8, 16)])
+    assert RULES["Conv2D"].scratch(forward) == patches
+    assert RULES["Conv2DBackpropFilter"].scratch(backward) == patches
+    assert RULES["MatMul"].scratch(forward) == 0
+
+
 def test_every_listed_op_is_one_of_tensorflow_s():
     assert [op for op in RULES if not ops.known(op)] == []
 

@@ -114,6 +114,12 @@ def test_bad_feeds_get_a_sentence(feeds, said):
         with_shapes(chain().built(), feeds=feeds)
 
 
+def test_a_placeholder_that_stays_open_is_named():
+    got = with_shapes(chain((-1, -1), (-1, 10)).built(), batch=3)
+    assert "nothing says how large x:0 (3,?) is, nor what depends on it: give the shape as a feed" in got.notes
+    assert not any("give the shape" in note for note in with_shapes(chain().built()).notes)
+
+
 def test_a_batch_of_nothing_is_refused():
     with pytest.raises(GraphError, match="a batch of 0"):
         with_shapes(chain().built(), batch=0)

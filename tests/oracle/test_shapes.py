@@ -7,7 +7,7 @@ from simulator.errors import OracleError
 from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.oracle import child, shapes
-from tests.strategies import Rows, typed
+from tests.strategies import Rows, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -32,6 +32,13 @@ FEEDS = {"x:0": (5, 8), "w:0": (8, 3)}
 
 def test_shapes_follow_from_what_is_fed():
     assert shapes.infer(product(), FEEDS) == [(5, 8), (8, 3), (5, 3), (5, 3)]
+
+
+def test_strings_may_be_fed():
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(7))
+    made.add("y", "Identity", ["x"], T=type_attr(7))
+    assert shapes.infer(made.built(producer=1882), {"x:0": (5,)}) == [(5,), (5,)]
 
 
 def test_the_file_s_own_shapes_are_not_believed():

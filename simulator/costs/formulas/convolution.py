@@ -14,6 +14,8 @@ from simulator.graph.graph import Shape
 
 _WORKSPACE_LIMIT = 2**32  # bytes; TF_CUDNN_WORKSPACE_LIMIT_IN_MB, tensorflow/core/kernels/gpu_utils.cc
 
+_FLOAT_BYTES = 4  # of a float32, the default
+
 
 def _weights(shape: Shape | None, behind: int) -> int:
     """Product of a filter's dimensions without the last `behind` ones."""
@@ -55,14 +57,13 @@ def unrolled(instance: Instance) -> int:
 
     cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
     """
-    candidates = (at(instance.inputs, 0), at(instance.outputs, 0), at(instance.inputs, 2))
-    image = max(candidates, key=elements)
-    batch = max(1, image[0]) if image else 1
-    small = min(map(elements, (at(instance.outputs, 0), at(instance.inputs, 2) or at(instance.outputs, 0))))
-    filters = at(instance.inputs, 1) if len(at(instance.inputs, 1) or ()) > 2 else at(instance.outputs, 0)
-    channels = max(1, filters[-1]) if filters else 1
-    size = 4  # bytes of a float32, the default
-    return min(_WORKSPACE_LIMIT, size * _weights(filters, 1) * max(1, small // (batch * channels)))
+    backward, of_filter = "Backprop" in instance.op, "BackpropFilter" in instance.op
+    filters = at(instance.outputs, 0) if of_filter else at(instance.inputs, 1)
+    pixels = at(instance.inputs, 2) if backward else at(instance.outputs, 0)
+    if not filters or not pixels:
+        return 0
+    per_pixel = max(1, pixels[0]) * max(1, filters[-1])  # images and channels
+    return min(_WORKSPACE_LIMIT, _FLOAT_BYTES * _weights(filters, 1) * (elements(pixels) // per_pixel))
 
 
 def _window(instance: Instance) -> int:
