@@ -48,8 +48,9 @@ _READERS: Mapping[str, Reader] = {
 
 
 def wanted(given: OpFacts, names: tuple[str, ...]) -> Wanted:
-    """How to read those attributes of that op; one that the op does not declare is taken for a type."""
-    return tuple((name, _READERS[given.attrs.get(name, "type")], given.defaults.get(name)) for name in names)
+    """How to read those attributes of that op; one of another kind, or undeclared, is taken for a type."""
+    readers = (_READERS.get(given.attrs.get(name, ""), _READERS["type"]) for name in names)
+    return tuple((name, read, given.defaults.get(name)) for name, read in zip(names, readers, strict=True))
 
 
 def values(given: Wanted, attrs: Attrs) -> Values:

@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from simulator.graph.messages import OpDef
+
 Plain: TypeAlias = bool | int | float | str | tuple["Plain", ...] | None  # an attribute's value in Python's own types
 
 _FILE = Path(__file__).with_name("registry_2.21.gz")
@@ -46,7 +48,7 @@ class Kernel:
     constraints: tuple[tuple[str, frozenset[Plain]], ...]  # attribute name -> the values that it may have
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OpFacts:
     """What the registries say of one op, or a library function's signature in the same form (without kernels)."""
 
@@ -69,49 +71,17 @@ class Provenance:
     listed: int  # registrations that TensorFlow listed, all device types
 
 
-class ArgumentMessage(Protocol):
-    """OpDef.ArgDef, as far as it is read here."""
-
-    name: str
-    type: int
-    type_attr: str
-    number_attr: str
-    type_list_attr: str
-    is_ref: bool
-
-
-class AttributeMessage(Protocol):
-    """OpDef.AttrDef, as far as it is read here."""
-
-    name: str
-    type: str
-
-
-class SignatureMessage(Protocol):
-    """OpDef, as far as it is read here."""
-
-    name: str
-    is_stateful: bool
-
-    @property
-    def input_arg(self) -> Sequence[ArgumentMessage]:
-        """Arguments in order."""
-
-    @property
-    def output_arg(self) -> Sequence[ArgumentMessage]:
-        """Results in order."""
-
-    @property
-    def attr(self) -> Sequence[AttributeMessage]:
-        """Attributes in order."""
+class _Message(Protocol):
+    def SerializeToString(self) -> bytes:
+        """The message's bytes."""
 
 
 class FunctionMessage(Protocol):
     """FunctionDef, as far as it is read here."""
 
     @property
-    def signature(self) -> SignatureMessage:
-        """The function's name, arguments, results and attributes."""
+    def signature(self) -> _Message:
+        """OpDef: the function's name, arguments, results and attributes."""
 
 
 @lru_cache(maxsize=1)
@@ -156,21 +126,22 @@ def registered(op: str) -> OpFacts:
 
 
 def signature(function: FunctionMessage) -> OpFacts:
-    """A library function's signature in the form of an op's facts."""
-    given = function.signature
-    return OpFacts(
-        name=given.name,
-        inputs=tuple(_argument(argument) for argument in given.input_arg),
-        outputs=tuple(_argument(argument) for argument in given.output_arg),
-        attrs={attr.name: attr.type for attr in given.attr},
-        defaults={},
-        stateful=given.is_stateful,
-        kernels=(),
+    """A library function's signature in the form of an op's facts; remembered by its bytes."""
+    return _signature(function.signature.SerializeToString())
+
+
+@lru_cache(maxsize=4096)
+def _signature(raw: bytes) -> OpFacts:
+    given = OpDef.FromString(raw)
+    inputs, outputs = (
+        tuple(
+            Argument(arg.name, arg.type, arg.type_attr, arg.number_attr, arg.type_list_attr, arg.is_ref)
+            for arg in arguments
+        )
+        for arguments in (given.input_arg, given.output_arg)
     )
-
-
-def _argument(given: ArgumentMessage) -> Argument:
-    return Argument(given.name, given.type, given.type_attr, given.number_attr, given.type_list_attr, given.is_ref)
+    kinds = {attr.name: attr.type for attr in given.attr}
+    return OpFacts(given.name, inputs, outputs, kinds, {}, given.is_stateful, ())
 
 
 def _kernel(written: Sequence[object]) -> Kernel:

@@ -32,7 +32,8 @@ def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     function = library.get(op)
     if function is None:
         return None
-    return _function_types(registry.signature(function), attrs, "inputs")
+    given = registry.signature(function)
+    return _function_types(given, "inputs", values(_function_attrs(given), attrs))
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
@@ -43,7 +44,8 @@ def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     function = library.get(op)
     if function is None:
         return None
-    return _function_types(registry.signature(function), attrs, "outputs")
+    given = registry.signature(function)
+    return _function_types(given, "outputs", values(_function_attrs(given), attrs))
 
 
 def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
@@ -140,11 +142,18 @@ def _output_ranges(op: str, found: Values) -> Ranges | None:
     return ranges_of(registered(op).outputs, by_name(op, found))
 
 
+@lru_cache(maxsize=4096)
+def _function_attrs(given: OpFacts) -> Wanted:
+    return wanted(given, _signature_names(given))
+
+
 def values_of(given: OpFacts, attrs: Attrs) -> dict[str, Plain]:
     """The values, in a call, of the attributes on which a function's arguments and results depend."""
-    names = _signature_names(given)
-    return dict(zip(names, values(wanted(given, names), attrs), strict=True))
+    read = _function_attrs(given)
+    return {name: value for (name, _, _), value in zip(read, values(read, attrs), strict=True)}
 
 
-def _function_types(given: OpFacts, attrs: Attrs, side: str) -> Types | None:
-    return _flat(given.inputs if side == "inputs" else given.outputs, values_of(given, attrs))
+@lru_cache(maxsize=16_384)
+def _function_types(given: OpFacts, side: str, found: Values) -> Types | None:
+    value = {name: known for (name, _, _), known in zip(_function_attrs(given), found, strict=True)}
+    return _flat(given.inputs if side == "inputs" else given.outputs, value)

@@ -98,6 +98,12 @@ def test_a_library_function_is_an_op():
     assert not ops.known("pairs")
 
 
+def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown():
+    odd = a_function()
+    odd.signature.attr[1].type = "no such kind"
+    assert ops.inputs("pairs", {"T": type_(FLOAT), "N": AttrValue(i=2)}, {"pairs": odd}) is None
+
+
 @pytest.mark.parametrize("count", [ops.MAX_ARGUMENTS + 1, 2**62])
 def test_absurd_numbers_of_arguments_are_refused(count):
     with pytest.raises(GraphError, match="num_split"):
