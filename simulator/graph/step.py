@@ -67,9 +67,12 @@ def choose_step(
 
 
 def _default(graph: Graph, feeds: Sequence[str]) -> Step:
-    trained = [name for name in graph.train_ops if name.partition(":")[0] in graph.index]
+    listed = [name.partition(":")[0] for name in graph.train_ops]
+    trained = [name for name in listed if name in graph.index]
     if trained:
-        return _step(graph, feeds, [name.partition(":")[0] for name in trained], "the graph's train_op collection")
+        absent = len(listed) - len(trained)
+        rule = "the graph's train_op collection" + (f" ({absent} of its entries not in the graph)" if absent else "")
+        return _step(graph, feeds, trained, rule)
     updates = apply_nodes(graph)
     covering = smallest_cover(graph, updates, lambda rows: computes(graph, rows)) if updates else []
     if covering:
