@@ -9,6 +9,7 @@ from simulator.columns import Ints, ints
 from simulator.graph.dtypes import SIZE, STRING, base
 from simulator.graph.graph import Attrs, Graph
 
+MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 _MAX_BYTES = 2**60  # larger ones are a shape out of hand; no machine has them
 _VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 _CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
@@ -49,7 +50,7 @@ def _declared_bytes(attrs: Attrs) -> int:
         return -1
     shape, size = attrs["shape"].shape, SIZE.get(base(attrs["dtype"].type), -1)
     sides = [side.size for side in shape.dim]
-    if shape.unknown_rank or size < 0 or any(side < 0 for side in sides):
+    if shape.unknown_rank or size < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides):
         return -1
     return int(prod(sides) * size)
 
@@ -70,4 +71,4 @@ def _constant_bytes(graph: Graph, node: int) -> int:
         return sum(map(len, proto.string_val)) or len(proto.tensor_content)
     sides = [side.size for side in proto.tensor_shape.dim]
     each = SIZE.get(proto.dtype, -1)
-    return -1 if each < 0 or any(side < 0 for side in sides) else prod(sides) * each
+    return -1 if each < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides) else prod(sides) * each

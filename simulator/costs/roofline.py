@@ -24,12 +24,12 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import flags, ids, ints
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.residents import resident_bytes
+from simulator.costs.residents import MAX_RANK, resident_bytes
 from simulator.costs.rule import CHECKPOINT, Rule
 from simulator.costs.table import FALLBACK, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.units import Nanos
 
 DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
@@ -105,11 +105,10 @@ def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[n
         row = rows.get(key)
         if row is None:
             row = rows[key] = len(priced)
-            shapes = graph.tensor_shape
             instance = Instance(
                 op,
-                tuple(shapes[t] for t in taken),
-                tuple(shapes[t] for t in given),
+                tuple(_bounded(graph.tensor_shape[t]) for t in taken),
+                tuple(_bounded(graph.tensor_shape[t]) for t in given),
                 tuple(max(0, sizes[t]) for t in taken),
                 tuple(max(0, sizes[t]) for t in given),
                 attrs,
@@ -117,6 +116,11 @@ def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[n
             priced.append((priced_by, instance))
         which.append(row)
     return priced, np.array(which, np.int64)
+
+
+def _bounded(shape: Shape | None) -> Shape | None:
+    """The shape; unknown where it has more dimensions than TensorFlow allows, which only a broken file has."""
+    return None if shape is not None and len(shape) > MAX_RANK else shape
 
 
 def _count(rule: Rule, instance: Instance) -> _Count:
@@ -138,6 +142,10 @@ def _models(cluster: Cluster) -> list[Device]:
     """[K] one device of each kind; all of a kind must have the same speed."""
     models: dict[str, Device] = {}
     for device in cluster.devices:
+        if min(device.flop_per_s, device.bytes_per_s) < 1:
+            raise ClusterError(
+                f"{cluster.name}: {device.name} does nothing per second; give it a speed and a bandwidth"
+            )
         model = models.setdefault(device.kind, device)
         for name in ("type", "flop_per_s", "bytes_per_s", "launch_ns"):
             if getattr(device, name) != getattr(model, name):

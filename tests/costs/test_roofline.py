@@ -110,6 +110,21 @@ def test_absurd_shapes_are_capped_and_said():
     assert any("capped" in note for note in costs.notes)
 
 
+def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown():
+    made = Rows()
+    made.add("a", "Placeholder", **typed("Placeholder", (2**62,) * 100_000))
+    made.add("b", "Neg", ["a"], **typed("Neg", (2**62,) * 100_000))
+    made.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(*(2**62,) * 100_000))
+    costs = estimate(made.built(), BOTH)
+    assert costs.flops.tolist() == [0, 1, 0]
+    assert costs.resident_bytes.tolist() == [0, 0, 0]
+
+
+def test_a_device_must_do_something():
+    with pytest.raises(ClusterError, match="has no speed"):
+        estimate(product().built(), cluster(device(flop_per_s=0)))
+
+
 def test_devices_of_one_kind_must_be_equally_fast():
     with pytest.raises(ClusterError, match="differ in flop_per_s"):
         estimate(product().built(), cluster(CPU, device(at=1, flop_per_s=1)))

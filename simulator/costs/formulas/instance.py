@@ -26,6 +26,7 @@ class Instance:
     attrs: Attrs
 
 
+_MAX_NUMBERS = 16  # more than any op's list of sizes has
 Formula: TypeAlias = Callable[[Instance], int]
 
 
@@ -58,9 +59,9 @@ def flag(instance: Instance, name: str, default: bool = False) -> bool:
 
 
 def numbers(instance: Instance, name: str) -> list[int]:
-    """An attribute that is a list of integers; empty where the node lacks it."""
+    """An attribute that is a list of integers, one per dimension; empty where the node lacks it."""
     value = instance.attrs.get(name)
-    return [] if value is None else [int(number) for number in value.list.i]
+    return [] if value is None else [int(number) for number in value.list.i[:_MAX_NUMBERS]]
 
 
 def largest(instance: Instance) -> int:
