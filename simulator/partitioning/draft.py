@@ -17,7 +17,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorProto
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from simulator.graph.step import Step
 
@@ -26,6 +26,7 @@ CONTROL = -1  # the port of a control wire
 LAST = 2**31  # the slot of a control wire: after all data
 FLOAT, INT32 = 1, 3  # DataType
 Output: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
+NodeRow: TypeAlias = tuple[str, str, Attrs, int, int, tuple[Output, ...]]  # the columns of Added
 EMPTY: Output = (FLOAT, (0,), 0)  # what stands for a control edge
 
 
@@ -71,13 +72,13 @@ class Added:
 
     def node(self, name: str, op: str, attrs: Attrs, origin: int, device: int, outputs: tuple[Output, ...] = ()) -> int:
         """Add one node; its number among the added ones."""
-        self.names.append(name)
-        self.ops.append(op)
-        self.attrs.append(attrs)
-        self.origin.append(origin)
-        self.device.append(device)
-        self.outputs.append(outputs)
+        self.extend([(name, op, attrs, origin, device, outputs)])
         return len(self.names) - 1
+
+    def extend(self, rows: Sequence[NodeRow]) -> None:
+        """Add many nodes."""
+        for column, values in zip(fields(self), zip(*rows, strict=True), strict=bool(rows)):
+            getattr(self, column.name).extend(values)
 
 
 def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:

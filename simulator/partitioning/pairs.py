@@ -30,11 +30,11 @@ from simulator.partitioning.draft import (
     LAST,
     Added,
     Column,
+    NodeRow,
     Wires,
     empty_attrs,
     float_attrs,
     graph_place,
-    name_and_origin,
     text_attr,
     type_attr,
     wires,
@@ -149,12 +149,16 @@ def _add_nodes(
 ) -> Pairs:
     """Add the nodes of each pair; lean, because a random placement of a large graph makes tens of thousands."""
     devices = tuple(one.name for one in cluster.devices)
+    names = (*graph.names, *added.names)
+    origins = (*range(len(graph)), *added.origin)
+    rows: list[NodeRow] = []
     made = []
+    first = len(names)  # node id of the first row
     columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device, ends.dtype)
     hosts = zip(ends.src_host[wire].tolist(), ends.dst_host[wire].tolist(), strict=True)
-    rows = zip(*(column[wire].tolist() for column in columns), strict=True)
-    for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(rows, hosts, strict=True):
-        name, origin = name_and_origin(graph, added, src)
+    ends_of = zip(*(column[wire].tolist() for column in columns), strict=True)
+    for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(ends_of, hosts, strict=True):
+        name, origin = names[src], origins[src]
         tensor_name = f"edge_{edge}_{name}"
         between = {
             "tensor_name": AttrValue(s=tensor_name.encode()),
@@ -163,28 +167,32 @@ def _add_nodes(
             "send_device_incarnation": _INCARNATION,
             "client_terminated": _FALSE,
             "_src": text_attr(name),
-            "_dst": text_attr(name_and_origin(graph, added, dst)[0]),
+            "_dst": text_attr(names[dst]),
         }
         value = EMPTY
         if port == CONTROL:
-            added.node(f"{name}/ctrl/_{number}", "Const", empty_attrs(), origin, here, (EMPTY,))
+            rows.append((f"{name}/ctrl/_{number}", "Const", empty_attrs(), origin, here, (EMPTY,)))
             number += 1
         else:
             value = (base(dtype), *_shape_and_bytes(graph, added, src, port))
         kind = type_attr(value[0])
-        sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
-        send = added.node(f"{name}/_{number}", sender, {"T": kind, **between}, origin, here)
         received = {"tensor_type": kind, **between}
         if dtype > REF:
             received["_start_time"] = _START
-        recv = out = added.node(f"{name}/_{number + 1}", receiver, received, origin, there, (value,))
+        send = first + len(rows)
+        sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
+        rows.append((f"{name}/_{number}", sender, {"T": kind, **between}, origin, here, ()))
+        rows.append((f"{name}/_{number + 1}", receiver, received, origin, there, (value,)))
+        recv = out = send + 1
         number += 2
         if port == CONTROL:
-            out = added.node(f"{name}/_{number}", "Identity", float_attrs(), origin, there, (EMPTY,))
+            rows.append((f"{name}/_{number}", "Identity", float_attrs(), origin, there, (EMPTY,)))
             number += 1
+            out = recv + 1
         made.append((send, recv, out, tensor_name))
-    send, recv, out = np.array([row[:3] for row in made], np.int64).reshape(-1, 3).T + len(graph)
-    return Pairs(wire, of_wire, send, recv, out, tuple(row[3] for row in made))
+    added.extend(rows)
+    nodes = np.array([row[:3] for row in made], np.int64).reshape(-1, 3)
+    return Pairs(wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], tuple(row[3] for row in made))
 
 
 def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:

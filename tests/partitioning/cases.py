@@ -119,7 +119,9 @@ class Maker:
         body = self.add("Identity", [f"{switch}:1"], name=f"{at}/Identity", **kind)
         for _ in range(self.random.randrange(1, 4)):
             one = self.add("Const", [f"^{body}"], name=f"{at}/one{len(self.rows.names)}", **typed("Const", ()))
-            other = self.random.choice([one, fixed, body])
+            if self.random.random() < 0.3:  # a node that nothing but a constant puts into the loop
+                one = self.add("Neg", [one], name=f"{at}/Neg{len(self.rows.names)}", **kind)
+            other = self.random.choice([one, one, fixed, body])
             body = self.add("Mul", [body, other], name=f"{at}/Mul{len(self.rows.names)}", **kind)
         if depth > 1:
             body = self.loop(body, depth - 1)
