@@ -75,7 +75,7 @@ def place(
         asked=algorithm,
         used=result.used,
         priority=None if plan.priority is None else ints(_spread(problem, plan.priority, len(graph))),
-        notes=(*constraints.notes, *plan.notes, *result.notes),
+        notes=(*constraints.notes, *result.notes),
     )
 
 

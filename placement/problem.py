@@ -53,7 +53,6 @@ class Plan:
     rule: list[int]  # [G] row of assignment.RULES
     decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
     priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
-    notes: tuple[str, ...] = ()
 
 
 def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
