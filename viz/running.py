@@ -125,11 +125,20 @@ def _costs(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
 
 def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
     """Ask the real TensorFlow. Any: the JSON object of --check."""
-    from simulator.oracle import check
+    from placement import place
+    from simulator import partition
+    from simulator.oracle import check, extended
 
+    cluster, assignment, partitions = scene.cluster, scene.assignment, scene.partitions
     mode = "predict" if request.algorithm in PREDICTED else "pin"
+    if mode == "predict" and (longer := extended(cluster)) is not cluster:  # what is asked about is what is predicted
+        cluster = longer
+        assignment = place(
+            scene.graph, cluster, scene.costs, step=scene.step, algorithm=request.algorithm, soft=request.soft
+        )
+        partitions = partition(scene.graph, assignment, cluster, step=scene.step)
     found: Mapping[str, Any] = check(
-        scene.graph, scene.cluster, scene.assignment, scene.partitions, scene.step, mode=mode, soft=request.soft
+        scene.graph, cluster, assignment, partitions, scene.step, mode=mode, soft=request.soft
     )
     return found
 
