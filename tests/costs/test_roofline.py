@@ -121,7 +121,7 @@ def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown():
 
 
 def test_a_device_must_do_something():
-    with pytest.raises(ClusterError, match="has no speed"):
+    with pytest.raises(ClusterError, match="does nothing per second"):
         estimate(product().built(), cluster(device(flop_per_s=0)))
 
 
