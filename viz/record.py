@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator import __version__
-from simulator.assignment import RELAXED, RULES
+from simulator.assignment import OVERRULED, RELAXED
 from simulator.costs.table import FALLBACK, MEASURED
 from viz.scene import Scene
 
@@ -107,6 +107,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
         "unknown_shapes": sum(unknown_shapes(graph, scene.step).values()),
         "unknown_ops": unknown_ops,
         "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),
+        "overruled_devices": int(np.count_nonzero(scene.assignment.why == OVERRULED)),
         "loop_back_edges": int(np.count_nonzero(graph.edge_back & runs[graph.edge_dst])) if len(graph.edge_back) else 0,
     }
 
@@ -114,8 +115,3 @@ def counts(scene: Scene) -> Mapping[str, int]:
 def to_json(scene: Scene) -> str:
     """The object as deterministic text with a final newline."""
     return json.dumps(record(scene), ensure_ascii=False, indent=1) + "\n"
-
-
-def why(scene: Scene, node: int) -> str:
-    """The sentence of the rule that decided a node's device."""
-    return RULES[int(scene.assignment.why[node])]

@@ -121,6 +121,7 @@ def _counted(scene: Scene) -> list[str]:
         "unknown_shapes": "tensors of unknown size",
         "unknown_ops": "nodes with unknown ops",
         "relaxed_devices": "nodes whose asked-for device was relaxed",
+        "overruled_devices": "nodes that follow their variable instead of their own device string",
     }
     found = [f"{number} {told[key]}" for key, number in counts(scene).items() if number and key in told]
     lines = [f"counted    {', '.join(found)}"] if found else []
