@@ -20,6 +20,7 @@ from viz.scene import Scene
 from viz.tables import devices_of_nodes, slice_nodes
 
 MAX_NODES = 60  # boxes: what a page of a paper holds
+MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
 MAX_LABEL = 40
 FORMATS = ("svg", "png", "pdf")
 
@@ -166,8 +167,9 @@ def _box(scene: Scene, folding: Folding, item: int, times: Counter[int], indent:
         label = f"{_cut(folding.labels[item])}\n{show_nanos(sum(times.values()))}"
     else:
         row = item - folding.scopes
-        name, op = scene.graph.names[row].rpartition("/")[2], scene.graph.ops[row]
-        label = _cut(name) if name == op else f"{_cut(name)}\n{_cut(op)}"
+        parts, op = scene.graph.names[row].split("/"), scene.graph.ops[row]
+        name = "/".join(parts[-2:])  # no box stands for an opened scope, so its name tells one "weights" from another
+        label = _cut(name) if parts[-1] == op else f"{_cut(name)}\n{_cut(op)}"
     look = f"label={quoted(label)}, fillcolor={quoted(_fill(times))}"
     if item < folding.scopes:
         look += ", penwidth=1.4"
@@ -192,26 +194,46 @@ def _fill(times: Counter[int]) -> str:
 
 
 def _edges(scene: Scene, box_of: list[int]) -> list[str]:
-    """One line per pair of boxes that an edge joins: what crosses is coloured by its source and says how much."""
-    graph, cut = scene.graph, scene.partitions
+    """One line per pair of boxes that an edge joins: what crosses is coloured by its source and says how much.
+
+    Of more than MAX_EDGES pairs those with most bytes, then most edges, are drawn, and a line says what is left out.
+    """
+    carried, count, data = _bundles(scene, box_of)
+    nbytes = scene.partitions.nbytes
+    moved = {pair: int(np.maximum(nbytes[sorted(rows)], 0).sum()) for pair, rows in carried.items()}
+    order = sorted(count, key=lambda pair: (pair not in carried, -moved.get(pair, 0), -count[pair], pair))
+    lines = [_edge(scene, pair, carried.get(pair, set()), moved.get(pair, 0), pair in data) for pair in order]
+    if len(lines) > MAX_EDGES:
+        left = len(lines) - MAX_EDGES
+        lines[MAX_EDGES:] = [f'  left_out [shape=plaintext, style="", label="{left} edges with least bytes left out"];']
+    return lines
+
+
+def _bundles(
+    scene: Scene, box_of: list[int]
+) -> tuple[dict[tuple[int, int], set[int]], Counter[tuple[int, int]], set[tuple[int, int]]]:
+    """Per pair of boxes: the transfers between them, the number of edges, and whether one of them carries data."""
+    graph = scene.graph
     carried: dict[tuple[int, int], set[int]] = defaultdict(set)
-    data: dict[tuple[int, int], bool] = defaultdict(bool)
+    count: Counter[tuple[int, int]] = Counter()
+    data = set()
     columns = (graph.edge_src, graph.edge_dst, graph.edge_tensor, transfer_of_edges(scene), graph.edge_back)
     for src, dst, tensor, transfer, back in zip(*(column.tolist() for column in columns), strict=True):
         pair = (box_of[src], box_of[dst])
         if min(pair) < 0 or pair[0] == pair[1] or back:
             continue
-        data[pair] |= tensor >= 0
+        count[pair] += 1
+        if tensor >= 0:
+            data.add(pair)
         if transfer >= 0:
             carried[pair].add(transfer)
-    lines = []
-    for pair, has_data in sorted(data.items()):
-        look = [] if has_data else ["style=dashed"]
-        transfers = sorted(carried.get(pair, ()))
-        if transfers:
-            nbytes = int(np.maximum(cut.nbytes[transfers], 0).sum())
-            said = show_bytes(nbytes) + (f" · {len(transfers)}" if len(transfers) > 1 else "")
-            colour = device_colour(int(cut.src_device[transfers[0]]))
-            look += [f"label={quoted(said)}", f"color={quoted(colour)}", "penwidth=1.6"]
-        lines.append(f"  i{pair[0]} -> i{pair[1]}{' [' + ', '.join(look) + ']' if look else ''};")
-    return lines
+    return carried, count, data
+
+
+def _edge(scene: Scene, pair: tuple[int, int], transfers: set[int], nbytes: int, has_data: bool) -> str:
+    look = [] if has_data else ["style=dashed"]
+    if transfers:
+        said = show_bytes(nbytes) + (f" · {len(transfers)}" if len(transfers) > 1 else "")
+        colour = device_colour(int(scene.partitions.src_device[min(transfers)]))
+        look += [f"label={quoted(said)}", f"color={quoted(colour)}", "penwidth=1.6"]
+    return f"  i{pair[0]} -> i{pair[1]}{' [' + ', '.join(look) + ']' if look else ''};"

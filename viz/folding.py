@@ -164,17 +164,36 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
         if not rest and not inner and len(found) == 1 and len(nodes) <= BLOCK:
             continue  # the scope is that series
         if len(found) + len(rest) + len(inner) > WIDE:
-            by_op, rest = _grouped(rest, lambda row: ops[row] + "\0")
-            found += by_op
-        for key, members in found:
+            by_op, alone = _grouped(rest, lambda row: ops[row] + "\0")
+            if len(by_op) <= WIDE:
+                found, rest = found + by_op, alone
+        found.sort(key=lambda group: -len(group[1]))
+        rest += [row for _, members in found[BLOCK // 2 :] for row in members]
+        for key, members in found[: BLOCK // 2]:
             _deal_nodes(tree, f"{key.partition(chr(0))[0]} ×{len(members)}", scope, members)
-        if len(inner) > WIDE:
-            for key, members in _grouped(inner, lambda inside: _NUMBERED.sub("", tree.labels[inside]))[0]:
-                new = _add(tree, f"{key} ×{len(members)}", scope, series=True)
-                for inside in members:
-                    tree.parents[inside] = new
         if len(rest) > BLOCK:
-            _deal_nodes(tree, f"{len(rest)} ops", scope, rest)
+            chosen = set(rest)
+            _deal_nodes(tree, f"{len(rest)} ops", scope, [row for row in nodes if row in chosen])
+        if len(inner) > WIDE:
+            _fold_scopes(tree, scope, inner)
+
+
+def _fold_scopes(tree: _Tree, scope: int, inner: Sequence[int]) -> None:
+    """The same for the scopes inside a scope: a numbered series is one box, what is still too many is dealt."""
+    found, rest = _grouped(inner, lambda inside: _NUMBERED.sub("", tree.labels[inside]))
+    found.sort(key=lambda group: -len(group[1]))
+    rest += [inside for _, members in found[BLOCK // 2 :] for inside in members]
+    if len(rest) > BLOCK:
+        found = [*found[: BLOCK // 2], ("scopes", rest)]
+    for key, members in found[: BLOCK // 2 + 1]:
+        new = _add(tree, f"{key} ×{len(members)}", scope, series=True)
+        for start in range(0, len(members), BLOCK):
+            block = members[start : start + BLOCK]
+            home = new
+            if len(members) > BLOCK:
+                home = _add(tree, f"{start + 1}–{start + len(block)}", new, series=True)
+            for inside in block:
+                tree.parents[inside] = home
 
 
 def _grouped(items: Iterable[int], key: Callable[[int], str]) -> tuple[list[tuple[str, list[int]]], list[int]]:

@@ -82,3 +82,14 @@ def test_an_unknown_format_is_refused():
 def test_what_graphviz_refuses_is_told():
     with pytest.raises(SimvizError, match="failed: Error"):
         render("digraph { a -> ", "svg")
+
+
+def test_of_too_many_edges_those_that_move_most_are_drawn(monkeypatch):
+    scene = example()
+    whole = re.findall(r"^  (i\d+ -> i\d+)", draw_graph(scene, max_nodes=10**6), re.MULTILINE)
+    monkeypatch.setattr("viz.dot.MAX_EDGES", 5)
+    source = draw_graph(scene, max_nodes=10**6)
+    kept = re.findall(r"^  (i\d+ -> i\d+) .*color=", source, re.MULTILINE)
+    assert len(kept) == 5
+    assert set(kept) <= set(whole)
+    assert f"{len(whole) - 5} edges with least bytes left out" in source

@@ -1,5 +1,6 @@
 """The tree of boxes: every node in one place, nothing too wide or too deep, series and chains folded."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,11 +56,29 @@ def test_different_ops_make_no_series():
     assert tree(names, ops=["NoOp"] * (SERIES - 1) + ["Const", "NoOp"]) == {(): names}
 
 
-def test_no_box_is_too_wide_for_a_flat_graph():
-    names = [f"{chr(97 + i % 26)}{i}q{chr(97 + i // 7 % 26)}" for i in range(3000)]
-    folding = fold(graph(names))
-    assert max(map(len, folding.children())) <= BLOCK + 26
-    assert sorted(name for inside in tree(names).values() for name in inside) == sorted(names)
+def letters(number):
+    return "".join(chr(97 + number // 26**place % 26) for place in range(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        (letters, lambda i: "NoOp"),
+        (letters, lambda i: "Op" + letters(i // 4)),
+        (lambda i: letters(i // 4) + f"_{i % 4}", lambda i: "NoOp"),
+        (lambda i: letters(i) + "/x", lambda i: "NoOp"),
+        (lambda i: f"layer{i}/x", lambda i: "NoOp"),
+        (lambda i: letters(i // 5) + f"_{i % 5}/x", lambda i: "NoOp"),
+    ],
+    ids=["one op", "many ops", "many series", "many scopes", "one series of scopes", "many series of scopes"],
+)
+def test_no_box_is_too_wide(name, op):
+    count = 3000
+    names = [name(i) for i in range(count)]
+    folding = fold(graph(names, ops=[op(i) for i in range(count)]))
+    assert max(map(len, folding.children())) <= 2 * BLOCK
+    held = [item for inside in folding.children() for item in inside if item >= folding.scopes]
+    assert sorted(held) == [folding.scopes + row for row in range(count)]
 
 
 def test_depth_is_bounded():

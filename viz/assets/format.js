@@ -15,7 +15,7 @@ const showBytes = (bytes) =>
   bytes < 0 ? "unknown" : scaled(bytes, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
 const showCount = (count) => count.toLocaleString("en");
 const showShare = (share) =>
-  (share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "< 0.1" : (share * 100).toFixed(1)) + " %";
+  (share >= 0.0995 || share === 0 ? Math.round(share * 100) : share < 0.0005 ? "<0.1" : (share * 100).toFixed(1)) + " %";
 const plural = (count, one, many = one + "s") => `${showCount(count)} ${count === 1 ? one : many}`;
 
 // A point in time, with as many digits as it takes to tell points `step` apart; its unit fits `largest`.
@@ -24,7 +24,7 @@ function showTick(ns, step, largest = ns) {
   const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
   return (ns / size).toFixed(digits) + " " + unit;
 }
-const showSpan = (start, end) => [start, end].map((ns) => showTick(ns, Math.max(1, (end - start) / 10), end)).join(" – ");
+const showSpan = (start, end) => [start, end].map((ns) => showTick(ns, Math.max(1, (end - start) / 20), end)).join(" – ");
 
 // The last part of a scoped name, and what stands before it.
 const leafOf = (name) => name.slice(name.lastIndexOf("/") + 1);

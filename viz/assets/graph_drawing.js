@@ -201,33 +201,59 @@ function strokeEdge(pen, bundle) {
   }
 }
 
-// What crosses devices: bytes and number of transfers, the largest first, none over another.
-function drawEdgeLabels(pen, bundles) {
+// What crosses devices: bytes and number of transfers, the largest first, none over a box, a title or another label.
+function drawEdgeLabels(pen, bundles, inSight) {
   const { context, theme } = pen;
-  if (pen.scale < 0.4) return;
+  if (pen.scale < 0.3) return;
+  const size = Math.min(26, Math.max(10, 9 / pen.scale)); // small on a small picture, but never too small to read
   const crossing = bundles.filter((bundle) => bundle.transfers && isDrawn(pen, bundle) && edgeInSight(pen, bundle));
   crossing.sort((a, b) => b.bytes - a.bytes || b.transfers.size - a.transfers.size);
-  const taken = [];
-  context.font = "600 10px " + theme.sans;
+  const taken = inSight.map((box) => (box.open ? { x: box.x, y: box.y, width: Math.min(box.width, 180), height: 20 } : box));
+  context.font = `600 ${size}px ` + theme.sans;
+  for (const bundle of crossing.slice(0, 150)) {
+    const said = bundle.transfers.size > 1 ? `${showBytes(bundle.bytes)} · ${bundle.transfers.size}` : showBytes(bundle.bytes);
+    const label = freePlace(curveOf(pen, bundle), context.measureText(said).width + size, size * 1.6, taken, pen.visible);
+    if (!label) continue;
+    taken.push(label);
+    drawPill(pen, label, said);
+  }
+}
+
+// A place for a label on its curve, or just above or below it; nothing where there is none.
+function freePlace(curve, width, height, taken, visible) {
+  for (const share of [0.5, 0.35, 0.65, 0.2, 0.8]) {
+    const [x, y] = pointOn(curve, share);
+    for (const rows of [0, -1.1, 1.1, -1.5, 1.5]) {
+      const place = { x: x - width / 2, y: y + (rows - 0.5) * height, width, height };
+      const area = { left: place.x - 2, right: place.x + width + 2, top: place.y - 1, bottom: place.y + height + 1 };
+      if (touches(place, visible) && !taken.some((other) => touches(other, area))) return place;
+    }
+  }
+  return null;
+}
+
+function pointOn([x0, y0, x1, y1, x2, y2, x3, y3], t) {
+  const s = 1 - t;
+  const weights = [s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t];
+  return [
+    weights[0] * x0 + weights[1] * x1 + weights[2] * x2 + weights[3] * x3,
+    weights[0] * y0 + weights[1] * y1 + weights[2] * y2 + weights[3] * y3,
+  ];
+}
+
+function drawPill(pen, place, said) {
+  const { context, theme } = pen;
+  rounded(context, place.x, place.y, place.width, place.height, place.height / 2);
+  context.fillStyle = theme.paper;
+  context.globalAlpha = 0.92;
+  context.fill();
+  context.globalAlpha = 1;
+  context.lineWidth = 0.7;
+  context.strokeStyle = theme.line;
+  context.stroke();
+  context.fillStyle = theme.ink;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (const bundle of crossing.slice(0, 200)) {
-    const [x0, y0, , , , , x1, y1] = curveOf(pen, bundle);
-    const said = bundle.transfers.size > 1 ? `${showBytes(bundle.bytes)} · ${bundle.transfers.size}` : showBytes(bundle.bytes);
-    const width = context.measureText(said).width + 10;
-    const label = { x: (x0 + x1) / 2 - width / 2, y: (y0 + y1) / 2 - 8, width, height: 16 };
-    if (taken.some((other) => touches(label, { left: other.x, right: other.x + other.width, top: other.y, bottom: other.y + other.height }))) continue;
-    taken.push(label);
-    rounded(context, label.x, label.y, label.width, label.height, 8);
-    context.fillStyle = theme.paper;
-    context.globalAlpha = 0.92;
-    context.fill();
-    context.globalAlpha = 1;
-    context.lineWidth = 0.7;
-    context.strokeStyle = theme.line;
-    context.stroke();
-    context.fillStyle = theme.ink;
-    context.fillText(said, label.x + width / 2, label.y + 8.5);
-  }
+  context.fillText(said, place.x + place.width / 2, place.y + place.height * 0.53);
   context.textAlign = "left";
 }

@@ -122,7 +122,7 @@ function graphView(canvas, model, state, tip) {
     drawEdges(pen, picture.edges);
     for (const box of inSight) if (box.open) drawScopeTitle(pen, box);
     for (const box of inSight) if (!box.open) drawClosedBox(pen, box);
-    drawEdgeLabels(pen, picture.edges);
+    drawEdgeLabels(pen, picture.edges, inSight);
   }
 
   watchPointer(canvas, {
