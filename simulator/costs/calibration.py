@@ -54,7 +54,7 @@ def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster:
             source[node] = MEASURED
             laid += 1
     run_ns.setflags(write=False)
-    notes = _notes(measurement, int((source == MEASURED).sum()), len(times) - laid, unmatched)
+    notes = _notes(measurement, int((source == MEASURED).sum()), len(graph), len(times) - laid, unmatched)
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes))
 
 
@@ -71,7 +71,7 @@ def _columns(sample: Sample, measurement: Measurement, cluster: Cluster, kinds: 
     if wanted in ("CPU", "GPU"):
         return tuple(column for column, kind in enumerate(kinds) if types[kind] == wanted)
     close = get_close_matches(sample.where, kinds, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
     raise ClusterError(
         f"{where}: {cluster.name} has no device kind {sample.where[:80]!r}{hint} It has {', '.join(kinds)}; CPU and "
@@ -86,12 +86,12 @@ def _median(times: list[Nanos]) -> Nanos:
     return ordered[middle] if len(ordered) % 2 else -(-(ordered[middle - 1] + ordered[middle]) // 2)
 
 
-def _notes(measurement: Measurement, nodes: int, without_kernel: int, unmatched: Counter[str]) -> list[str]:
-    notes = [f"measured times of {nodes} nodes from {measurement.source}"]
+def _notes(measurement: Measurement, nodes: int, total: int, without_kernel: int, unmatched: Counter[str]) -> list[str]:
+    notes = [f"nodes with measured times from {measurement.source}: {nodes} of {total}"]
     names = sorted(name for name, count in unmatched.items() if count)
     if names:
         shown = ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
-        notes.append(f"{len(names)} measured names are not in the graph: {shown}")
+        notes.append(f"measured names that are not in the graph: {len(names)} ({shown})")
     if without_kernel:
-        notes.append(f"{without_kernel} measured times were left out: TensorFlow 2.21 has no such kernel")
+        notes.append(f"measured times left out, because TensorFlow 2.21 has no such kernel: {without_kernel}")
     return notes

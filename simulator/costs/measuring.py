@@ -134,7 +134,7 @@ def _parsed_text(text: str, field: str, label: str) -> Any:
         text_format.Parse(text, message)
     except (text_format.ParseError, UnicodeError, RecursionError) as error:
         line = getattr(error, "GetLine", lambda: None)()
-        raise ClusterError(f"{label}: {str(error)[:200]}; {_FORM}", line=line) from None
+        raise ClusterError(f"{label}: {str(error)[:200].rstrip('.')}; {_FORM}", line=line) from None
     return message if field == "dev_stats" else message.step_stats
 
 
