@@ -62,6 +62,8 @@ def observe(
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_client(cluster)
     master = _client_task(cluster)
+    if odd := [task for task in cluster.tasks if "/replica:0/" not in task]:
+        raise OracleError(f"TensorFlow's servers are all of replica 0, so none can be {odd[0]}; number tasks instead.")
     claimed: dict[str, list[tuple[str, str, int]]] = {task: [] for task in cluster.tasks}
     for one in cluster.devices:
         claimed[one.task].append((one.name, one.type, one.memory_bytes))

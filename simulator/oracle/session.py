@@ -23,9 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
+from simulator.errors import OracleError
 from simulator.oracle import child
 
-REFUSAL_CHARACTERS = 4000  # TensorFlow lists every kernel of an op; the sentence that matters comes first
+SENTENCE_CHARACTERS = 2000  # it may list every device of the cluster
 # before the first import of TensorFlow, which reads them once
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # nothing between the dumped graphs but fatal errors
@@ -41,7 +42,13 @@ _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTA
 
 
 def answer(payload: bytes) -> bytes:
-    """Answer the question that `asking.ask` puts; facts and blobs are described there."""
+    """Answer a question of `observing`.
+
+    Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
+    session; `tasks`, name and devices of each task to be stood in for; `feeds`, `targets`, `soft`; a GraphDef as blob.
+    Told: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
+    `refusal`; `tensorflow`, its version; the partition graphs as blobs.
+    """
     facts, (graph_def,) = child.unpack(payload)
     prepare(gpus=facts["counts"].get("GPU", 0) > 0)
     import tensorflow as tf
@@ -51,7 +58,7 @@ def answer(payload: bytes) -> bytes:
     config = configuration(soft=facts["soft"])
     config.device_count.update(facts["counts"])
     question = graph_def, config, facts["feeds"], facts["targets"]
-    if facts["tasks"]:
+    if facts["master"]:
         placement, partitions, refusal = _before_stand_ins(question, facts["tasks"], facts["master"])
     else:
         placement, dumps, refusal = observe(*question)
@@ -77,7 +84,10 @@ def _before_stand_ins(
         described = [task["devices"] for task in tasks]
         workers.stdin.write(json.dumps({"tasks": described}).encode() + b"\n")
         workers.stdin.flush()
-        ports = json.loads(workers.stdout.readline())["ports"]
+        said = workers.stdout.readline()
+        if not said:
+            raise OracleError("the stand-in workers did not start; is grpcio installed, and may this process listen?")
+        ports = json.loads(said)["ports"]
         addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
         target = _master(master, addresses, question[1])
         placement, dumps, refusal = observe(*question, target)
@@ -158,13 +168,18 @@ def observe(
             try:
                 _make_callable(graph_def, config, feeds, targets, master)
             except (tf.errors.OpError, ValueError) as error:  # the importer and the shape functions raise ValueError
-                refusal = str(getattr(error, "message", error)).strip()[:REFUSAL_CHARACTERS]
+                refusal = sentence(str(getattr(error, "message", error)))
             ctypes.CDLL(None).fflush(None)
         finally:
             for number, original in enumerate(kept, start=1):
                 os.dup2(original, number)
                 os.close(original)
         return _LOG_LINE.findall(_text(printed)), _text(dumped), refusal
+
+
+def sentence(message: str) -> str:
+    """The first line of an error: after it TensorFlow lists kernels, members of groups and where nodes were made."""
+    return message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
 
 
 def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:

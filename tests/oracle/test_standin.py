@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.cluster.reading import load_cluster
+from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.oracle import child, extended, observe, observing, workers
@@ -69,6 +70,22 @@ def test_a_master_that_has_no_gpu_keeps_its_place_and_shows_its_own_piece() -> N
     assert seen.placement["step"] == "/job:worker/replica:0/task:0/device:CPU:0"
     ops = {node.name: node.op for piece in seen.partitions for node in piece.node}
     assert {"grad", "update", "v"} <= set(ops)
+
+
+def test_a_single_task_of_another_name_needs_no_stand_in() -> None:
+    graph = replace(training(), requested=("",) * 6)
+    seen = observe(graph, load_cluster("worker=1"), step=runs(graph, "update"))
+    assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, None)
+    assert set(seen.placement.values()) == {"/job:worker/replica:0/task:0/device:CPU:0"}
+    assert len(seen.partitions) == 1
+
+
+def test_replicas_cannot_be_stood_in_for() -> None:
+    cluster = load_cluster("ps=1,worker=1")
+    last = replace(cluster.devices[-1], name="/job:worker/replica:1/task:0/device:CPU:0")
+    graph = training()
+    with pytest.raises(OracleError, match="/job:worker/replica:1/task:0"):
+        observe(graph, replace(cluster, devices=(*cluster.devices[:-1], last)), step=runs(graph, "update"))
 
 
 def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
