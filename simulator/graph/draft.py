@@ -62,7 +62,6 @@ class Draft:
     outputs_of: dict[int, Sequence[Endpoint]] = field(default_factory=dict)  # replaced row -> per port what stands in
     done_of: dict[int, int] = field(default_factory=dict)  # replaced row -> what stands in for its completion
     counter: int = 0  # the next number of TensorFlow's Graph::NewName
-    kept: int = 0  # calls that are left as they stand
 
     def fresh(self, prefix: str) -> str:
         """A new name in TensorFlow's manner, "prefix/_7"; numbers whose name is taken are passed over."""
@@ -156,9 +155,9 @@ def declared_shapes(attrs: Attrs, count: int) -> list[Any | None]:
 
 
 @lru_cache(maxsize=4096)
-def typed(dtype: int, name: str = "T") -> Attrs:
-    """The attributes of a node that has one type; none where it is unknown."""
-    return {name: AttrValue(type=dtype)} if dtype else {}
+def typed(dtype: int) -> Attrs:
+    """The attribute T of a node that has one type; none where it is unknown."""
+    return {"T": AttrValue(type=dtype)} if dtype else NO_ATTRS
 
 
 @lru_cache(maxsize=4096)
