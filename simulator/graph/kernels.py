@@ -38,6 +38,7 @@ def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
 
     TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel priority, then GPU
     before CPU. An op that is not registered (a function, a custom op) may run on either; () means no kernel at all.
+    Where TensorFlow would refuse because two registrations match alike, one of them counts.
     """
     if registry.facts(op) is None:
         return tuple((device_type, 0) for device_type in DEVICE_TYPES)
