@@ -137,7 +137,9 @@ def random_rows(
     for _ in range(nodes):
         maker.step()
     for _ in range(loops):
-        maker.floats.append(maker.loop(maker.const(), random.randint(1, depth)))
+        left = maker.loop(maker.const(), random.randint(1, depth))
+        # Not the Exit itself: were a Switch to read it, the order in which TensorFlow moves the two would be by chance
+        maker.floats.append(maker.add("Neg", [left], T=type_attr()))
         maker.step()
     return maker.rows, maker.device
 
