@@ -168,3 +168,14 @@ def test_scripts_are_written_for_readers():
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", "\n".join(lines)
     )
+
+
+def test_what_stays_on_its_device_does_not_count_as_moved():
+    scene = example()
+    cut = scene.partitions
+    largest = int(cut.nbytes.argmax())
+    src = cut.src_device.copy()
+    src[largest] = cut.dst_device[largest]
+    within = replace(scene, partitions=replace(cut, src_device=ids(src)))
+    assert moved_bytes(within) == moved_bytes(scene) - int(cut.nbytes[largest])
+    assert largest not in [row.transfer for row in longest_transfers(within)]

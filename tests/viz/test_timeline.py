@@ -3,9 +3,12 @@
 import itertools
 import json
 from collections import defaultdict
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from simulator.columns import ints
 from tests.viz.scenes import HOSTILE, example, hostile
 from viz import draw_timeline
 
@@ -99,3 +102,16 @@ def test_the_bound_on_the_size_holds_and_what_is_missing_is_said():
     whole = len(events(example()))
     assert found["otherData"]["left_out"].startswith(f"{whole - len(found['traceEvents'])} events")
     assert "left_out" not in json.loads(draw_timeline(example()))["otherData"]
+
+
+def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own():
+    scene = example()
+    trace = scene.trace
+    start = trace.transfer_start_ns - np.arange(len(trace.transfer_start_ns)) * 1000
+    stretched = replace(trace, transfer_start_ns=ints(np.maximum(0, start)))
+    lanes = defaultdict(list)
+    for event in of_phase(events(replace(scene, trace=stretched)), "X"):
+        lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+    for spans in lanes.values():
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(sorted(spans)))
+    assert len(lanes) > len({(e["pid"], e["tid"]) for e in of_phase(events(scene), "X")})

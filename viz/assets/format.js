@@ -29,6 +29,8 @@ const showSpan = (start, end) => [start, end].map((ns) => showTick(ns, Math.max(
 // The last part of a scoped name, and what stands before it.
 const leafOf = (name) => name.slice(name.lastIndexOf("/") + 1);
 const scopeOf = (name) => name.slice(0, Math.max(0, name.lastIndexOf("/")));
+// The last two parts: enough to tell one "Conv2D" from another.
+const tailOf = (name) => name.split("/").slice(-2).join("/");
 
 // An element with a class, a text and children. Text goes in as a text node, so no name is ever read as HTML.
 function element(tag, className, ...content) {

@@ -120,10 +120,12 @@ function wireKeys(model, state, graph, timeline) {
 }
 
 // The bar between graph and timeline: drag it, or move it with the arrow keys.
-function wireSplitter() {
+function wireSplitter(wanted) {
   const board = byId("board");
   const splitter = byId("splitter");
   const set = (share) => board.style.setProperty("--share", Math.min(0.85, Math.max(0.15, share)) / (1 - Math.min(0.85, Math.max(0.15, share))) + "fr");
+  // What the timeline does not need goes to the graph, between half and seven tenths.
+  set(Math.min(0.7, Math.max(0.5, 1 - (wanted + 80) / Math.max(1, board.clientHeight))));
   const shareNow = () => byId("graph").closest(".pane").clientHeight / (board.clientHeight - 22);
   splitter.addEventListener("pointerdown", (event) => splitter.setPointerCapture(event.pointerId));
   splitter.addEventListener("pointermove", (event) => {
@@ -150,7 +152,8 @@ async function start() {
   wire(model, state, graph, timeline, panel);
   wireKeys(model, state, graph, timeline);
   searchBox(byId("search"), byId("matches"), model, state);
-  wireSplitter();
+  wireSplitter(timeline.height);
+  graph.fit();
   panel.draw();
   new ResizeObserver(() => graph.draw()).observe(byId("graph"));
   new ResizeObserver(() => timeline.draw()).observe(byId("timeline"));

@@ -83,7 +83,7 @@ function transfersCard(model, state) {
     const ends = element("span", "", chip(cluster.colours[transfers.src[row]]), "→ ", chip(cluster.colours[transfers.dst[row]]));
     const name = tensorName(model, transfers.tensor[row]);
     const title = `${name}\n${cluster.devices[transfers.src[row]].short} → ${cluster.devices[transfers.dst[row]].short}`;
-    return [[ends, leafOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.end_ns[row] - transfers.start_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
+    return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.end_ns[row] - transfers.start_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
   if (!rows.length) return null;
   return card("Longest transfers", table(["", "tensor", "size#", "time#"], ["58px", "", "23%", "21%"], rows));
@@ -94,11 +94,11 @@ function opsCard(model, state) {
   const rows = model.tables.ops.map((row) => {
     const node = slices.node[row];
     const title = `${nodes.names[node]}\n${cluster.devices[slices.device[row]].short}`;
-    const name = element("span", "", chip(cluster.colours[slices.device[row]]), leafOf(nodes.names[node]));
+    const name = element("span", "", chip(cluster.colours[slices.device[row]]), tailOf(nodes.names[node]));
     return [[name, opOf(model, node), showNanos(slices.end_ns[row] - slices.start_ns[row])], () => state.select({ kind: "node", id: node }), title];
   });
   if (!rows.length) return null;
-  return card("Largest ops", table(["node", "op", "time#"], ["", "33%", "22%"], rows));
+  return card("Largest ops", table(["node", "op", "time#"], ["", "30%", "20%"], rows));
 }
 
 function checkCard(model, state) {

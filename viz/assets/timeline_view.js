@@ -156,6 +156,7 @@ function timelineView(canvas, model, state, tip, onRange) {
   fit();
   return {
     draw, fit, zoom, move, showSelection, neighbour,
+    height: height + ROW.axis,
     placeOf: (slice) => ({ x: (xOf(model.slices.start_ns[slice]) + xOf(model.slices.end_ns[slice])) / 2, y: rows[rowOfSlice(slice)].y + ROW.axis + 4 - view.top + 8 }),
     retheme: () => {
       theme = null;
