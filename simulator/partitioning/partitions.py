@@ -12,6 +12,9 @@ from simulator.graph.graph import Graph
 class Partitions:
     """The pieces of one step. Axes: N' nodes (those that run, in graph order, then the inserted ones), X transfers.
 
+    A constant that was copied to its readers is there only as its copies, and a control-flow op may be on another device
+    than it was assigned, as TensorFlow moves it next to its values.
+
     Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory):
     the same order that the simulator uses among transfers that become ready at the same instant. A pair within one
     device (between a GPU's own memory and host memory) is no transfer: it has no row here, and its Recv waits for its
@@ -20,7 +23,7 @@ class Partitions:
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
     device: Ids  # [N'] row of Cluster.devices
-    origin: Ids  # [N'] row of the graph that was cut; for an inserted node the node that it serves
+    origin: Ids  # [N'] row of the graph that was cut; for an inserted node the one whose output it carries
     inserted: Flags  # [N'] made by the cut: Send, Recv, dummies of control edges, copies of constants, control loops
     tensor: Ids  # [X] tensor of the graph that was cut, -1 - node for a control edge
     send: Ids  # [X] row of graph
