@@ -215,7 +215,7 @@ def _source(cut: _Cut, piece: int, text: str) -> str:
             return f"^{name}" if control else f"{name}:{port or 0}"
         node = cut.nodes[piece, name]
         if fed := _FED.match(name):
-            return f"{control}{fed[1]}:{fed[2]}"
+            return f"^{fed[1]}" if control else f"{fed[1]}:{fed[2]}"
         if node.op in _RECVS:
             if _is_client_terminated(node):  # a tensor that is fed to a master
                 return f"{control}{_pairing(node)[0].decode(errors='replace')}"
