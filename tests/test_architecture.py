@@ -32,7 +32,9 @@ LONG_FUNCTIONS: dict[str, str] = {
 }
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {
-    "simulator.graph.calls imports simulator.cluster.devicespec": "a call's device is merged into those of its body",
+    "simulator.graph.inlining.calls imports simulator.cluster.devicespec": (
+        "a call's device is merged into those of its body"
+    ),
 }
 
 

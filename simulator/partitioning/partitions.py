@@ -12,7 +12,7 @@ from simulator.graph.graph import Graph
 class Partitions:
     """The pieces of one step. Axes: N' nodes (those that run, in graph order, then the inserted ones), X transfers.
 
-    A constant that was copied to its readers is there only as its copies, and a control-flow op may be on another device
+    A constant that was copied to its readers is there only as its copies; a control-flow op may be on another device
     than it was assigned, as TensorFlow moves it next to its values.
 
     Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory):
