@@ -20,9 +20,9 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from simulator.errors import ClusterError, GraphError
+from simulator.graph.loading.recognising import text_of
+from simulator.graph.loading.sources import read_source
 from simulator.graph.messages import RunMetadata, StepStats
-from simulator.graph.recognising import text_of
-from simulator.graph.sources import read_source
 from simulator.units import Nanos
 
 MAX_NS: Nanos = 2**53  # 104 days; nobody measured longer

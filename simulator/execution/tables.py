@@ -30,7 +30,7 @@ from simulator.execution.assembling import (
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.graph.building import MERGES
-from simulator.graph.fanin import PLACEHOLDERS
+from simulator.graph.step.fanin import PLACEHOLDERS
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

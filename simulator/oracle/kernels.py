@@ -1,4 +1,4 @@
-"""Write the data file of graph/registry.py from the installed TensorFlow.
+"""Write the data file of graph/ops/registry.py from the installed TensorFlow.
 
 Called as `python -m simulator.oracle.kernels [-o FILE]`.
 
@@ -114,7 +114,7 @@ def _single(kind: str, item: Any) -> object:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the file named by `-o`, by default the one that this checkout ships."""
-    default = Path(__file__).parents[1] / "graph" / "registry_2.21.gz"
+    default = Path(__file__).parents[1] / "graph" / "ops" / "registry_2.21.gz"
     parser = argparse.ArgumentParser(
         prog="python -m simulator.oracle.kernels", description=(__doc__ or "").split(":")[0]
     )

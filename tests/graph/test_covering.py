@@ -3,7 +3,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.graph.covering import MAX_EXACT, cover
+from simulator.graph.step.covering import MAX_EXACT, cover
 
 
 @given(st.lists(st.integers(1, 2**7 - 1), min_size=1, max_size=8))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.graph.fanin import fan_in, fan_out, sinks
+from simulator.graph.step.fanin import fan_in, fan_out, sinks
 from tests.strategies import graphs
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
-from simulator.graph import draft as drafts
+from simulator.graph.inlining import draft as drafts
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue
 from tests.graph.functional import (

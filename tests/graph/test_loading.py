@@ -9,9 +9,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from hypothesis import given
 
 from simulator.errors import GraphError
-from simulator.graph import sources
 from simulator.graph.exporting import graph_def
-from simulator.graph.loading import load
+from simulator.graph.loading import load, sources
 from simulator.graph.messages import GraphDef, MetaGraphDef, RunMetadata, SavedModel
 from tests.strategies import Rows, graphs, loop, typed
 
@@ -195,7 +194,7 @@ NOT_GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize(("sentence", "raw"), NOT_GRAPHS)
+@pytest.mark.parametrize(("sentence", "raw"), NOT_GRAPHS, ids=[sentence for sentence, _ in NOT_GRAPHS])
 def test_what_is_no_graph_is_named(sentence, raw, tmp_path):
     path = tmp_path / "graph.pbtxt"
     path.write_bytes(raw)

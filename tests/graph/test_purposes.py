@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.graph.messages import AttrValue
-from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.step.purposes import apply_nodes, computes
 from tests.strategies import Rows, type_attr, typed
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from simulator.errors import GraphError
 from simulator.graph.graph import Signature
 from simulator.graph.messages import AttrValue, FunctionDef
-from simulator.graph.purposes import apply_nodes
 from simulator.graph.step import choose_step
+from simulator.graph.step.purposes import apply_nodes
 from tests.strategies import Rows, graphs, loop, type_attr, typed
 
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
+from simulator.graph.loading.textual import read_enclosed, read_text, rows_of
 from simulator.graph.messages import AttrValue, GraphDef, MetaGraphDef, SavedModel
-from simulator.graph.textual import read_enclosed, read_text, rows_of
 
 NAMES = st.text("abC_/.01-", min_size=1, max_size=6)
 ANY_TEXT = st.text(max_size=8)  # quotes, backslashes, newlines, everything

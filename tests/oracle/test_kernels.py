@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import OracleError
-from simulator.graph import ops, registry
+from simulator.graph import ops
 from simulator.graph.messages import NodeDef
+from simulator.graph.ops import registry
 from simulator.oracle import child, kernels
 
 SHIPPED = Path(registry.__file__).with_name("registry_2.21.gz")

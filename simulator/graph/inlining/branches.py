@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.graph.bodies import Endpoint
-from simulator.graph.calls import keep_fetchable
-from simulator.graph.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
 from simulator.graph.graph import Attrs
+from simulator.graph.inlining.bodies import Endpoint
+from simulator.graph.inlining.calls import keep_fetchable
+from simulator.graph.inlining.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
 from simulator.graph.messages import AttrValue
 
 IFS = frozenset({"If", "StatelessIf"})

@@ -12,11 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from simulator.errors import GraphError
-from simulator.graph import ops, registry
+from simulator.graph import ops
 from simulator.graph.building import build
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
-from simulator.graph.signatures import Ranges, ranges_of, values_of
+from simulator.graph.ops import registry
+from simulator.graph.ops.signatures import Ranges, ranges_of, values_of
 
 Endpoint = tuple[int, int]  # node, output port
 

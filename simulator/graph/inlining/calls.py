@@ -18,9 +18,20 @@ from typing import Any
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
-from simulator.graph.bodies import Body, Endpoint, instantiate
-from simulator.graph.draft import COLOCATION, MAX_DEPTH, NO_ATTRS, Call, Draft, beside, shaped, texts, typed, types
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.bodies import Body, Endpoint, instantiate
+from simulator.graph.inlining.draft import (
+    COLOCATION,
+    MAX_DEPTH,
+    NO_ATTRS,
+    Call,
+    Draft,
+    beside,
+    shaped,
+    texts,
+    typed,
+    types,
+)
 from simulator.graph.messages import AttrValue
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})

@@ -14,10 +14,10 @@ from typing import Any
 
 from simulator.errors import GraphError
 from simulator.graph import ops
-from simulator.graph.bodies import Endpoint
 from simulator.graph.building import build
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.messages import AttrValue, TensorShapeProto
 from simulator.graph.tensors import SHAPES
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.graph.bodies import Endpoint
-from simulator.graph.calls import keep_fetchable
-from simulator.graph.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs
+from simulator.graph.inlining.bodies import Endpoint
+from simulator.graph.inlining.calls import keep_fetchable
+from simulator.graph.inlining.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
 from simulator.graph.messages import AttrValue
 
 WHILES = frozenset({"While", "StatelessWhile"})

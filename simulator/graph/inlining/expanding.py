@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from simulator.graph import branches, calls, loops, registry
-from simulator.graph.draft import Draft, draft_of, finish
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining import branches, calls, loops
+from simulator.graph.inlining.draft import Draft, draft_of, finish
+from simulator.graph.ops import registry
 
 _KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}
 

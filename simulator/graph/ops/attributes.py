@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from simulator.graph.graph import Attrs
-from simulator.graph.registry import OpFacts, Plain
+from simulator.graph.ops.registry import OpFacts, Plain
 
 Values: TypeAlias = tuple[Plain, ...]
 Reader: TypeAlias = Callable[[Any], Plain]  # Any: an AttrValue message (see graph.Attrs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from simulator.graph import registry
-from simulator.graph.attributes import Values, Wanted, reader_of_list, text, values, wanted
 from simulator.graph.dtypes import REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
-from simulator.graph.registry import Kernel, Plain, registered
-from simulator.graph.signatures import (
+from simulator.graph.ops import registry
+from simulator.graph.ops.attributes import Values, Wanted, reader_of_list, text, values, wanted
+from simulator.graph.ops.registry import Kernel, Plain, registered
+from simulator.graph.ops.signatures import (
     Library,
     Ranges,
     Types,

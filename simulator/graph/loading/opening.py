@@ -16,7 +16,7 @@ from simulator.errors import GraphError
 from simulator.graph import messages
 from simulator.graph.building import build
 from simulator.graph.graph import Graph, Signature
-from simulator.graph.recognising import (
+from simulator.graph.loading.recognising import (
     GRAPH,
     META_GRAPH,
     SAVED_MODEL,
@@ -25,8 +25,8 @@ from simulator.graph.recognising import (
     kind_of_text,
     text_of,
 )
-from simulator.graph.sources import read_source
-from simulator.graph.textual import Rows, read_enclosed, read_text, rows_of
+from simulator.graph.loading.sources import read_source
+from simulator.graph.loading.textual import Rows, read_enclosed, read_text, rows_of
 
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
 _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` in text

@@ -13,8 +13,8 @@ from operator import or_
 
 import numpy as np
 
-from simulator.graph.fanin import fan_in, fan_out
 from simulator.graph.graph import Graph
+from simulator.graph.step.fanin import fan_in, fan_out
 
 MAX_EXACT = 12  # sinks that still compete after the reductions: at most 4096 sets are tried
 MAX_COMPARED = 300  # sinks that are compared pair by pair

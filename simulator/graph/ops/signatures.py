@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from simulator.errors import GraphError
-from simulator.graph import registry
-from simulator.graph.attributes import Values, Wanted, values, wanted
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Attrs
-from simulator.graph.registry import Argument, FunctionMessage, OpFacts, Plain, registered
+from simulator.graph.ops import registry
+from simulator.graph.ops.attributes import Values, Wanted, values, wanted
+from simulator.graph.ops.registry import Argument, FunctionMessage, OpFacts, Plain, registered
 
 Types: TypeAlias = tuple[int, ...]
 Ranges: TypeAlias = tuple[tuple[str, int, int], ...]

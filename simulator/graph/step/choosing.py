@@ -12,11 +12,11 @@ import numpy as np
 
 from simulator.columns import Flags
 from simulator.errors import GraphError
-from simulator.graph.covering import smallest_cover
 from simulator.graph.dtypes import REF, RESOURCE
-from simulator.graph.fanin import PLACEHOLDERS, fan_in, sinks
 from simulator.graph.graph import Graph
-from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.step.covering import smallest_cover
+from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, sinks
+from simulator.graph.step.purposes import apply_nodes, computes
 
 SERVING = "serving_default"
 INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h

@@ -1,6 +1,6 @@
 """Facts about ops: their inputs and outputs, which device types have a kernel, what lives in host memory.
 
-All of it comes from the registries of one TensorFlow release (graph/registry.py). An attribute that a node lacks
+All of it comes from the registries of one TensorFlow release (graph/ops/registry.py). An attribute that a node lacks
 counts as the op's default; where there is none, as matching every kernel: `missing_attrs` says which ones, so that
 callers can count them. Answers are remembered per op and values of the attributes that matter, because the thousands
 of nodes of a graph differ in few of them.
@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from simulator.graph import registry
 from simulator.graph.graph import Attrs
-from simulator.graph.kernels import DEVICE_TYPES, host_memory, kernel_attrs, kernel_types
-from simulator.graph.registry import Plain
-from simulator.graph.signatures import MAX_ARGUMENTS, inputs, output_ranges, outputs, signature_attrs
+from simulator.graph.ops import registry
+from simulator.graph.ops.kernels import DEVICE_TYPES, host_memory, kernel_attrs, kernel_types
+from simulator.graph.ops.registry import Plain
+from simulator.graph.ops.signatures import MAX_ARGUMENTS, inputs, output_ranges, outputs, signature_attrs
 
 __all__ = [
     "DEVICE_TYPES",
