@@ -1,5 +1,6 @@
 // Where every visible box stands, given which scopes are open. Columns and rows come from the report (viz/layout.py);
 // here boxes get sizes, opened scopes push their neighbours aside, and edges are gathered between what is visible.
+// Needs format.js, model.js.
 
 const BOX = {
   op: 26, scope: 46, rowUnit: 44, gapX: 36, gapY: 12, pad: 16, title: 28, shelfGap: 22,
@@ -144,12 +145,18 @@ function visibleEdges(model, boxOf) {
     if (model.nodes.runs[src[edge]] && model.nodes.runs[dst[edge]]) bundle.idle = false;
     if (transfer[edge] >= 0) (bundle.transfers ??= new Set()).add(transfer[edge]);
   }
-  const bundles = [...found.values()];
   const critical = criticalKeys(model, shown);
+  for (const key of critical) {
+    // No edge: the later one waited for the device or the link that the earlier one held. Shown with the path alone.
+    const [from, to] = [Math.floor(key / model.items), key % model.items];
+    if (!found.has(key)) found.set(key, { from, to, count: 0, transfers: null, data: false, back: false, hub: false, idle: true });
+  }
+  const bundles = [...found.values()];
   for (const bundle of bundles) {
     bundle.critical = critical.has(bundle.from * model.items + bundle.to);
     bundle.bytes = 0;
     for (const row of bundle.transfers ?? []) bundle.bytes += Math.max(0, model.transfers.bytes[row]);
+    if (bundle.transfers) bundle.said = carriedBy(model, [...bundle.transfers], bundle.bytes);
   }
   return bundles;
 }
@@ -167,6 +174,14 @@ function shownItems(model, boxOf) {
     }
   }
   return shown.subarray(model.scopes);
+}
+
+// "1.2 MiB · 3": how much, in how many transfers; what is of unknown size is more than that, and control is no value.
+function carriedBy(model, transfers, bytes) {
+  const { tensor, bytes: sizes } = model.transfers;
+  const size = transfers.every((row) => tensor[row] < 0) ? "control" : showBytes(bytes);
+  const more = transfers.some((row) => sizes[row] < 0) ? "≥ " : "";
+  return more + size + (transfers.length > 1 ? ` · ${transfers.length}` : "");
 }
 
 // Keys of the visible pairs of boxes that follow each other on the critical path, transfers left out.

@@ -146,14 +146,18 @@ function drawEdges(pen, bundles) {
   }
   context.globalAlpha = state.critical ? 0.3 : faint.length > 1500 ? 0.45 : 0.9;
   for (const bundle of faint) strokeEdge(pen, bundle);
+  for (const bundle of strong) {
+    context.globalAlpha = state.critical && !isEmphasised(pen, bundle) ? 0.25 : 1;
+    strokeEdge(pen, bundle);
+  }
   context.globalAlpha = 1;
-  for (const bundle of strong) strokeEdge(pen, bundle);
 }
 
 const touchesItem = (pen, bundle, item) => item > 0 && (bundle.from === item || bundle.to === item);
-const isEmphasised = (pen, bundle) => touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered) || isCriticalEdge(pen, bundle);
+const isEmphasised = (pen, bundle) => isTouched(pen, bundle) || isCriticalEdge(pen, bundle);
 // Edges of hubs and of what does not run would hide all others: only on demand.
-const isDrawn = (pen, bundle) => !(bundle.hub || bundle.idle) || touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered);
+const isDrawn = (pen, bundle) => !(bundle.hub || bundle.idle) || isCriticalEdge(pen, bundle) || (bundle.count > 0 && isTouched(pen, bundle));
+const isTouched = (pen, bundle) => touchesItem(pen, bundle, pen.selected) || touchesItem(pen, bundle, pen.hovered);
 
 const isCriticalEdge = (pen, bundle) => pen.state.critical && bundle.critical;
 
@@ -211,11 +215,10 @@ function drawEdgeLabels(pen, bundles, inSight) {
   const taken = inSight.map((box) => (box.open ? { x: box.x, y: box.y, width: Math.min(box.width, 180), height: 20 } : box));
   context.font = `600 ${size}px ` + theme.sans;
   for (const bundle of crossing.slice(0, 150)) {
-    const said = bundle.transfers.size > 1 ? `${showBytes(bundle.bytes)} · ${bundle.transfers.size}` : showBytes(bundle.bytes);
-    const label = freePlace(curveOf(pen, bundle), context.measureText(said).width + size, size * 1.6, taken, pen.visible);
+    const label = freePlace(curveOf(pen, bundle), context.measureText(bundle.said).width + size, size * 1.6, taken, pen.visible);
     if (!label) continue;
     taken.push(label);
-    drawPill(pen, label, said);
+    drawPill(pen, label, bundle.said);
   }
 }
 

@@ -1,6 +1,7 @@
 // The graph on its canvas: boxes, edges, what is selected, the critical path; pan, zoom, open and close.
-// Needs format.js, model.js, boxes.js.
+// Needs format.js, model.js, boxes.js, canvas.js, graph_drawing.js.
 
+// One closure, as long as it is: what is open, where the reader looks and what was drawn last are nobody else's.
 function graphView(canvas, model, state, tip) {
   const context = canvas.getContext("2d");
   const open = new Set([0]);

@@ -1,6 +1,7 @@
 // The timeline on its canvas: lanes, memory, links, the time axis; pan and zoom in time, scroll through the rows.
-// Needs format.js, model.js, canvas.js, timeline_rows.js.
+// Needs format.js, model.js, canvas.js, timeline_rows.js, timeline_drawing.js.
 
+// One closure, as graphView is: the stretch of time in sight is nobody else's.
 function timelineView(canvas, model, state, tip, onRange) {
   const context = canvas.getContext("2d");
   const { rows, height } = timelineRows(model);
@@ -185,12 +186,6 @@ function describeMemory(model, device, time) {
 }
 
 function levelAt(times, bytes, time, before) {
-  let low = 0;
-  let high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low ? bytes[low - 1] : before;
+  const index = indexAfter(times, time);
+  return index ? bytes[index - 1] : before;
 }
