@@ -67,8 +67,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     say("cutting the graph")
     partitions = partition(graph, assignment, cluster, step=step)
     say("simulating the step")
-    order = "fifo" if assignment.priority is None else "priority"
-    trace = simulate(partitions, cluster, costs, order=order, priority=assignment.priority, seed=request.seed)
+    trace = simulate(partitions, cluster, costs, seed=request.seed)
     bound = lower_bound(graph, cluster, costs, step=step)
     scene = Scene(
         title="standard input" if request.graph == "-" else Path(request.graph).name,

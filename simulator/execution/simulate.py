@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
 
-ENGINES, ORDERS, CONTENTIONS = ("auto", "python"), ("fifo", "priority"), ("serial",)
+ENGINES, ORDERS, CONTENTIONS = ("auto", "python"), ("auto", "fifo", "priority"), ("serial",)
 
 
 def simulate(
@@ -31,16 +31,15 @@ def simulate(
     costs: CostTable,
     *,
     engine: str = "auto",
-    order: str = "fifo",
+    order: str = "auto",
     contention: str = "serial",
     trips: Mapping[str, int] | None = None,
     seed: int = 0,
-    priority: Sequence[int] | npt.NDArray[np.integer] | None = None,
 ) -> Trace:
     """Run one step of the pieces; nothing is drawn by chance yet, so `seed` changes nothing.
 
-    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `priority` (one number per row
-    of the graph that was cut, smaller first, as in `Assignment.priority`); ties go by row. Transfers hold every link of
+    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
+    first), "auto" by priority where the assignment gave one; ties go by row. Transfers hold every link of
     their route, one at a time ("serial"). Loops run once and every branch runs, which `notes` says. A plan that exceeds
     a device's memory is simulated all the same: ask `memory.out_of_memory`.
 
@@ -48,12 +47,12 @@ def simulate(
     InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
     """
     _check_options(engine, order, contention, trips)
-    if (order == "priority") != (priority is not None):
-        raise SimvizError('Give priorities together with order="priority", and only then.')
+    priority = None if order == "fifo" else partitions.priority
+    if order == "priority" and priority is None:
+        raise SimvizError('The assignment gives no priorities; simulate it with order="fifo" or "auto".')
     tables, device = of_partitions(partitions, cluster, costs)
-    ranks = None if priority is None else ints(priority)[partitions.origin[tables.node]]
-    outcome = run(tables, device, ranks)
-    return _trace(partitions, tables, outcome, order, contention)
+    outcome = run(tables, device, None if priority is None else priority[tables.node])
+    return _trace(partitions, tables, outcome, "fifo" if priority is None else "priority", contention)
 
 
 def _check_options(engine: str, order: str, contention: str, trips: Mapping[str, int] | None) -> None:

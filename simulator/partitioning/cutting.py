@@ -48,10 +48,12 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
     names = tuple(one.name for one in cluster.devices)
     where = device[rows]
     cut = assemble(graph, added, pair_wires(given, ends, pairs), kept, fed, [names[row] for row in where.tolist()])
+    origin = np.concatenate([np.flatnonzero(kept), added.origin]).astype(np.int64)
     return Partitions(
         graph=cut,
         device=ids(where),
-        origin=ids(np.concatenate([np.flatnonzero(kept), added.origin])),
+        origin=ids(origin),
+        priority=None if assignment.priority is None else ints(assignment.priority[origin]),
         inserted=flags(rows >= len(graph)),
         devices=names,
         notes=(*_move_note(kept, assigned, device), *notes),

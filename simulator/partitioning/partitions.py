@@ -33,4 +33,5 @@ class Partitions:
     nbytes: Ints  # [X] -1 unknown
     key: tuple[str, ...]  # [X] rendezvous key
     devices: tuple[str, ...]  # [D] full device names
+    priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     notes: tuple[str, ...] = ()  # what the reader of the result should know

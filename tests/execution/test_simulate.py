@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from simulator.columns import ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.simulate import simulate
 from simulator.graph.messages import AttrValue
@@ -28,9 +31,16 @@ def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> Non
 
 def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
     graph, on = story(*NODES).built(), apart(1)
-    pieces = partition(graph, assigned(on, [0] * 4), on, step=whole(graph))
-    trace = simulate(pieces, on, costs(graph, on, 10), order="priority", priority=[0, 9, 1, 2])
-    assert [pieces.graph.names[row] for row in trace.node] == ["x", "b", "c", "a"]
+    given = replace(assigned(on, [0] * 4), priority=ints([0, 9, 1, 2]))
+    pieces = partition(graph, given, on, step=whole(graph))
+    for order, shown, names in (
+        ("auto", "priority", "xbca"),
+        ("priority", "priority", "xbca"),
+        ("fifo", "fifo", "xabc"),
+    ):
+        trace = simulate(pieces, on, costs(graph, on, 10), order=order)
+        assert trace.order == shown
+        assert [pieces.graph.names[row] for row in trace.node] == list(names)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +50,7 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
         ({"order": "lifo"}, UnsupportedError, "order='lifo'"),
         ({"contention": "fair"}, UnsupportedError, "contention='fair'"),
         ({"trips": {"while": 3}}, UnsupportedError, "every loop runs once"),
-        ({"order": "priority"}, SimvizError, "Give priorities together"),
-        ({"priority": [0, 0, 0, 0]}, SimvizError, "Give priorities together"),
+        ({"order": "priority"}, SimvizError, "gives no priorities"),
     ],
 )
 def test_what_is_not_modelled_is_refused(options: dict[str, object], error: type[Exception], sentence: str) -> None:
