@@ -24,8 +24,8 @@ _JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,5})(?:x([0-9]{1,5})([A-Za-z
 
 
 def is_notation(text: str) -> bool:
-    """Whether the text has the form of the compact notation, right or wrong in its names."""
-    return all(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
+    """Whether the text is meant as the compact notation: at least one of its parts has the form of one."""
+    return any(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
 
 
 def read_notation(text: str, *, own: Mapping[str, Model] | None = None) -> Cluster:
