@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
-from simulator.costs.categories import category
 from simulator.units import show_bytes, show_nanos
-from viz.record import counts, tensor_label
+from viz import tables
+from viz.record import counts
 from viz.scene import Scene
 
 MOST_DEVICES = 8  # lines for devices; the busiest when there are more
@@ -62,18 +60,15 @@ def _time(scene: Scene) -> str:
 
 def _devices(scene: Scene) -> list[str]:
     """A line for each device that runs something or holds something, the busiest when there are many."""
-    trace, cluster = scene.trace, scene.cluster
-    used = [d for d in range(len(cluster)) if trace.busy_ns[d] or trace.peak_bytes[d]]
-    shown = sorted(sorted(used, key=lambda d: (-int(trace.busy_ns[d]), d))[:MOST_DEVICES])
-    width = max((len(cluster.devices[d].short) for d in shown), default=0)
+    cluster = scene.cluster
+    used = [row for row in tables.devices(scene) if row.busy_ns or row.peak_bytes]
+    shown = sorted(used, key=lambda row: (-row.busy_ns, row.device))[:MOST_DEVICES]
+    width = max((len(cluster.devices[row.device].short) for row in shown), default=0)
     lines = []
-    for d in shown:
-        device = cluster.devices[d]
-        busy = int(trace.busy_ns[d]) / (trace.makespan * device.lanes) if trace.makespan else 0.0
-        peak, room = int(trace.peak_bytes[d]), device.memory_bytes
-        over = "  OUT OF MEMORY" if peak > room else ""
-        memory = f"peak {show_bytes(peak)} of {show_bytes(room)}{over}"
-        lines.append(f"  {device.short:<{width}}  busy {busy:6.1%}  {memory}")
+    for row in sorted(shown, key=lambda row: row.device):
+        over = "  OUT OF MEMORY" if row.peak_bytes > row.capacity_bytes else ""
+        memory = f"peak {show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}{over}"
+        lines.append(f"  {cluster.devices[row.device].short:<{width}}  busy {row.busy_share:6.1%}  {memory}")
     if len(used) > len(shown):
         lines.append(f"  and {len(used) - len(shown)} more that are less busy")
     if len(used) < len(cluster):
@@ -82,36 +77,24 @@ def _devices(scene: Scene) -> list[str]:
 
 
 def _moved(scene: Scene) -> str:
-    cut, trace = scene.partitions, scene.trace
-    crossing = np.flatnonzero((cut.src_device != cut.dst_device) & (trace.transfer_start_ns >= 0))
-    if not len(crossing):
+    count = int(tables.crossings(scene).sum())
+    if not count:
         return "moved      nothing crosses devices"
-    total = int(np.maximum(cut.nbytes[crossing], 0).sum())
-    spent = trace.transfer_end_ns[crossing] - trace.transfer_start_ns[crossing]
-    longest = crossing[np.argsort(-spent, kind="stable")[:3]].tolist()
     shown = ", ".join(
-        f"{_end(tensor_label(scene, row))} ({show_bytes(max(0, int(cut.nbytes[row])))}, "
-        f"{show_nanos(int(trace.transfer_end_ns[row] - trace.transfer_start_ns[row]))})"
-        for row in longest
+        f"{_end(tables.tensor_label(scene, row.tensor))} "
+        f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.end_ns - row.start_ns)})"
+        for row in tables.longest_transfers(scene, 3)
     )
-    return f"moved      {show_bytes(total)} in {len(crossing)} transfers; longest: {shown}"
+    return f"moved      {show_bytes(tables.moved_bytes(scene))} in {count} transfers; longest: {shown}"
 
 
 def _critical(scene: Scene) -> str:
     """Where the time on the critical path goes, by category, with the wires apart."""
-    if scene.trace.critical is None or not scene.trace.makespan:
+    whole = scene.trace.makespan
+    shares = [share for share in tables.critical_shares(scene)[:4] if share.nanos * 200 > whole]  # 0 % is not shown
+    if not shares:
         return ""
-    spent: Counter[str] = Counter()
-    trace, cut = scene.trace, scene.partitions
-    for row in scene.trace.critical.tolist():
-        if row >= 0:
-            op = cut.graph.ops[int(trace.node[row])]
-            spent[category(op)] += int(trace.end_ns[row] - trace.start_ns[row])
-        else:
-            spent["transfers"] += int(trace.transfer_end_ns[-1 - row] - trace.transfer_start_ns[-1 - row])
-    parts = [
-        f"{name} {time / trace.makespan:.0%}" for name, time in spent.most_common(4) if time * 200 > trace.makespan
-    ]
+    parts = [f"{share.what} {share.nanos / whole:.0%}" for share in shares]
     return f"critical   {', '.join(parts)} of the makespan on the critical path"
 
 
@@ -125,7 +108,7 @@ def _counted(scene: Scene) -> list[str]:
     }
     found = [f"{number} {told[key]}" for key, number in counts(scene).items() if number and key in told]
     lines = [f"counted    {', '.join(found)}"] if found else []
-    said = (*scene.graph.notes, *scene.assignment.notes, *scene.costs.notes, *scene.trace.notes, *scene.notes)
+    said = [*scene.graph.notes, *tables.result_notes(scene)]  # the cluster's stand in its own line
     lines += [f"note       {note}" for note in said[:MOST_NOTES]]
     if len(said) > MOST_NOTES:
         lines.append(f"note       and {len(said) - MOST_NOTES} more in the report")
@@ -136,7 +119,8 @@ def _check(scene: Scene) -> list[str]:
     if scene.check is None:
         return []
     check = scene.check
-    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']})"]
+    added = f", with {check['added_task']} added for its master" if check.get("added_task") else ""
+    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']}{added})"]
     if check.get("refused"):
         return [*lines, f"  refused: {check['refused']}"]
     for what in ("placement", "partition"):

@@ -40,7 +40,8 @@ def check(
     agrees nowhere, and `refused` holds its sentence. `laws` are the laws that our own result breaks. Raises OracleError
     if TensorFlow is missing or does not answer.
 
-    TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster.
+    TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster. `added_task` is the task
+    that was added for TensorFlow's master, or None.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
@@ -51,6 +52,7 @@ def check(
         "mode": mode,
         "oracle": seen.oracle,
         "tensorflow": seen.tensorflow,
+        "added_task": seen.added_task,
         "placement": {"agree": placement.agree, "of": placement.of},
         "partition": {"agree": partition.agree, "of": partition.of},
         "differences": [asdict(one) for one in (*placement.differences, *partition.differences)],
