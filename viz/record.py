@@ -1,4 +1,4 @@
-"""The scene as one JSON object, for machines: format 1, described in the README."""
+"""The scene as one JSON object, for machines: format 1, as `docs/json.md` describes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from simulator import __version__
 from simulator.assignment import OVERRULED, RELAXED
-from simulator.costs.table import FALLBACK, MEASURED
+from simulator.costs.table import MEASURED
+from simulator.graph import ops
+from viz import tables
 from viz.scene import Scene
 
 FORMAT = 1
@@ -49,24 +51,18 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "lower_bound_ns": int(scene.lower_bound_ns),
         "devices": devices(scene),
         "counts": counts(scene),
-        "notes": [*scene.assignment.notes, *scene.costs.notes, *scene.trace.notes, *scene.notes],
+        "notes": tables.result_notes(scene),
         "check": scene.check,
     }
-
-
-def tensor_label(scene: Scene, transfer: int) -> str:
-    """ "node:port" of a transferred tensor, "^node" for a control edge."""
-    row = int(scene.partitions.tensor[transfer])
-    return scene.graph.tensor_name(row) if row >= 0 else f"^{scene.graph.names[-1 - row]}"
 
 
 def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     """The transfers between devices in order of (start, row). Any: JSON."""
     cut, trace = scene.partitions, scene.trace
-    starts = trace.transfer_start_ns
+    starts, took = trace.transfer_start_ns, tables.crossings(scene).tolist()
     return [
         {
-            "tensor": tensor_label(scene, row),
+            "tensor": tables.tensor_label(scene, int(cut.tensor[row])),
             "from": cut.devices[int(cut.src_device[row])],
             "to": cut.devices[int(cut.dst_device[row])],
             "bytes": max(0, int(cut.nbytes[row])),
@@ -74,41 +70,37 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "end_ns": int(trace.transfer_end_ns[row]),
         }
         for row in np.argsort(starts, kind="stable").tolist()
-        if cut.src_device[row] != cut.dst_device[row] and starts[row] >= 0
+        if took[row]
     ]
 
 
 def devices(scene: Scene) -> Mapping[str, Mapping[str, int]]:
     """Busy time and peak memory of each device."""
     return {
-        device.name: {
-            "busy_ns": int(scene.trace.busy_ns[row]),
-            "peak_bytes": int(scene.trace.peak_bytes[row]),
-            "capacity_bytes": device.memory_bytes,
+        scene.cluster.devices[row.device].name: {
+            "busy_ns": row.busy_ns,
+            "peak_bytes": row.peak_bytes,
+            "capacity_bytes": row.capacity_bytes,
         }
-        for row, device in enumerate(scene.cluster.devices)
+        for row in tables.devices(scene)
     }
 
 
 def counts(scene: Scene) -> Mapping[str, int]:
     """What was filled in, guessed or relaxed, over the nodes that run (tensors for shapes)."""
-    from simulator.graph import ops
-    from simulator.graph.shapes import unknown_shapes
-
     runs = scene.step.runs
     graph = scene.graph
-    source = scene.costs.source[runs]
     unknown_ops = sum(
         not ops.known(graph.ops[row]) and graph.ops[row] not in graph.library for row in range(len(graph))
     )
     return {
-        "fallback_costs": int(np.count_nonzero(source == FALLBACK)),
-        "measured_costs": int(np.count_nonzero(source == MEASURED)),
-        "unknown_shapes": sum(unknown_shapes(graph, scene.step).values()),
+        "fallback_costs": sum(count for _, count in tables.fallbacks(scene)),
+        "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
+        "unknown_shapes": sum(count for _, count in tables.unknown_shapes(scene)),
         "unknown_ops": unknown_ops,
         "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),
         "overruled_devices": int(np.count_nonzero(scene.assignment.why == OVERRULED)),
-        "loop_back_edges": int(np.count_nonzero(graph.edge_back & runs[graph.edge_dst])) if len(graph.edge_back) else 0,
+        "loop_back_edges": int(np.count_nonzero(graph.edge_back & runs[graph.edge_dst])),
     }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
+from simulator.graph import shapes
 from viz.scene import Scene
 
 
@@ -73,6 +74,11 @@ def moved_bytes(scene: Scene) -> int:
     """Bytes of all transfers that cross devices; those of unknown size count nothing."""
     took = crossings(scene)
     return int(np.maximum(scene.partitions.nbytes[took], 0).sum())
+
+
+def tensor_label(scene: Scene, tensor: int) -> str:
+    """ "node:port" of a tensor's row, "^node" of -1 - node, which stands for a control edge."""
+    return scene.graph.tensor_name(tensor) if tensor >= 0 else f"^{scene.graph.names[-1 - tensor]}"
 
 
 def devices(scene: Scene) -> list[DeviceRow]:
@@ -157,14 +163,16 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
-    """Ops of the step with outputs of unknown size, with how many outputs each, the most first."""
-    graph = scene.graph
-    rows = np.flatnonzero((graph.tensor_bytes < 0) & scene.step.runs[graph.tensor_node]).tolist()
-    found = Counter(graph.ops[node] for node in graph.tensor_node[rows].tolist())
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    """Ops of the step with outputs of unknown size that somebody reads, with how many each, the most first."""
+    return list(shapes.unknown_shapes(scene.graph, scene.step).items())
 
 
 def notes(scene: Scene) -> list[str]:
     """Everything that the reader should know about the result, each sentence once, from all values of the scene."""
-    parts = (scene.graph, scene.cluster, scene.costs, scene.assignment, scene.trace, scene)
+    return list(dict.fromkeys((*scene.graph.notes, *scene.cluster.notes, *result_notes(scene))))
+
+
+def result_notes(scene: Scene) -> list[str]:
+    """What pricing, placing, cutting and simulating assumed or changed; each sentence once."""
+    parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
     return list(dict.fromkeys(sentence for part in parts for sentence in part.notes))

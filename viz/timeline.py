@@ -19,7 +19,7 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, notes, slice_nodes
+from viz.tables import devices_of_nodes, notes, slice_nodes, tensor_label
 
 Event: TypeAlias = "dict[str, str | int | float | dict[str, str | int | float]]"
 Place: TypeAlias = tuple[int, int]  # process, thread
@@ -155,10 +155,6 @@ def _slices(scene: Scene) -> Iterator[Event]:
         }
 
 
-def _tensor_name(scene: Scene, tensor: int) -> str:
-    return scene.graph.tensor_name(tensor) if tensor >= 0 else "^" + scene.graph.names[-1 - tensor]
-
-
 def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
     cut, trace, devices = scene.partitions, scene.trace, scene.cluster.devices
     threads = _link_threads(scene, carried)
@@ -168,7 +164,7 @@ def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Itera
             start, end = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
             yield {
                 "ph": "X",
-                "name": _cut(_tensor_name(scene, int(cut.tensor[transfer]))),
+                "name": _cut(tensor_label(scene, int(cut.tensor[transfer]))),
                 "cat": "transfer",
                 "pid": pid,
                 "tid": tid,
