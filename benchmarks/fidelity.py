@@ -25,7 +25,7 @@ def checked(graph, cluster, algorithm):
     took = time.perf_counter() - started
     if done.stdout:
         return json.loads(done.stdout), took
-    return done.stderr.strip().split("\n", 1)[0].split(": ", 1)[-1], took
+    return done.stderr.strip().split("\n", 1)[0].split(": ", 1)[-1].replace(str(graph), graph.name), took
 
 
 def row(graph, cluster, algorithm):
