@@ -19,7 +19,7 @@ from viz.palette import device_colour, mixed
 from viz.scene import Scene
 from viz.tables import devices_of_nodes, slice_nodes
 
-MAX_NODES = 60  # boxes: what a page of a paper holds
+MAX_NODES = 30  # boxes: what a page of a paper holds
 MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
 MAX_LABEL = 40
 FORMATS = ("svg", "png", "pdf")
