@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from placement.grouping import DeviceTypes, Groups, merge_types, tie
 from placement.refusals import refuse
 from simulator.cluster.cluster import Cluster
@@ -21,13 +19,10 @@ from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.errors import ClusterError, GraphError
 from simulator.graph import ops
+from simulator.graph.dtypes import STRING, VARIANT
 from simulator.graph.graph import Graph
 
-_STRING, _VARIANT = 7, 21  # DataType
 _CPU_ONLY: DeviceTypes = (("CPU", 0),)
-# TensorFlow connects a session to one task, whose devices come before equal ones of other tasks.
-# `standin_client` is the task that `simulator.oracle.extended` adds for a client.
-_MASTERS = ("standin_client", "localhost", "chief", "master", "worker")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +72,6 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     )
 
 
-def local_task(cluster: Cluster) -> str:
-    """The task that a client connects to: one made for it, else chief, else master, else worker 0, else the first."""
-    job_of = {task: task.split("/", 2)[1].removeprefix("job:") for task in cluster.tasks}
-    return min(
-        cluster.tasks, key=lambda task: _MASTERS.index(job_of[task]) if job_of[task] in _MASTERS else len(_MASTERS)
-    )
-
-
 def _parse_all(graph: Graph) -> list[DeviceSpec]:
     known: dict[str, DeviceSpec] = {}
     for node, text in enumerate(graph.requested):
@@ -105,13 +92,13 @@ def _device_types(graph: Graph) -> list[DeviceTypes]:
 
 def _host_lists(graph: Graph) -> list[int]:
     """Nodes that take a list of strings as a variant: a variant's content decides where it may live."""
-    todo = [node for node, op in enumerate(graph.ops) if _element_type(graph, node, op) == _STRING]
+    todo = [node for node, op in enumerate(graph.ops) if _element_type(graph, node, op) == STRING]
     limited: set[int] = set()
     while todo:
         node = todo.pop()
         for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
             tensor, target = int(graph.edge_tensor[edge]), int(graph.edge_dst[edge])
-            if tensor < 0 or graph.tensor_dtype[tensor] != _VARIANT or target in limited:
+            if tensor < 0 or graph.tensor_dtype[tensor] != VARIANT or target in limited:
                 continue
             limited.add(target)
             if not _element_type(graph, target, graph.ops[target]):
@@ -124,7 +111,7 @@ def _element_type(graph: Graph, node: int, op: str) -> int:
     if not op.startswith(("TensorList", "EmptyTensorList")):
         return 0
     value = graph.attrs[node].get("element_dtype")
-    return 0 if value is None or value.type == _VARIANT else int(value.type)
+    return 0 if value is None or value.type == VARIANT else int(value.type)
 
 
 def _allowed(
@@ -139,22 +126,19 @@ def _allowed(
 ) -> tuple[list[tuple[int, ...]], list[bool]]:
     """Per group its devices, and whether its request had to be relaxed; groups are judged in placement order."""
     devices = [parse(device.name) for device in cluster.devices]
-    local = local_task(cluster)
     known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[tuple[int, ...], bool]] = {}
     found = []
     failed = []
     for row, root in enumerate(roots):
         key = (groups.requested[root], groups.resource[root], groups.types[root])
         if key not in known:
-            known[key] = _candidates(cluster, devices, local, *key, soft=soft)
+            known[key] = _candidates(cluster, devices, *key, soft=soft)
         found.append(known[key])
         if not known[key][0]:
             failed.append(row)
     if failed:
-        position = np.empty(len(graph), np.int64)
-        position[graph.order] = np.arange(len(graph))
-        row = min(failed, key=lambda row: int(position[members[row]].min()))
-        first = min(members[row], key=lambda node: int(position[node]))
+        row = min(failed, key=lambda row: int(graph.place[members[row]].min()))
+        first = min(members[row], key=lambda node: int(graph.place[node]))
         raise refuse(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
     return [devices for devices, _ in found], [relaxed for _, relaxed in found]
 
@@ -162,7 +146,6 @@ def _allowed(
 def _candidates(
     cluster: Cluster,
     devices: list[DeviceSpec],
-    local: str,
     requested: DeviceSpec,
     resource: DeviceSpec,
     types: DeviceTypes,
@@ -172,7 +155,7 @@ def _candidates(
     """Devices that match the request, or what soft placement makes of it, and whether it had to."""
     for step, spec in enumerate(_relaxations(requested, resource) if soft else (requested,)):
         matching = (row for row, device in enumerate(devices) if matches(spec, device))
-        chosen = _preferred(cluster, local, types, matching)
+        chosen = _preferred(cluster, types, matching)
         if chosen:
             return chosen, step > 0
     return (), False
@@ -187,13 +170,13 @@ def _relaxations(requested: DeviceSpec, resource: DeviceSpec) -> tuple[DeviceSpe
     return requested, kept, requested._replace(type=None, id=None)
 
 
-def _preferred(cluster: Cluster, local: str, types: DeviceTypes, rows: Iterable[int]) -> tuple[int, ...]:
+def _preferred(cluster: Cluster, types: DeviceTypes, rows: Iterable[int]) -> tuple[int, ...]:
     """Devices with a kernel in the order of kernel priority, type priority, own task before others, name as text."""
     priority = dict(types)
     rank = {name: place for place, name in enumerate(ops.DEVICE_TYPES)}
 
     def preference(row: int) -> tuple[int, int, bool, str]:
         device = cluster.devices[row]
-        return -priority[device.type], rank[device.type], device.task != local, device.name
+        return -priority[device.type], rank[device.type], device.task != cluster.client_task, device.name
 
     return tuple(sorted((row for row in rows if cluster.devices[row].type in priority), key=preference))

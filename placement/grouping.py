@@ -18,11 +18,10 @@ import numpy as np
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, specialise
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
+from simulator.graph.dtypes import REF, RESOURCE, VARIANT
 from simulator.graph.graph import Graph
 
 DeviceTypes: TypeAlias = tuple[tuple[str, int], ...]  # (device type, kernel priority), best first
-
-_RESOURCE, _VARIANT, _REFERENCE = 20, 21, 100  # DataType; a reference is its value's type plus 100
 
 # InputColocationExemptionRegistry of TensorFlow 2.21: ops that take resources from other devices than their own.
 EXEMPT = frozenset(
@@ -85,7 +84,7 @@ class Groups:
 def is_generator(graph: Graph, node: int) -> bool:
     """Whether the node makes a reference or a resource out of nothing: no data inputs, exactly that one output."""
     first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
-    if last - first != 1 or not (graph.tensor_dtype[first] == _RESOURCE or graph.tensor_dtype[first] >= _REFERENCE):
+    if last - first != 1 or not (graph.tensor_dtype[first] == RESOURCE or graph.tensor_dtype[first] >= REF):
         return False
     edge = graph.in_ptr[node]
     return bool(edge == graph.in_ptr[node + 1] or graph.edge_tensor[edge] < 0)
@@ -113,10 +112,8 @@ def tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
     """The edges that tie their ends together, in the order of TensorFlow's edge ids: back edges come last."""
     data = np.flatnonzero(graph.edge_tensor >= 0)
     dtype = graph.tensor_dtype[graph.edge_tensor[data]]
-    seen = data[(dtype == 0) | (dtype == _RESOURCE) | (dtype == _VARIANT) | (dtype >= _REFERENCE)]
-    position = np.empty(len(graph), np.int64)
-    position[graph.order] = np.arange(len(graph))
-    for edge in seen[np.lexsort((seen, position[graph.edge_dst[seen]], graph.edge_back[seen]))].tolist():
+    seen = data[(dtype == 0) | (dtype == RESOURCE) | (dtype == VARIANT) | (dtype >= REF)]
+    for edge in seen[np.lexsort((seen, graph.place[graph.edge_dst[seen]], graph.edge_back[seen]))].tolist():
         source, target = int(graph.edge_src[edge]), int(graph.edge_dst[edge])
         if _ties(graph, edge, source, target):
             yield source, target
@@ -125,15 +122,15 @@ def tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
 def _ties(graph: Graph, edge: int, source: int, target: int) -> bool:
     carried = int(graph.tensor_dtype[graph.edge_tensor[edge]])
     op = graph.ops[target]
-    if carried == _VARIANT:
+    if carried == VARIANT:
         return _is_dataset(graph, source) and _is_dataset(graph, target)
     if op in EXEMPT:
         return False
     wanted = ops.inputs(op, graph.attrs[target], graph.library)
     slot = edge - int(graph.in_ptr[target])
     if wanted is None or slot >= len(wanted):  # an unknown op: a resource can only go where a resource is wanted
-        return carried == _RESOURCE
-    return wanted[slot] == _RESOURCE or wanted[slot] >= _REFERENCE
+        return carried == RESOURCE
+    return wanted[slot] == RESOURCE or wanted[slot] >= REF
 
 
 def _is_dataset(graph: Graph, node: int) -> bool:

@@ -165,7 +165,7 @@ def _shown_dtype(dtype: int) -> str:
         return "unknown type"
     enum = dtypes.NAMES.get(dtypes.base(dtype), "unknown type").removeprefix("DT_").lower()
     name = FLOATS.get(enum, enum)
-    return f"{name} reference" if dtype > 100 else name
+    return f"{name} reference" if dtype > dtypes.REF else name
 
 
 def _edges(scene: Scene) -> Json:

@@ -7,10 +7,11 @@ transfer holds at the same time, from source to destination. The same link in se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from simulator.columns import Ids, ids
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Device:
 
     name: str  # "/job:worker/replica:0/task:0/device:GPU:0", all five fields set
     type: str  # "CPU" or "GPU": which kernels exist
-    kind: str  # the model: how fast; a row of CostTable.run_ns per kind
+    kind: str  # the model: how fast; a column of CostTable.run_ns per kind
     memory_bytes: Bytes
     flop_per_s: int  # peak of the arithmetic that TensorFlow uses by default (float32)
     bytes_per_s: int  # bandwidth of its own memory
@@ -53,9 +54,13 @@ class Link:
     bytes_per_s: int
 
 
-# From the execution measurements of the design notes: handing a tensor to another CPU device of the same process
-# passes a reference, whatever its size (TensorFlow 2.21, one machine, 2026).
+# Handing a tensor to another CPU device of the same process passes a reference, whatever its size (measured on
+# TensorFlow 2.21, one x86 machine, 2026).
 HANDOVER_NS: Nanos = 1800
+
+# The jobs to whose tasks a client connects by custom, the first there is; `standin_client` is one that was added for a
+# client (oracle/observing.py).
+_CLIENT_JOBS = ("standin_client", "localhost", "chief", "master", "worker")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +73,6 @@ class Cluster:
     name: str = "a cluster"  # the user's words for it
     notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
-    host_of_task: Mapping[str, str] = field(default_factory=dict)  # "/job:ps/replica:0/task:0" -> host
 
     def __len__(self) -> int:
         return len(self.devices)
@@ -93,6 +97,27 @@ class Cluster:
     def tasks(self) -> tuple[str, ...]:
         """The tasks in order of first appearance."""
         return tuple(dict.fromkeys(device.task for device in self.devices))
+
+    @cached_property
+    def client_task(self) -> str:
+        """The task that a client connects to: TensorFlow prefers its devices to equal ones of other tasks."""
+        for job in _CLIENT_JOBS:
+            for task in self.tasks:
+                if task.startswith(f"/job:{job}/"):
+                    return task
+        return self.tasks[0]
+
+    @cached_property
+    def home(self) -> Ids:
+        """[D] the CPU that stands for each device: a CPU itself, a GPU's CPU:0 of its task, else the task's first CPU.
+
+        A GPU whose task has no CPU stands for itself.
+        """
+        first: dict[str, int] = {}
+        for row, device in enumerate(self.devices):
+            if device.type == "CPU":
+                first.setdefault(device.task, self.index.get(f"{device.task}/device:CPU:0", row))
+        return ids([row if d.type == "CPU" else first.get(d.task, row) for row, d in enumerate(self.devices)])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time for one transfer that finds its route free: latencies, then bytes at the slowest link, rounded up.

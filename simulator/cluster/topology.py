@@ -91,8 +91,7 @@ def connect(hosts: Sequence[Host], tasks: Sequence[Task], *, name: str, notes: S
             places.append((host, gpu))
     wiring = _Wiring()
     routes = _routes(wiring, devices, places)
-    where = {task.name: task.host for task in tasks}
-    return Cluster(tuple(devices), tuple(wiring.links), routes, name, tuple(notes), host_of_task=where)
+    return Cluster(tuple(devices), tuple(wiring.links), routes, name, tuple(notes))
 
 
 def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:

@@ -29,6 +29,7 @@ from simulator.costs.rule import CHECKPOINT, Rule
 from simulator.costs.table import FALLBACK, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
+from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph, Shape
 from simulator.units import Nanos
 
@@ -36,7 +37,6 @@ DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on o
 STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 MAX_NS: Nanos = 2**53  # 104 days; the sum over a thousand such ops still fits 64 bits
-_INT32 = 3  # DataType
 _SHOWN = 8  # ops listed in a note
 
 _Count: TypeAlias = tuple[int, int, int, bool]  # operations, bytes moved, scratch bytes, whether one was capped
@@ -163,7 +163,7 @@ def _in_host_memory(graph: Graph) -> npt.NDArray[np.bool_]:
     """
     found = np.zeros(len(graph), bool)
     narrow = np.zeros(len(graph), bool)
-    narrow[graph.tensor_node[graph.tensor_dtype == _INT32]] = True
+    narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
     slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
     for node in np.flatnonzero(narrow).tolist():
         taken, given = ops.host_memory(graph.ops[node], graph.attrs[node], "GPU", graph.library)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph import ops as registry
+from simulator.graph.dtypes import REF
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -95,7 +96,7 @@ def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: boo
         port=ids(of_tensor(graph.tensor_port, ports)),
         row=ids(np.where(control, -1 - source, tensor)),
         nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
-        apart=flags(of_tensor(graph.tensor_dtype, 0) > 100),
+        apart=flags(of_tensor(graph.tensor_dtype, 0) > REF),
         host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
     )
 
@@ -200,19 +201,10 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
-        home=_homes(cluster),
+        home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=cluster.routes,
         links=len(cluster.links),
         latency_ns=latency,
         bytes_per_s=rate,
     )
-
-
-def _homes(cluster: Cluster) -> Ids:
-    """[D] a CPU itself; for a GPU CPU:0 of its task, else the task's first CPU, else itself."""
-    first: dict[str, int] = {}
-    for row, device in enumerate(cluster.devices):
-        if device.type == "CPU":
-            first.setdefault(device.task, cluster.index.get(f"{device.task}/device:CPU:0", row))
-    return ids([row if d.type == "CPU" else first.get(d.task, row) for row, d in enumerate(cluster.devices)])

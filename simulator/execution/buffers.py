@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.graph.dtypes import REF
+from simulator.partitioning.replication import is_small
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable
@@ -64,8 +66,6 @@ _RESIDENT = frozenset(
         "ImmutableConst",
     )
 )
-# replicate_constants_pass.cc copies a constant of up to this many elements to the CPUs where it is read
-_COPIED_ELEMENTS = 16
 
 
 class Buffers(TypedDict):
@@ -83,6 +83,8 @@ def buffers(
     """The memory columns; `tensor_of` is the tensor of each given edge."""
     resident = np.where(ops.inserted | ops.fed, 0, costs.resident_bytes[ops.cost_row])
     kind = [graph.ops[row] for row in ops.node.tolist()]
+    copies = ops.inserted & np.array([op == "Const" for op in kind], bool)  # also what a control edge sends: 0 bytes
+    resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
     held = np.array([op in _RESIDENT for op in kind], bool) | (resident > 0)
     held &= ~ops.fed
     forwards = _forwards(graph, ops, edges, columns, tensor_of, kind)
@@ -121,7 +123,7 @@ def _unread(graph: Graph, ops: Ops, columns: Layout, kind: list[str]) -> npt.NDA
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
     unread = graph.tensor_bytes > 0
     unread[columns["tensor_row"][columns["tensor_row"] >= 0]] = False
-    unread &= graph.tensor_dtype < 100
+    unread &= graph.tensor_dtype < REF
     op = ops.row_op[graph.tensor_node]
     passes = np.array([name in _FORWARDS or name in _FORWARDS_EACH for name in kind] + [True])
     unread &= (op >= 0) & ~passes[op]  # row -1, the one added last, stands for nodes that do not run
@@ -131,7 +133,7 @@ def _unread(graph: Graph, ops: Ops, columns: Layout, kind: list[str]) -> npt.NDA
 def _replicable(
     graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
 ) -> npt.NDArray[np.bool_]:
-    """[T] constants that replicate_constants_pass.cc may copy: few elements, two readers or more, no control successor.
+    """[T] constants that the cut may copy to their readers (partitioning/replication.py), and that wait for nothing.
 
     Those with control inputs are left out here: their copies would wait for them at each place where they are read.
     """
@@ -143,16 +145,5 @@ def _replicable(
     controls[edges.source[edges.row < 0]] = True
     for tensor, op in enumerate(columns["tensor_op"].tolist()):
         if kind[op] == "Const" and readers[tensor] > 1 and not (ops.fed[op] or waits[op] or controls[op]):
-            few[tensor] = _elements(graph, int(ops.node[op])) <= _COPIED_ELEMENTS
+            few[tensor] = is_small(graph, int(ops.node[op]))
     return few
-
-
-def _elements(graph: Graph, node: int) -> int:
-    """Elements of a constant, from its value's shape; more than any limit where it does not say."""
-    value = graph.attrs[node].get("value")
-    if value is None:
-        return _COPIED_ELEMENTS + 1
-    count = 1
-    for dim in value.tensor.tensor_shape.dim:
-        count *= dim.size
-    return int(count)

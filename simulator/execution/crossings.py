@@ -83,15 +83,19 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     )
 
 
+def copied(tables: Tables, device: Ids) -> Flags:
+    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays."""
+    found = tables.replicable & tables.cpu[device[tables.tensor_op]]
+    if found.any():
+        near, first = tables.home[device[tables.consumer]], tables.consumer_ptr[:-1]
+        found &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)
+    return flags(found)
+
+
 def _sources(tables: Tables, device: Ids, target: Ids) -> npt.NDArray[np.int32]:
     """[E] the device from which each consumer gets its tensor: the producer's, or a copied constant's."""
-    near = tables.home[target]
-    source = device[tables.tensor_op]
-    copied = tables.replicable & tables.cpu[source]
-    if copied.any():  # with one target device a constant stays where it is
-        first = tables.consumer_ptr[:-1]
-        copied &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)
-    return np.where(copied[tables.edge_tensor], near, source[tables.edge_tensor])
+    source = device[tables.tensor_op][tables.edge_tensor]
+    return np.where(copied(tables, device)[tables.edge_tensor], tables.home[target], source)
 
 
 def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.execution.trace import Trace
-from simulator.graph.building import MERGES
+from simulator.graph.control_flow import MERGES
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
+from simulator.execution.crossings import copied
 from simulator.execution.engine import Outcome
 from simulator.execution.tables import RESIDENT, Tables
 from simulator.execution.trace import Allocations
@@ -36,8 +37,7 @@ class Usage:
 def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
     """The memory curve and the peak of each device. A peak counts what lives for no time, too."""
     devices = len(tables.devices)
-    resident = np.zeros(devices, np.int64)
-    np.add.at(resident, outcome.device, tables.resident_bytes)
+    resident = _resident(tables, outcome.device)
     # within an instant: what ends, what begins, and then the end of what also began there
     phase = np.concatenate([np.ones(len(held.device)), np.where(held.end_ns > held.start_ns, 0, 2)])
     time = np.concatenate([held.start_ns, held.end_ns])
@@ -55,6 +55,18 @@ def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
     rows = np.flatnonzero(last)
     rows = rows[np.lexsort((where[rows], time[rows]))]
     return Usage(ids(where[rows]), ints(time[rows]), ints(level[rows]), ints(peak), ints(peak_ns), ints(resident))
+
+
+def _resident(tables: Tables, device: Ids) -> npt.NDArray[np.int64]:
+    """[D] what each device holds all the time; a copied constant is held by every CPU that keeps a copy."""
+    held = np.zeros(len(tables.devices), np.int64)
+    np.add.at(held, device, tables.resident_bytes)
+    edges = np.flatnonzero(copied(tables, device)[tables.edge_tensor])
+    op = tables.tensor_op[tables.edge_tensor[edges]]
+    np.subtract.at(held, device[np.unique(op)], tables.resident_bytes[np.unique(op)])
+    op, home = np.unique(np.stack([op, tables.home[device[tables.consumer[edges]]]]), axis=1)
+    np.add.at(held, home, tables.resident_bytes[op])
+    return held
 
 
 def allocations(tables: Tables, outcome: Outcome) -> Allocations:

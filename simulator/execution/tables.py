@@ -29,7 +29,8 @@ from simulator.execution.assembling import (
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
-from simulator.graph.building import MERGES
+from simulator.graph.control_flow import MERGES
+from simulator.graph.step import fed_rows
 from simulator.graph.step.fanin import PLACEHOLDERS
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tab
     Back edges of loops are left out, and so is everything that a fed node would have waited for. Raises ClusterError
     where the cluster has an impossible link or a kind without costs.
     """
-    fed = np.zeros(len(graph), bool)
-    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
+    fed = fed_rows(graph, step)
     node = np.flatnonzero(step.runs)
     row_op = np.full(len(graph), -1)
     row_op[node] = np.arange(len(node))

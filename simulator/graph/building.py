@@ -16,11 +16,9 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
+from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
 from simulator.graph.graph import Attrs, Graph, Signature, near
 from simulator.graph.tensors import Wiring, tensor_columns
-
-MERGES = frozenset(("Merge", "RefMerge"))
-NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
 _NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/\-]*(?:>[A-Za-z0-9.][A-Za-z0-9._/\-]*)*")

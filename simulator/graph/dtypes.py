@@ -26,7 +26,7 @@ NAMES: Mapping[int, str] = MappingProxyType(
 )
 """DataType's number -> its name in TensorFlow, references included."""
 
-STRING, RESOURCE, VARIANT = 7, 20, 21
+FLOAT, INT32, STRING, BOOL, RESOURCE, VARIANT = 1, 3, 7, 10, 20, 21  # those that rules speak of
 
 
 def base(dtype: int) -> int:

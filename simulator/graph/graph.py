@@ -107,6 +107,13 @@ class Graph:
         """[E] edges sorted by (source, edge)."""
         return ids(np.argsort(self.edge_src, kind="stable"))
 
+    @cached_property
+    def place(self) -> Ids:
+        """[N] position of each node in `order`."""
+        place = np.empty(len(self), np.int32)
+        place[self.order] = np.arange(len(self))
+        return ids(place)
+
     def row(self, name: str) -> int:
         """Row of the node with that name, or a GraphError that proposes near names."""
         found = self.index.get(name)

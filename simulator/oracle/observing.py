@@ -36,7 +36,6 @@ _LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape 
 LOCALHOST = "/job:localhost/replica:0/task:0"
 STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
-_CLIENTS = ("standin_client", "localhost", "chief", "master", "worker")  # jobs a client connects to, by custom
 
 
 def observe(
@@ -61,7 +60,7 @@ def observe(
         if found is not None:
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_client(cluster)
-    master = _client_task(cluster)
+    master = cluster.client_task
     if odd := [task for task in cluster.tasks if "/replica:0/" not in task]:
         raise OracleError(f"TensorFlow's servers are all of replica 0, so none can be {odd[0]}; number tasks instead.")
     claimed: dict[str, list[tuple[str, str, int]]] = {task: [] for task in cluster.tasks}
@@ -86,7 +85,7 @@ def extended(cluster: Cluster) -> Cluster:
 
 def _with_client(cluster: Cluster) -> Cluster:
     """A real server can own only CPUs, numbered from 0; if the client's task is not such a task, there is a new one."""
-    task = _client_task(cluster)
+    task = cluster.client_task
     own = {one.name for one in cluster.devices if one.task == task}
     if own == {f"{task}/device:CPU:{number}" for number in range(len(own))}:
         return cluster
@@ -125,15 +124,6 @@ def _own_session(cluster: Cluster) -> dict[str, int] | None:
     named = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
     there = counts["CPU"] > 0 and counts["GPU"] <= len(glob("/dev/nvidia[0-9]*"))
     return counts if there and named == set(cluster.index) else None
-
-
-def _client_task(cluster: Cluster) -> str:
-    """The task that the session connects to."""
-    for job in _CLIENTS:
-        for task in cluster.tasks:
-            if task.startswith(f"/job:{job}/"):
-                return task
-    return cluster.tasks[0]
 
 
 def _targets(step: Step) -> list[str]:

@@ -6,40 +6,26 @@ requested (`tensorflow/core/graph/graph_partition.cc`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.columns import Ids, ids
-from simulator.partitioning.draft import CONTROL, Column, Wires, fed_rows, step_wires
-from simulator.partitioning.frames import EXITS
+from simulator.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.partitioning.draft import CONTROL, Column, Wires
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
-    from simulator.graph.step import Step
 
-SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
-NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
 _TO_INPUT = SWITCHES | EXITS
 _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
 _MOVED = _TO_INPUT | _TO_READER
-
-
-def settle(graph: Graph, step: Step, device: npt.NDArray[np.integer[Any]]) -> Ids:
-    """[N] where each node really runs, given its assigned device: TensorFlow moves control flow next to its values.
-
-    Kernels are not looked at, as TensorFlow does not either.
-    """
-    given = step_wires(graph, step, fed_rows(graph, step))
-    return ids(moved(graph, given, device.astype(np.int64)))
 
 
 def moved(graph: Graph, given: Wires, device: Column) -> Column:
     """The devices after OptimizeControlFlowColocation: a depth-first walk from the source, last successor first.
 
     Switch goes to its data input, Exit to its input, Enter and NextIteration to their first data reader. A node that
-    was moved counts as such for those visited later.
+    was moved counts as such for those visited later. Kernels are not looked at, as TensorFlow does not either.
     """
     if not any(op in _MOVED for op in graph.ops):
         return device

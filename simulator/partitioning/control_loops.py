@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.graph.control_flow import ENTERS
+from simulator.graph.dtypes import INT32
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.draft import (
     CONTROL,
     EMPTY,
-    INT32,
     LAST,
     Added,
     Column,
@@ -30,7 +31,7 @@ from simulator.partitioning.draft import (
     name_and_origin,
     wires,
 )
-from simulator.partitioning.frames import ENTERS, Frame, find_frames, seen_from_outside
+from simulator.partitioning.frames import Frame, find_frames, seen_from_outside
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Attrs, Graph

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.graph.step import fed_rows
 from simulator.partitioning.assembling import assemble, new_rows
 from simulator.partitioning.control_flow import moved
 from simulator.partitioning.control_loops import close_loops
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires, fed_rows, step_wires
+from simulator.partitioning.draft import CONTROL, Added, Column, Wires, step_wires
 from simulator.partitioning.pairs import INCARNATION, Ends, Pairs, find_ends, make_pairs, pair_wires
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate

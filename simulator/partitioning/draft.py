@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator.graph.dtypes import FLOAT
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorProto
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 Column: TypeAlias = npt.NDArray[np.int64]
 CONTROL = -1  # the port of a control wire
 LAST = 2**31  # the slot of a control wire: after all data
-FLOAT, INT32 = 1, 3  # DataType
 Output: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
 NodeRow: TypeAlias = tuple[str, str, Attrs, int, int, tuple[Output, ...]]  # the columns of Added
 EMPTY: Output = (FLOAT, (0,), 0)  # what stands for a control edge
@@ -88,20 +88,6 @@ def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:
     return Wires(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], none, none)
 
 
-def fed_rows(graph: Graph, step: Step) -> npt.NDArray[np.bool_]:
-    """[N] nodes whose value is handed in."""
-    fed = np.zeros(len(graph), bool)
-    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
-    return fed
-
-
-def graph_place(graph: Graph) -> Column:
-    """[N] position of each row in TensorFlow's order of node ids."""
-    place = np.empty(len(graph), np.int64)
-    place[graph.order] = np.arange(len(graph))
-    return place
-
-
 def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     """The edges between nodes that run; a fed node waits for nothing.
 
@@ -118,7 +104,7 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     back = graph.edge_back[edge]
     number = np.empty(len(edge), np.int64)
     by_name = np.where(control, _name_ranks(graph, src[control])[src], 0)
-    number[np.lexsort((by_name, slot, graph_place(graph)[dst], back))] = np.arange(3, len(edge) + 3)
+    number[np.lexsort((by_name, slot, graph.place[dst], back))] = np.arange(3, len(edge) + 3)
     ports = np.append(graph.tensor_port, 0)  # never empty: control wires ask for row 0
     port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64)
     return Wires(src, port, dst, slot, number, back, np.zeros(len(edge), bool))

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.graph.control_flow import ENTERS, EXITS
 from simulator.partitioning.draft import Column, Wires
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Attrs, Graph
-
-ENTERS = frozenset({"Enter", "RefEnter"})
-EXITS = frozenset({"Exit", "RefExit"})
 
 
 @dataclass(frozen=True, slots=True)

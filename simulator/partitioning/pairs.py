@@ -20,13 +20,12 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.graph import ops
-from simulator.graph.dtypes import REF, base
+from simulator.graph.dtypes import FLOAT, REF, base
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.draft import (
     CONTROL,
     EMPTY,
-    FLOAT,
     LAST,
     Added,
     Column,
@@ -34,7 +33,6 @@ from simulator.partitioning.draft import (
     Wires,
     empty_attrs,
     float_attrs,
-    graph_place,
     text_attr,
     type_attr,
     wires,
@@ -122,7 +120,7 @@ def make_pairs(graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: 
 
     Names are the source's with "/_k", k counting created nodes from `number`.
     """
-    place = np.concatenate([graph_place(graph), np.arange(len(added)) + len(graph)])
+    place = np.concatenate([graph.place, np.arange(len(added)) + len(graph)])
     crossing = np.flatnonzero(ends.crosses & ~given.loop)
     crossing = crossing[np.lexsort((given.id[crossing], given.slot[crossing], place[given.dst[crossing]]))]
     alone = np.where(ends.dtype[crossing] > REF, np.arange(len(crossing)) + 1, 0)  # a reference's reader shares nothing

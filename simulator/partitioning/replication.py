@@ -2,7 +2,7 @@
 
 The rule of `tensorflow/core/common_runtime/replicate_constants_pass.cc`, which is on by default: a Const on a CPU
 with at most 16 elements and no control successor, read on two or more targets, is deleted and made anew on each
-target. The target of a reader is its own device if that is a CPU, else the first CPU of its task.
+target. The target of a reader is its own device if that is a CPU, else a CPU of its task (`Cluster.home`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Ids, ids
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning.draft import CONTROL, LAST, Added, Column, Wires, graph_place, wires
+from simulator.partitioning.draft import CONTROL, LAST, Added, Column, Wires, wires
 
 MAX_ELEMENTS = 16  # replicate_constants_pass.cc
 
@@ -33,16 +32,6 @@ def is_small(graph: Graph, row: int) -> bool:
     return bool(0 <= elements <= MAX_ELEMENTS)
 
 
-def homes(cluster: Cluster) -> Ids:
-    """[D] where each device keeps constants: a CPU at home; a GPU on CPU:0 of its task, else its first CPU."""
-    found = []
-    for row, device in enumerate(cluster.devices):
-        cpus = [at for at, other in enumerate(cluster.devices) if other.type == "CPU" and other.task == device.task]
-        first = cluster.index.get(f"{device.task}/device:CPU:0", cpus[0] if cpus else row)
-        found.append(row if device.type == "CPU" else first)
-    return ids(found)
-
-
 def replicate(
     graph: Graph, step: Step, cluster: Cluster, given: Wires, device: Column, fed: npt.NDArray[np.bool_], added: Added
 ) -> tuple[Wires, npt.NDArray[np.bool_], int]:
@@ -53,7 +42,7 @@ def replicate(
     """
     gone = np.zeros(len(graph), bool)
     reading = _readings(graph, cluster, given, device, fed)
-    target = homes(cluster)[device[given.dst[reading]]].astype(np.int64)
+    target = cluster.home[device[given.dst[reading]]].astype(np.int64)
     gone[_of_several_targets(given.src[reading], target)] = True
     chosen = gone[given.src[reading]]
     stays = ~(gone[given.src] | gone[given.dst])
@@ -94,7 +83,7 @@ def _copies(
     added: Added,
     next_id: int,
 ) -> tuple[Wires, int]:
-    place = graph_place(graph)
+    place = graph.place
     names = tuple(one.name for one in cluster.devices)
     src, number = given.src.copy(), given.id.copy()
     readers: dict[tuple[int, int], list[int]] = {}

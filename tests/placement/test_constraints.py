@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement.constraints import constrain, local_task
+from placement.constraints import constrain
 from placement.grouping import merge_types
 from simulator.cluster.reading import load_cluster
 from simulator.errors import GraphError, InfeasibleError
@@ -185,7 +185,7 @@ def test_devices_come_in_tensorflows_order_of_preference():
     rows = Rows()
     rows.add("a", "Task")
     made = load_cluster("ps=1x1gpu,worker=2x2gpu")
-    assert local_task(made) == "/job:worker/replica:0/task:0"
+    assert made.client_task == "/job:worker/replica:0/task:0"
     order = [made.devices[d].short for d in constrain(rows.built(), made).allowed[0]]
     assert order == [
         "worker:0/GPU:0", "worker:0/GPU:1", "ps:0/GPU:0", "worker:1/GPU:0", "worker:1/GPU:1",
@@ -204,7 +204,7 @@ def test_devices_come_in_tensorflows_order_of_preference():
     ],
 )
 def test_the_task_that_a_client_connects_to(cluster, task):
-    assert local_task(load_cluster(cluster)) == task
+    assert load_cluster(cluster).client_task == task
 
 
 def test_a_kernel_is_needed_for_every_member():

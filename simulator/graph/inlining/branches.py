@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable
@@ -22,7 +23,6 @@ from simulator.graph.messages import AttrValue
 
 IFS = frozenset({"If", "StatelessIf"})
 CASES = frozenset({"Case", "StatelessCase"})
-_BOOL, _INT32 = 10, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpo
 
 def _if(attrs: Attrs) -> _Form:
     branches = ((1, "then", attrs["then_branch"]), (0, "else", attrs["else_branch"]))
-    return _Form("Switch", "switch_pred", ("pivot_f", "pivot_t"), branches, "output", _BOOL, {}, True)
+    return _Form("Switch", "switch_pred", ("pivot_f", "pivot_t"), branches, "output", BOOL, {}, True)
 
 
 def _case(attrs: Attrs) -> _Form:
@@ -109,4 +109,4 @@ def _case(attrs: Attrs) -> _Form:
     branches = tuple((port, f"branch{port}", AttrValue(func=function)) for port, function in enumerate(given))
     pivots = tuple(f"pivot_{port}" for port in range(len(given)))
     outs = {"num_outs": number(len(given))}
-    return _Form("_SwitchN", "branch_index", pivots, branches, "merge", _INT32, outs, False)
+    return _Form("_SwitchN", "branch_index", pivots, branches, "merge", INT32, outs, False)

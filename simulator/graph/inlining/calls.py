@@ -18,6 +18,7 @@ from typing import Any
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
+from simulator.graph.control_flow import ENTERS
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Body, Endpoint, instantiate
 from simulator.graph.inlining.draft import (
@@ -35,7 +36,6 @@ from simulator.graph.inlining.draft import (
 from simulator.graph.messages import AttrValue
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_ENTERS = frozenset({"Enter", "RefEnter"})
 
 
 class Bodies:
@@ -197,7 +197,7 @@ def _rename(draft: Draft, row: int, body: Graph, rows: list[int], prefix: str) -
     if classes is not None:
         written = [_relocated(draft, text.decode("utf-8", "replace"), body, rows) for text in classes.list.s]
         attrs = {**attrs, COLOCATION: texts(written)}
-    if draft.ops[row] in _ENTERS and "frame_name" in attrs:
+    if draft.ops[row] in ENTERS and "frame_name" in attrs:
         attrs = {**attrs, "frame_name": AttrValue(s=prefix.encode() + attrs["frame_name"].s)}
     draft.attrs[row] = attrs
 

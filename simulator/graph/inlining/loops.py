@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.graph.dtypes import RESOURCE
+from simulator.graph.dtypes import BOOL, RESOURCE
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable
@@ -23,7 +23,6 @@ from simulator.graph.messages import AttrValue
 
 WHILES = frozenset({"While", "StatelessWhile"})
 PARALLEL_ITERATIONS = 10  # the op's default
-_BOOL = 10
 
 
 def functions(attrs: Attrs) -> list[str]:
@@ -70,7 +69,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
         merges[at] = make("merge", "Merge", ((enters[at], 0),), merged, where[at])
     first = looping[0]
     handed = [(merges.get(at, enter), 0) for at, enter in enumerate(enters)]
-    cond = _call(draft, row, call_names[0], handed, merges[first], attrs["cond"], (kinds, [_BOOL]))
+    cond = _call(draft, row, call_names[0], handed, merges[first], attrs["cond"], (kinds, [BOOL]))
     decide = make("LoopCond", "LoopCond", ((cond, 0),), shaped([SCALAR]))
     for at in looping:
         sides = {**typed(kinds[at]), **shaped([shapes[at]] * 2)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from simulator.graph.dtypes import REF, RESOURCE, STRING
+from simulator.graph.dtypes import INT32, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import registry
 from simulator.graph.ops.attributes import Values, Wanted, reader_of_list, text, values, wanted
@@ -30,7 +30,6 @@ _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradi
 _LABEL = "_kernel"
 _HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
 _NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-_INT32 = 3
 
 
 def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
@@ -114,7 +113,7 @@ def _always_on_host(types: Types, *more: int) -> set[int]:
 
 
 def _best_effort(given: Types, taken: Types) -> tuple[frozenset[int], frozenset[int]]:
-    return frozenset(_always_on_host(given, _INT32)), frozenset(_always_on_host(taken, _INT32))
+    return frozenset(_always_on_host(given, INT32)), frozenset(_always_on_host(taken, INT32))
 
 
 @lru_cache(maxsize=16_384)

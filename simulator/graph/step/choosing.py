@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Flags
+from simulator.columns import Flags, flags
 from simulator.errors import GraphError
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
@@ -64,6 +64,13 @@ def choose_step(
     if signature is not None:
         return _signature(graph, feeds, signature, f"the signature {signature!r} that was asked for")
     return _default(graph, feeds)
+
+
+def fed_rows(graph: Graph, step: Step) -> Flags:
+    """[N] the nodes of which an output is handed in by the client."""
+    fed = np.zeros(len(graph), bool)
+    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
+    return flags(fed)
 
 
 def _default(graph: Graph, feeds: Sequence[str]) -> Step:

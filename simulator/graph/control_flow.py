@@ -1,0 +1,10 @@
+"""The ops of TensorFlow's flat control flow, by what they do; most have a second form for references.
+
+The classes are those of `Node::NodeClass` (tensorflow/core/graph/graph.cc).
+"""
+
+SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+MERGES = frozenset({"Merge", "RefMerge"})
+ENTERS = frozenset({"Enter", "RefEnter"})
+EXITS = frozenset({"Exit", "RefExit"})
+NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
