@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -115,7 +116,12 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
     per_node = [[draw(times) for _ in on.kinds] for _ in range(len(graph))]
     amounts = st.sampled_from([0, 8, 100])
     scratch = [draw(amounts) for _ in range(len(graph))]
-    resident = [64 if op == "VariableV2" else 0 for op in graph.ops]
+    sizes = [
+        int(graph.tensor_bytes[first]) if first < last else 0 for first, last in pairwise(graph.tensor_ptr.tolist())
+    ]
+    resident = [
+        {"VariableV2": 64, "Const": max(nbytes, 0)}.get(op, 0) for op, nbytes in zip(graph.ops, sizes, strict=True)
+    ]
     rows = [draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]
     return on, costs(graph, on, per_node, scratch=scratch, resident=resident), rows
 

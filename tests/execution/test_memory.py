@@ -57,6 +57,19 @@ def test_what_passes_a_buffer_on_takes_none() -> None:
     assert curve(trace, 0) == [(0, 100), (20, 200), (30, 0)]
 
 
+def test_every_copy_of_a_constant_is_resident() -> None:
+    draft = Rows()
+    draft.add("c", "Const", **typed("Const", (4,)))
+    for reader in ("a", "b", "d"):
+        draft.add(reader, "Neg", ["c"], **typed("Neg", (4,)))
+    graph = draft.built()
+    held = [16, 0, 0, 0]
+    trace, _ = simulated(graph, apart(3), [0, 1, 2, 2], resident=held)
+    assert trace.resident_bytes.tolist() == [0, 16, 16]  # none stays where nobody reads it
+    trace, _ = simulated(graph, apart(3), [0, 1, 1, 1], resident=held)
+    assert trace.resident_bytes.tolist() == [16, 0, 0]  # one reading device: it is sent
+
+
 def test_variables_are_resident_and_reading_them_is_free() -> None:
     draft = Rows()
     draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
