@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.errors import InfeasibleError, OracleError, OutOfMemoryError, SimvizError
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph, Shape
     from viz.scene import Scene
 
-PREDICTED = ("requested", "tensorflow")  # algorithms that claim to do what TensorFlow does; all others are pinned
+PREDICTED = ("requested",)  # algorithms that claim to do what TensorFlow does; all others are pinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,7 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
     """Ask the real TensorFlow. Any: the JSON object of --check."""
     from placement import place
     from simulator import partition
+    from simulator.execution.laws import check_trace
     from simulator.oracle import check, extended
 
     cluster, assignment, partitions = scene.cluster, scene.assignment, scene.partitions
@@ -139,7 +140,7 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
     found: Mapping[str, Any] = check(
         scene.graph, cluster, assignment, partitions, scene.step, mode=mode, soft=request.soft
     )
-    return found
+    return {**found, "laws": [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]}
 
 
 def parse_feed(text: str) -> tuple[str, Shape]:
@@ -159,8 +160,4 @@ def parse_feed(text: str) -> tuple[str, Shape]:
 
 def exit_code(error: SimvizError) -> int:
     """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
-    from simulator.errors import OracleError, OutOfMemoryError
-
-    if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) and not isinstance(error, ClusterError):
-        return 1
-    return 2
+    return 1 if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) else 2

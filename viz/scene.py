@@ -29,5 +29,5 @@ class Scene:
     partitions: Partitions
     trace: Trace
     lower_bound_ns: Nanos
-    check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as the README describes it
+    check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()

@@ -46,8 +46,8 @@ def estimate(graph: Graph, cluster: Cluster) -> CostTable:
     """Price every node on every device kind of the cluster.
 
     Ops that the table of `costs/flops.py` lacks cost a launch and the bytes of their known tensors; they are marked
-    FALLBACK and named in the notes. Tensors of unknown size count no bytes. Raises ClusterError if two devices of one
-    kind differ in type or speed.
+    FALLBACK and named in the notes, as are ops that lack attributes. Tensors of unknown size count no bytes. Raises
+    ClusterError if two devices of one kind differ in type or speed.
     """
     priced, which = _instances(graph)
     counts = [_count(rule, instance) for rule, instance in priced]
@@ -195,6 +195,12 @@ def by_op(counts: Mapping[str, int]) -> str:
 
 def _notes(graph: Graph, unlisted: npt.NDArray[np.bool_], capped: int) -> tuple[str, ...]:
     notes = []
+    lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
+    if lacking:
+        notes.append(
+            f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
+            f"kernel of their op: {by_op(lacking)}"
+        )
     if unlisted.any():
         counts = Counter(graph.ops[node] for node in np.flatnonzero(unlisted).tolist())
         notes.append(f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_op(counts)}")

@@ -1,8 +1,8 @@
 """The trace: what ran when, what crossed when, and what memory held, as columns.
 
-A lane is one queue of one device: lane 0 is lane 0 of device 0, and so on in order. Nodes that only stand for
-communication (Send, Recv and the dummies of control edges) take no lane and are not slices. Other nodes that take no
-time (fed nodes, Const, NoOp) are slices of no length on lane 0.
+A lane is one queue of one device, numbered within the device. Nodes that only stand for communication (Send, Recv and
+the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
+are slices of no length on lane 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class Allocations:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One simulated step. Axes: S slices in order of (start, lane), X transfers of the partitions, M memory events."""
+    """One simulated step.
+
+    Axes: S slices in order of (start, device, lane, node), X transfers of the partitions, M memory events, D devices.
+    """
 
     node: Ids  # [S] row of Partitions.graph
     device: Ids  # [S] row of Cluster.devices

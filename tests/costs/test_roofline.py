@@ -53,6 +53,15 @@ def test_a_sum_is_bound_by_memory():
     assert estimate(made.built(), BOTH).run_ns[1].tolist() == [1000 + 80_000, 5000 + 8_000]
 
 
+def test_an_attribute_that_the_file_lacks_is_counted():
+    made = product()
+    assert not any("missing" in note for note in estimate(made.built(), BOTH).notes)
+    made.add("d", "MatMul", ["a", "b"])
+    costs = estimate(made.built(), BOTH)
+    assert any("missing from 1 nodes" in note and note.endswith("MatMul 1") for note in costs.notes)
+    assert (costs.run_ns[3] >= 0).all()
+
+
 def test_times_are_rounded_up_once():
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (1,)))
