@@ -1,4 +1,4 @@
-"""Loading, and the whole command in a fresh process, on ResNet-50 training graphs; writes a table for RESULTS.md.
+"""Loading, the event loop, and the whole command in a fresh process, on ResNet-50 graphs: a table for RESULTS.md.
 
     python benchmarks/whole.py FOLDER      FOLDER holds the graphs of benchmarks/graphs.py; they are made when missing
 
@@ -15,7 +15,10 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
-from simulator import load
+from placement import place
+from simulator import choose_step, estimate, load, load_cluster
+from simulator.execution.engine import run
+from simulator.execution.tables import of_step
 from simulator.graph.messages import GraphDef
 
 REPEATS = 5
@@ -42,6 +45,17 @@ def loading(folder, stem):
     return [statistics.median(column) for column in zip(*runs, strict=True)]
 
 
+def loop(graph):
+    """Events per second of the event loop on the placed step; an event is the end of an op or of a transfer."""
+    step, cluster = choose_step(graph), load_cluster("8gpu")
+    costs = estimate(graph, cluster)
+    placed = place(graph, cluster, costs, step=step)
+    tables = of_step(graph, step, cluster, costs)
+    device = placed.device[tables.node]
+    events = len(tables) + len(run(tables, device).transfer_end_ns)
+    return events / statistics.median(seconds(lambda: run(tables, device)) for _ in range(REPEATS))
+
+
 def command(*arguments):
     """Median seconds of the command in a fresh process, after one run that is not counted."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -56,15 +70,18 @@ def command(*arguments):
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, str(Path(__file__).with_name("graphs.py")), str(folder)], check=True)
-    print("| graph | nodes | load pb | load pbtxt | nodes/s | text_format alone | ratio | simviz pb | simviz pbtxt |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| graph | nodes | load pb | load pbtxt | nodes/s | text_format alone | ratio | events/s | simviz pb | pbtxt |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for stem in STEMS:
-        nodes = len(load(folder / f"{stem}.pb"))
+        graph = load(folder / f"{stem}.pb")
+        nodes = len(graph)
         pb, pbtxt, peer = loading(folder, stem)
         whole = [command(str(folder / f"{stem}.{suffix}")) for suffix in ("pb", "pbtxt")]
         print(
             f"| {stem} | {nodes} | {pb:.3f} s | {pbtxt:.3f} s | {nodes / pbtxt:,.0f} | {peer:.2f} s "
-            f"| {peer / pbtxt:.1f} x | {whole[0]:.2f} s | {whole[1]:.2f} s |",
+            f"| {peer / pbtxt:.1f} x | {loop(graph):,.0f} | {whole[0]:.2f} s | {whole[1]:.2f} s |",
             flush=True,
         )
     print(f"\n`simviz --help`: {command('--help'):.3f} s")

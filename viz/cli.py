@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from simulator.errors import SimvizError
+from simulator.errors import DeadlockError, GraphError, InfeasibleError, SimvizError, UnsupportedError
 
 if TYPE_CHECKING:
     from viz.running import Request
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SimvizError as error:
         from viz.running import exit_code
 
-        _complain(str(error))
+        _complain(_in_the_users_words(error, asked.graph))
         return exit_code(error)
     except KeyboardInterrupt:
         _complain("interrupted; nothing was written")
@@ -134,6 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     finally:
         gc.enable()
+
+
+def _in_the_users_words(error: SimvizError, graph: str) -> str:
+    """The message, with the file that it is about: rooms that are handed a Graph do not know whence it came."""
+    message = str(error)
+    about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
+    return f"{graph}: {message}" if about_graph and graph not in message else message
 
 
 def _complain(message: str) -> None:

@@ -139,6 +139,14 @@ def test_what_is_no_graph_is_told_apart(here, capsys, content, words):
     assert words in err
 
 
+def test_a_malformed_device_names_file_node_and_form(here, capsys):
+    (here / "x.pbtxt").write_text('node { name: "a" op: "NoOp" device: "/job:wor-ker" }')
+    assert main(["x.pbtxt"]) == 2
+    err = capsys.readouterr().err
+    for word in ("x.pbtxt", "'a'", "'/job:wor-ker'", "/job:worker/replica:0"):
+        assert word in err
+
+
 def test_a_failed_run_leaves_the_old_report(here, capsys):
     (here / "a.html").write_text("precious")
     assert main([GRAPH, "--cluster", "4gpu", "-o", "a.html"]) == 1
