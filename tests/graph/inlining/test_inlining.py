@@ -6,7 +6,7 @@ from simulator.errors import GraphError
 from simulator.graph.inlining import draft as drafts
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue
-from tests.graph.functional import (
+from tests.graph.inlining.functional import (
     BINARY,
     BOOL,
     FLOAT,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from simulator.errors import SimvizError
 from simulator.graph.loading import load
 from simulator.graph.step import choose_step
-from tests.graph.test_loading import FORMS, MESSAGES
+from tests.graph.loading.test_opening import FORMS, MESSAGES
 
 ORIGINALS = [FORMS[form](make()) for make in MESSAGES.values() for form in ("binary", "text")]
 
