@@ -20,7 +20,7 @@ from simulator.graph import dtypes
 from viz import tables
 from viz.arranging import arrange_items
 from viz.folding import Folding, fold
-from viz.palette import CATEGORIES, CATEGORY_COLOURS, device_colours
+from viz.palette import CATEGORY_COLOURS, device_colours
 from viz.scene import Scene
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
@@ -39,7 +39,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "title": scene.title,
         "summary": _summary(scene),
         "cluster": _cluster(scene),
-        "categories": {"names": list(CATEGORIES), "colours": list(CATEGORY_COLOURS)},
+        "categories": {"names": list(CATEGORY_COLOURS), "colours": list(CATEGORY_COLOURS.values())},
         "rules": list(RULES),
         "sources": list(SOURCES),
         "nodes": _nodes(scene),
@@ -118,13 +118,13 @@ def _nodes(scene: Scene) -> Json:
     ops, op = _numbered(graph.ops)
     asked, requested = _numbered(graph.requested)
     device = tables.devices_of_nodes(scene)
-    known = {name: row for row, name in enumerate(CATEGORIES)}
+    known = {name: row for row, name in enumerate(CATEGORY_COLOURS)}
     kind_of = np.array(scene.cluster.kind_of, np.int64)
     return {
         "names": list(graph.names),
         "ops": ops,
         "op": op,
-        "category": [known.get(category(name), len(CATEGORIES) - 1) for name in ops],
+        "category": [known[category(name)] for name in ops],
         "asked": asked,
         "requested": requested,
         "device": device.tolist(),

@@ -6,35 +6,36 @@ a dark page as well. A larger cluster repeats them lighter and darker; every pic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from simulator.costs.rule import (
+    ARRAY,
+    CHECKPOINT,
+    COMMUNICATION,
+    CONTROL,
+    ELEMENTWISE,
+    MATRIX,
+    NEURAL,
+    OTHER,
+    QUEUE,
+    STATE,
+)
 
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442")
 # (towards, how far) of each further round of the eight hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
-CATEGORIES = (
-    "matrix",
-    "neural network",
-    "elementwise",
-    "array",
-    "state",
-    "queue and synchronisation",
-    "control flow",
-    "checkpoint",
-    "communication",
-    "other",
-)
-CATEGORY_COLOURS = (
-    "#0072b2",
-    "#009e73",
-    "#e69f00",
-    "#56b4e9",
-    "#cc79a7",
-    "#f0e442",
-    "#666e7a",
-    "#a98467",
-    "#d55e00",
-    "#b8bcc4",
-)
+CATEGORY_COLOURS: Mapping[str, str] = {
+    MATRIX: "#0072b2",
+    NEURAL: "#009e73",
+    ELEMENTWISE: "#e69f00",
+    ARRAY: "#56b4e9",
+    STATE: "#cc79a7",
+    QUEUE: "#f0e442",
+    CONTROL: "#666e7a",
+    CHECKPOINT: "#a98467",
+    COMMUNICATION: "#d55e00",
+    OTHER: "#b8bcc4",
+}
 
 
 def rgb(colour: str) -> tuple[int, int, int]:
@@ -57,20 +58,3 @@ def device_colour(row: int) -> str:
 def device_colours(devices: Sequence[object]) -> tuple[str, ...]:
     """One colour per device of a cluster, in order."""
     return tuple(device_colour(row) for row in range(len(devices)))
-
-
-def _linear(part: int) -> float:
-    value = part / 255
-    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance, 0 to 1 (WCAG 2.1, "relative luminance")."""
-    red, green, blue = (_linear(part) for part in rgb(colour))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def ink_on(colour: str) -> str:
-    """Black or white, whichever reads better on the colour."""
-    light = luminance(colour)
-    return "#000000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#ffffff"

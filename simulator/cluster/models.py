@@ -18,6 +18,8 @@ else:
     import tomli as tomllib
 
 DEFAULT_CPU, DEFAULT_GPU = "cpu", "a100"
+LAUNCH = {"CPU": "130 ns", "GPU": "4 us"}  # by type, for a model that does not say; models.toml has the sources
+MAX_NVLINKS = 72  # four times what the largest GPU so far has
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Model:
     bytes_per_s: int
     launch_ns: int
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
+    nvlinks: int = 0  # how many of them it has; 0: not said
     source: str = ""
 
     def share(self, parts: int) -> Model:
@@ -48,7 +51,7 @@ class Model:
         )
 
 
-MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "launch", "nvlink", "source")
+MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "launch", "nvlink", "nvlinks", "source")
 
 
 def read_model(name: str, table: Mapping[str, Any]) -> Model:
@@ -61,6 +64,9 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:
             raise ValueError(f"{key}: {table[key]!r} needs a unit: write it in quotes")
     if table["type"] not in ("CPU", "GPU"):
         raise ValueError(f'model {name!r} has type {table["type"]!r}; use "CPU" or "GPU"')
+    nvlinks = table.get("nvlinks", 0)
+    if not isinstance(nvlinks, int) or isinstance(nvlinks, bool) or not 0 <= nvlinks <= MAX_NVLINKS:
+        raise ValueError(f"nvlinks: {nvlinks!r} is not a number of links from 0 to {MAX_NVLINKS}")
     return Model(
         name=name,
         type=table["type"],
@@ -68,8 +74,9 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:
         memory_bytes=parse_bytes(table["memory"]),
         flop_per_s=parse_flops(table["compute"]),
         bytes_per_s=parse_rate(table["bandwidth"]),
-        launch_ns=parse_nanos(table.get("launch", "4 us" if table["type"] == "GPU" else "130 ns")),
+        launch_ns=parse_nanos(table.get("launch", LAUNCH[table["type"]])),
         nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
+        nvlinks=nvlinks,
         source=str(table.get("source", "")),
     )
 

@@ -10,10 +10,10 @@ CPU:0 and stands on a host of its own; a job that is named again goes on countin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.models import DEFAULT_CPU, Model, find_model
+from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, connect
 from simulator.errors import ClusterError
 from simulator.units import show_rate
@@ -28,7 +28,7 @@ def is_notation(text: str) -> bool:
     return any(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
 
 
-def read_notation(text: str, *, own: Mapping[str, Model] | None = None) -> Cluster:
+def read_notation(text: str) -> Cluster:
     """Read the compact notation. Raises ClusterError that names the part that does not fit."""
     local: list[tuple[int, str]] = []
     jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, what
@@ -37,7 +37,7 @@ def read_notation(text: str, *, own: Mapping[str, Model] | None = None) -> Clust
     hosts: list[Host] = []
     tasks: list[Task] = []
     if local:
-        _add_task("localhost", 0, local, hosts, tasks, own)
+        _add_task("localhost", 0, local, hosts, tasks)
     numbers: dict[str, int] = {}
     for job, count, devices, what in jobs:
         if count * (1 + devices) > MAX_DEVICES:
@@ -47,7 +47,7 @@ def read_notation(text: str, *, own: Mapping[str, Model] | None = None) -> Clust
         for _ in range(count):
             number = numbers.get(job, 0)
             numbers[job] = number + 1
-            _add_task(job, number, [(devices, what)], hosts, tasks, own)
+            _add_task(job, number, [(devices, what)], hosts, tasks)
     return connect(hosts, tasks, name=text, notes=assumptions(hosts))
 
 
@@ -72,17 +72,10 @@ def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tu
         )
 
 
-def _add_task(
-    job: str,
-    number: int,
-    parts: Sequence[tuple[int, str]],
-    hosts: list[Host],
-    tasks: list[Task],
-    own: Mapping[str, Model] | None,
-) -> None:
-    cpus, gpus, cpu = 0, [], find_model(DEFAULT_CPU, own)
+def _add_task(job: str, number: int, parts: Sequence[tuple[int, str]], hosts: list[Host], tasks: list[Task]) -> None:
+    cpus, gpus, cpu = 0, [], find_model(DEFAULT_CPU)
     for count, what in parts:
-        model = find_model(what, own)
+        model = find_model(what)
         if model.type == "CPU":
             cpus, cpu = cpus + count, model
         else:

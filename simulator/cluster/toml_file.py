@@ -37,7 +37,7 @@ from simulator.cluster.notation import assumptions
 from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, Wire, connect
 from simulator.errors import ClusterError
 from simulator.graph.graph import near
-from simulator.units import parse_nanos, parse_rate
+from simulator.units import parse_nanos, parse_rate, show_nanos
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -120,7 +120,8 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     if len({host.name for host in hosts}) < len(hosts):
         reader.fail("two hosts have the same name", "host")
     tasks = _tasks(reader, reader.tables(top.get("task", []), "task"), hosts)
-    said = [*assumptions(hosts), *([f"figures: {top['source']}"] if "source" in top else [])]
+    said = [*assumptions(hosts), *_launches(own, top.get("model", {}))]
+    said += [f"figures: {top['source']}"] if "source" in top else []
     try:
         return connect(hosts, tasks, name=name or str(top.get("name", source)), notes=said)
     except ClusterError as error:
@@ -141,6 +142,15 @@ def _models(reader: _Reader, tables: object) -> dict[str, Model]:
             culprit = next((k for k, v in table.items() if repr(v) in message), "")
             reader.fail(f"model {name!r}: {message}", section, 0, culprit)
     return own
+
+
+def _launches(own: Mapping[str, Model], tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is assumed of the models that do not say how long a launch takes."""
+    return [
+        f"model {name} gives no launch: {show_nanos(model.launch_ns)}, as {model.type}s of its kind take"
+        for name, model in own.items()
+        if "launch" not in tables[name]
+    ]
 
 
 def _quantity(reader: _Reader, parse: Callable[[str], int], value: object, at: tuple[str, int, str]) -> int:

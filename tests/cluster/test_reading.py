@@ -79,6 +79,12 @@ def test_a_wrong_line_is_named(tmp_path, old, new, line, words):
     assert str(line) in str(caught.value)
 
 
+def test_a_launch_that_a_model_does_not_give_is_said(tmp_path):
+    assert any("mine gives no launch: 4 us" in note for note in load_cluster(written(tmp_path, TOML)).notes)
+    said = load_cluster(written(tmp_path, TOML.replace('type = "GPU"', 'type = "GPU"\nlaunch = "3 us"'))).notes
+    assert not any("launch" in note for note in said)
+
+
 def test_a_gpu_has_one_owner(tmp_path):
     text = '[[host]]\nname = "a"\ngpus = "1 t4"\n[[task]]\njob = "x"\n[[task]]\njob = "y"\n'
     with pytest.raises(ClusterError, match="belongs to /job:x/replica:0/task:0 and to /job:y/replica:0/task:0"):
@@ -131,17 +137,62 @@ def test_nvidia_matrix_gives_links(tmp_path):
     bond = cluster.links[cluster.routes[1][2][0]]
     assert (bond.name, bond.bytes_per_s) == ("host nvlink 0>1", 50 * 10**9)
     assert [cluster.links[k].name for k in cluster.routes[3][4]] == ["host gpu2 pcie out", "host gpu3 pcie in"]
-    assert "host socket 0>2" in [cluster.links[k].name for k in cluster.routes[1][3]] or any(
-        "socket" in cluster.links[k].name for k in cluster.routes[1][3]
-    )
+    assert [cluster.links[k].name for k in cluster.routes[1][3]] == [
+        "host gpu0 pcie out", "host socket 0>1", "host switch0 in", "host gpu2 pcie in",
+    ]  # fmt: skip
+    assert cluster.routes[1][3][1] == cluster.routes[2][4][1], "NVLink hides it, but GPU 0 and GPU 1 share a socket"
+    assert cluster.transfer_ns(1, 3, 0) == 5_000 + 1_000 + 100 + 5_000, "a switch adds little to a copy over PCIe"
     assert any("does not name the GPU model" in note for note in load_cluster(path).notes)
 
 
 def test_nvidia_matrix_with_one_speed_everywhere_is_a_switch(tmp_path):
-    rows = [f"GPU{a}\t" + "\t".join("X" if a == b else "NV12" for b in range(4)) for a in range(4)]
+    rows = [f"GPU{a}\t" + "\t".join("X" if a == b else "NV12" for b in range(4)) for a in range(4)]  # of a DGX A100
     cluster = load_cluster(f"{written(tmp_path, chr(10).join(rows))}@a100")
     assert [cluster.links[k].name for k in cluster.routes[1][2]] == ["host gpu0 nvlink out", "host gpu1 nvlink in"]
     assert cluster.links[cluster.routes[1][2][0]].bytes_per_s == 300 * 10**9
+
+
+def equal(count, cell, *, head="", before=""):
+    rows = [f"{before}GPU{a}  " + "  ".join(" X " if a == b else cell for b in range(count)) for a in range(count)]
+    return "\n".join([head, *rows, ""])
+
+
+@pytest.mark.parametrize(
+    ("count", "cell", "model", "switched"),
+    [
+        (8, "NV18", "h100", True),  # HGX H100
+        (4, "NV6", "h100", False),  # four H100 without a switch: 3 x 6 links
+        (4, "NV4", "a100", False),  # four A100 without a switch: 3 x 4 links
+        (8, "NV12", "a100-40gb", True),  # DGX A100
+        (8, "NV8", "h100", True),  # H800
+        (16, "NV6", "v100", True),  # DGX-2
+        (4, "NV1", "p100", False),
+        (2, "NV4", "a10", False),
+    ],
+)
+def test_a_switch_is_told_from_bonds_by_the_links_a_gpu_has(tmp_path, count, cell, model, switched):
+    cluster = load_cluster(f"{written(tmp_path, equal(count, cell))}@{model}")
+    assert len(cluster) == count + 1
+    assert len(cluster.routes[1][2]) == (2 if switched else 1)
+    width = int(cell[2:]) * (20 if model == "p100" else 25) * 10**9
+    assert cluster.links[cluster.routes[1][2][0]].bytes_per_s == width
+
+
+@pytest.mark.parametrize(
+    "head", ["", "GPU0  GPU1  GPU2  CPU Affinity  NUMA Affinity  GPU NUMA ID", "\tGPU0  GPU1  GPU2  mlx5_0"]
+)
+@pytest.mark.parametrize("before", ["", "    "])
+@pytest.mark.parametrize("cell", ["SYS", "SOC", "NODE", "PHB", "PIX", "PXB"])
+def test_a_matrix_may_be_indented_and_have_any_head(tmp_path, head, before, cell):
+    cluster = load_cluster(f"{written(tmp_path, equal(3, cell, head=head, before=before))}@t4")
+    assert [d.short for d in cluster.devices][1:] == ["localhost:0/GPU:0", "localhost:0/GPU:1", "localhost:0/GPU:2"]
+    assert sum("socket" in link.name for link in cluster.links) == (6 if cell in ("SYS", "SOC") else 0)
+
+
+def test_one_gpu_alone_is_a_matrix(tmp_path):
+    text = "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tNODE\t0-31\t0\t\tN/A\nNIC0\tNODE\t X\n"
+    assert len(load_cluster(f"{written(tmp_path, text)}@h200")) == 2
+    assert len(load_cluster(f"{written(tmp_path, text.lstrip())}@h200")) == 2
 
 
 def test_a_torn_matrix_is_refused(tmp_path):
