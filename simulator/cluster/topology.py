@@ -31,6 +31,8 @@ class Wire:
 
 # PCI-SIG (2017): 16 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device copy takes (CUDA driver included).
 PCIE4 = Wire(5_000, 31_508_000_000)
+# What a PCIe switch adds to that: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
+SWITCH_LATENCY_NS = 100
 # 25 Gbit/s Ethernet (IEEE 802.3by, 2016). A gRPC hop of TensorFlow takes 105-130 us on a loopback (measured, 2026):
 # half of it is counted at each end.
 NIC_25GBE = Wire(55_000, 3_125_000_000)
@@ -197,7 +199,9 @@ def _switch(host: Host, gpu: int) -> int | None:
 
 
 def _uplink(wiring: _Wiring, host: Host, switch: int | None, way: str) -> tuple[int, ...]:
-    return () if switch is None else (wiring.link(f"{host.name} switch{switch} {way}", host.pcie),)
+    if switch is None:
+        return ()
+    return (wiring.link(f"{host.name} switch{switch} {way}", Wire(SWITCH_LATENCY_NS, host.pcie.bytes_per_s)),)
 
 
 def _socket(wiring: _Wiring, host: Host, a: int, b: int) -> tuple[int, ...]:
