@@ -19,9 +19,10 @@ from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution.tables import of_step
-from simulator.graph.graph import Graph, near
+from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.units import Nanos, show_nanos
+from simulator.wording import near
 
 ALGORITHMS: Mapping[str, Callable[[Problem], Plan]] = {
     "requested": requested,

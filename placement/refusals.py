@@ -10,8 +10,7 @@ from simulator.cluster.reading import named_cluster
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
-
-MAX_LISTED = 8  # members that a message lists; the error's attributes hold them all
+from simulator.wording import LISTED, some
 
 
 def refuse(
@@ -25,11 +24,9 @@ def refuse(
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs, node, members, requested)
-    listed = [
-        f"  {name} ({graph.ops[graph.row(name)]!r}): {_shown(allows[name])}" for name in list(allows)[:MAX_LISTED]
-    ]
-    if len(allows) > MAX_LISTED:
-        listed.append(f"  and {len(allows) - MAX_LISTED} more")
+    listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_shown(allows[name])}" for name in list(allows)[:LISTED]]
+    if len(allows) > LISTED:  # the error's attributes hold them all
+        listed.append(f"  and {len(allows) - LISTED} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
     message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
     return InfeasibleError(message, members=tuple(allows), allows=allows)
@@ -44,10 +41,7 @@ def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: i
 
 
 def _shown(devices: Sequence[str]) -> str:
-    if not devices:
-        return "no device of this cluster"
-    more = f" and {len(devices) - MAX_LISTED} more" if len(devices) > MAX_LISTED else ""
-    return ", ".join(devices[:MAX_LISTED]) + more
+    return some(devices) if devices else "no device of this cluster"
 
 
 def _reason(
@@ -98,7 +92,7 @@ def _missing_task(graph: Graph, cluster: Cluster, requested: DeviceSpec, devices
         lacks = f"the task {str(requested._replace(type=None, id=None))!r}"
     return (
         f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
-        f"{', '.join(cluster.tasks[:MAX_LISTED])}. Soft placement never moves a node to another task."
+        f"{some(cluster.tasks)}. Soft placement never moves a node to another task."
         f"{_proposal(graph)}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.units import show_bytes, show_nanos
+from simulator.wording import some
 from viz import tables
 from viz.record import counts
 from viz.scene import Scene
@@ -30,13 +31,9 @@ def _end(name: str, most: int = 56) -> str:
     return name if len(name) <= most else "..." + name[3 - most :]
 
 
-def _few(names: tuple[str, ...], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _step(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
-    fetched = f"; fetches {_few(scene.step.fetches)}" if scene.step.fetches else ""
+    fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
     return f"graph      {scene.title}: {runs} of {len(scene.graph)} nodes run in a step{fetched} ({scene.step.rule})"
 
 

@@ -119,13 +119,12 @@ def specialise(spec: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
     )
 
 
-def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool = False) -> DeviceSpec:
+def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool) -> DeviceSpec:
     """Merge `other` into `target`, field by field; a field that only one of them sets is taken.
 
     `soft` gives up type and id where the types conflict, and the id where only the ids do: neither side wins.
-    `override` takes the type and id of `other` instead; it is for pinning a group to the device chosen for it.
     Raises InfeasibleError where jobs, replicas or tasks conflict, which nothing relaxes, and where types or ids do
-    and neither `soft` nor `override` is set.
+    and `soft` is not set.
 
     >>> str(merge(parse("/cpu:1"), parse("/cpu:2"), soft=True))
     '/device:CPU:*'
@@ -135,8 +134,6 @@ def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool, override: bool =
         if a is not None and b is not None and a != b:
             raise _conflict(field, target, other)
     merged = specialise(other, target)
-    if override:
-        return specialise(target, other)
     if target.type is not None and other.type is not None and target.type != other.type:
         if not soft:
             raise _conflict("type", target, other)

@@ -15,7 +15,8 @@ from simulator.cluster.nvidia_topology import is_topology, read_topology
 from simulator.cluster.tf_config import read_tf_config
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import ClusterError, SimvizError
-from simulator.graph.graph import Graph, near
+from simulator.graph.graph import Graph
+from simulator.wording import near
 
 NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 MAX_FILE_BYTES = 4 * 2**20

@@ -36,8 +36,8 @@ from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model,
 from simulator.cluster.notation import assumptions
 from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, Wire, connect
 from simulator.errors import ClusterError
-from simulator.graph.graph import near
 from simulator.units import parse_nanos, parse_rate, show_nanos
+from simulator.wording import near, some
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -276,7 +276,7 @@ def _tasks(reader: _Reader, tables: Sequence[object], hosts: Sequence[Host]) -> 
             # one task on each host of a [[host]] with a count: its name without the number
             name = wanted if wanted in by_name else f"{wanted}{number}"
             if name not in by_name:
-                hint = near(wanted, list(by_name)) or f" Hosts: {', '.join(list(by_name)[:8])}."
+                hint = near(wanted, list(by_name)) or f" Hosts: {some(list(by_name))}."
                 reader.fail(f"there is no host {wanted!r}.{hint}", "task", nth, "host")
             size = len(by_name[name].gpus)
             gpus = _rows(reader, table["gpus"], size, ("task", nth, "gpus")) if "gpus" in table else tuple(range(size))

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
@@ -15,6 +14,7 @@ from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.units import Nanos
+from simulator.wording import near, some
 
 __all__ = ["calibrate", "read_measurement"]
 
@@ -70,12 +70,10 @@ def _columns(sample: Sample, measurement: Measurement, cluster: Cluster, kinds: 
     types = {device.kind: device.type for device in cluster.devices}
     if wanted in ("CPU", "GPU"):
         return tuple(column for column, kind in enumerate(kinds) if types[kind] == wanted)
-    close = get_close_matches(sample.where, kinds, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
     where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
     raise ClusterError(
-        f"{where}: {cluster.name} has no device kind {sample.where[:80]!r}{hint} It has {', '.join(kinds)}; CPU and "
-        "GPU stand for all kinds of that type",
+        f"{where}: {cluster.name} has no device kind {sample.where[:80]!r}.{near(sample.where, kinds)} It has "
+        f"{', '.join(kinds)}; CPU and GPU stand for all kinds of that type",
         line=sample.line or None,
     )
 
@@ -90,8 +88,7 @@ def _notes(measurement: Measurement, nodes: int, total: int, without_kernel: int
     notes = [f"nodes with measured times from {measurement.source}: {nodes} of {total}"]
     names = sorted(name for name, count in unmatched.items() if count)
     if names:
-        shown = ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
-        notes.append(f"measured names that are not in the graph: {len(names)} ({shown})")
+        notes.append(f"measured names that are not in the graph: {len(names)} ({some(names, _SHOWN)})")
     if without_kernel:
         notes.append(f"measured times left out, because TensorFlow 2.21 has no such kernel: {without_kernel}")
     return notes

@@ -8,9 +8,10 @@ from math import prod
 from simulator.columns import Ints, ints
 from simulator.graph.dtypes import SIZE, STRING, base
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.tensors import MAX_BYTES
+from simulator.wording import by_count
 
 MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
-_MAX_BYTES = 2**60  # larger ones are a shape out of hand; no machine has them
 _VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 _CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
 _TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
@@ -36,12 +37,11 @@ def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
             size = -1
         else:
             continue
-        held[node] = min(max(0, size), _MAX_BYTES)
-        if size < 0:
+        held[node] = size if 0 <= size <= MAX_BYTES else 0
+        if not 0 <= size <= MAX_BYTES:
             unknown[op] += 1
-    listed = ", ".join(f"{op} {count}" for op, count in sorted(unknown.items()))
-    notes = (f"memory held by {unknown.total()} nodes is unknown and counts 0: {listed}",) if unknown else ()
-    return ints(held), notes
+    note = f"memory held by {unknown.total()} nodes is unknown and counts 0: {by_count(unknown)}"
+    return ints(held), (note,) if unknown else ()
 
 
 def _declared_bytes(attrs: Attrs) -> int:

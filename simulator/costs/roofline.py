@@ -14,7 +14,7 @@ A graph of thousands of nodes has some hundred different ones: each is priced on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -32,12 +32,12 @@ from simulator.graph import ops
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph, Shape
 from simulator.units import Nanos
+from simulator.wording import by_count
 
 DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
 STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 MAX_NS: Nanos = 2**53  # 104 days; the sum over a thousand such ops still fits 64 bits
-_SHOWN = 8  # ops listed in a note
 
 _Count: TypeAlias = tuple[int, int, int, bool]  # operations, bytes moved, scratch bytes, whether one was capped
 
@@ -186,24 +186,19 @@ def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
     return flags(np.array(exists, bool).reshape(len(graph), len(types)))
 
 
-def by_op(counts: Mapping[str, int]) -> str:
-    """ "Foo 3, Bar 1 and 2 more": the most frequent first, ties by name."""
-    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    rest = f" and {len(ranked) - _SHOWN} more" if len(ranked) > _SHOWN else ""
-    return ", ".join(f"{op} {count}" for op, count in ranked[:_SHOWN]) + rest
-
-
 def _notes(graph: Graph, unlisted: npt.NDArray[np.bool_], capped: int) -> tuple[str, ...]:
     notes = []
     lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
     if lacking:
         notes.append(
             f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
-            f"kernel of their op: {by_op(lacking)}"
+            f"kernel of their op: {by_count(lacking)}"
         )
     if unlisted.any():
         counts = Counter(graph.ops[node] for node in np.flatnonzero(unlisted).tolist())
-        notes.append(f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_op(counts)}")
+        notes.append(
+            f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_count(counts)}"
+        )
     if capped:
         notes.append(f"work or bytes of {capped} nodes are beyond 2^60 and were capped: are their shapes right?")
     return tuple(notes)

@@ -15,6 +15,8 @@ from simulator.execution.engine import Outcome, run
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
+from simulator.graph.control_flow import ENTERS, SWITCHES, WHILES
+from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -118,16 +120,15 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
         {
             attrs["frame_name"].s.decode("utf-8", "replace")
             for op, attrs in zip(graph.ops, graph.attrs, strict=True)
-            if op in ("Enter", "RefEnter") and "frame_name" in attrs
+            if op in ENTERS and "frame_name" in attrs
         }
     )
     if frames:
-        named = ", ".join(map(repr, frames[:3])) + (", ..." if len(frames) > 3 else "")
-        notes.append(f"Loops run once: {len(frames)} ({named}).")
-    functional = sum(op in ("While", "StatelessWhile") for op in graph.ops)
+        notes.append(f"Loops run once: {len(frames)} ({some([repr(frame) for frame in frames], 3)}).")
+    functional = sum(op in WHILES for op in graph.ops)
     if functional:
         notes.append(f"{functional} While nodes count as one op each, whatever their bodies do.")
-    switches = sum(op in ("Switch", "RefSwitch", "_SwitchN") for op in graph.ops)
+    switches = sum(op in SWITCHES for op in graph.ops)
     if switches:
         notes.append(f"All branches run: {switches} Switch nodes pass their value to every side.")
     unknown = int((partitions.nbytes < 0).sum())

@@ -17,8 +17,9 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
-from simulator.graph.graph import Attrs, Graph, Signature, near
+from simulator.graph.graph import Attrs, Graph, Signature
 from simulator.graph.tensors import Wiring, tensor_columns
+from simulator.wording import counted, near
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
 _NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/\-]*(?:>[A-Za-z0-9.][A-Za-z0-9._/\-]*)*")
@@ -240,7 +241,7 @@ def _refuse_cycle(names: Sequence[str], order: list[int], src: Ints, dst: Ints, 
     cycle = [names[at] for at in walked if walked[at] >= walked[row]][::-1]
     shown = " -> ".join(map(repr, [*cycle[:6], *(["..."] if len(cycle) > 6 else [cycle[0]])]))
     raise GraphError(
-        f"{source}: a cycle of {len(cycle)} node{'s' * (len(cycle) > 1)} lies outside a loop: {shown}. A cycle may "
+        f"{source}: a cycle of {counted(len(cycle), 'node')} lies outside a loop: {shown}. A cycle may "
         "only be closed by a NextIteration that feeds a Merge.",
         node=cycle[0],
     )

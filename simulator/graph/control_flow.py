@@ -1,4 +1,4 @@
-"""The ops of TensorFlow's flat control flow, by what they do; most have a second form for references.
+"""The ops of TensorFlow's control flow, by what they do; most flat ones have a second form for references.
 
 The classes are those of `Node::NodeClass` (tensorflow/core/graph/graph.cc).
 """
@@ -8,3 +8,8 @@ MERGES = frozenset({"Merge", "RefMerge"})
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
+
+# The functional forms, which inlining lowers to the flat ones.
+IFS = frozenset({"If", "StatelessIf"})
+CASES = frozenset({"Case", "StatelessCase"})
+WHILES = frozenset({"While", "StatelessWhile"})

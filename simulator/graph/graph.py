@@ -20,11 +20,11 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, ids
 from simulator.errors import GraphError
+from simulator.wording import near
 
 Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
 # Any: an AttrValue message; its descriptors are made at run time (graph/messages.py), so no checker knows its fields
 Attrs: TypeAlias = Mapping[str, Any]
-MAX_NEAR = 200  # characters: the comparison of longer names costs their square
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +167,3 @@ class Graph:
     def noting(self, *sentences: str) -> Graph:
         """The same graph with notes added for the reader of the result."""
         return replace(self, notes=(*self.notes, *sentences))
-
-
-def near(name: str, names: tuple[str, ...] | list[str]) -> str:
-    """A clause " Did you mean 'a' or 'b'?" with the nearest names, or nothing."""
-    from difflib import get_close_matches
-
-    if len(name) > MAX_NEAR:
-        return ""
-    pool = [n for n in names if abs(len(n) - len(name)) < (4 if len(names) > 5000 else MAX_NEAR)][:5000]
-    found = get_close_matches(name, pool, n=3, cutoff=0.6)
-    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""

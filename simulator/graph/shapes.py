@@ -20,6 +20,7 @@ from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.wording import some
 
 Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]]
 
@@ -37,7 +38,6 @@ _DECODERS = frozenset(("DecodeRaw", "DecodeJpeg", "DecodePng", "DecodeImage", "D
 _RESTORES = frozenset(("Restore", "RestoreV2", "RestoreSlice"))
 _BY_VALUE = _UNIQUES | _DECODERS | _RESTORES | {"Where", "BroadcastGradientArgs", "DynamicPartition"}
 _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
-_SHOWN = 8  # names or ops listed in a note
 
 
 def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}, infer: Infer | None = None) -> Graph:
@@ -65,7 +65,7 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
     notes = []
     if batched:
         names = [graph.tensor_name(row) for row in batched]
-        notes.append(f"batch {batch} is the unknown first dimension of {_some(names)}")
+        notes.append(f"batch {batch} is the unknown first dimension of {some(names)}")
     if contradicted or _inferable(graph, shapes):
         notes += _complete(graph, shapes, edge, contradicted, batch, infer)
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
@@ -230,7 +230,7 @@ def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[s
         if graph.ops[graph.tensor_node[row]] in _PLACEHOLDERS
     ]
     return (
-        [f"nothing says how large {_some(names)} is, nor what depends on it: give the shape as a feed"] if names else []
+        [f"nothing says how large {some(names)} is, nor what depends on it: give the shape as a feed"] if names else []
     )
 
 
@@ -273,8 +273,3 @@ def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
         reached = wider
     reached[list(fed)] = False
     return [int(row) for row in np.flatnonzero(reached)]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -14,6 +14,7 @@ from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
 from simulator.graph.ops import outputs
 from simulator.units import show_bytes
+from simulator.wording import counted
 
 MAX_BYTES = 2**55  # 32 PiB: sizes beyond it are nonsense, and a hundred of them still add up within 64 bits
 MAX_OUTPUTS = 1 << 16  # of one node
@@ -149,7 +150,7 @@ def _size(dtype: int, shape: Shape | None) -> int:
 def _refuse_port(names: Sequence[str], row: int, count: int, wiring: Wiring, source: str) -> None:
     edge = int(np.argmax((wiring.src == row) & (wiring.port >= count)))
     reader = names[int(wiring.dst[edge])]
-    has = f"has only {count} output{'s' * (count != 1)}" if count < MAX_OUTPUTS else f"can't have more than {count}"
+    has = f"has only {counted(count, 'output')}" if count < MAX_OUTPUTS else f"can't have more than {count}"
     raise GraphError(
         f"{source}: node {reader!r} reads '{names[row]}:{int(wiring.port[edge])}', but {names[row]!r} {has}. "
         "Mend the input, or write the file anew.",

@@ -166,20 +166,13 @@ def test_conflicts_that_soft_merging_gives_up(target, other, merged):
 
 
 @pytest.mark.parametrize(
-    ("target", "other", "merged"), [("/cpu:1", "/gpu:2", "/gpu:2"), ("/cpu:1", "/gpu:*", "/gpu:1")]
-)
-def test_overriding_takes_the_other_side(target, other, merged):
-    assert merge(parse(target), parse(other), soft=False, override=True) == parse(merged)
-
-
-@pytest.mark.parametrize(
     ("target", "other", "field"),
     [("/job:a", "/job:b", "jobs"), ("/replica:0", "/replica:1", "replicas"), ("/task:0", "/task:1", "tasks")],
 )
-@pytest.mark.parametrize(("soft", "override"), [(False, False), (True, False), (True, True)])
-def test_nothing_relaxes_job_replica_and_task(target, other, field, soft, override):
+@pytest.mark.parametrize("soft", [False, True])
+def test_nothing_relaxes_job_replica_and_task(target, other, field, soft):
     with pytest.raises(InfeasibleError, match=f"incompatible {field}: '{target}' and '{other}'"):
-        merge(parse(target), parse(other), soft=soft, override=override)
+        merge(parse(target), parse(other), soft=soft)
 
 
 numbers = st.none() | st.integers(0, 2)

@@ -74,7 +74,7 @@ def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_p
         ("b,xeon,nan\n", 1, "not from 0"),
         ("b,xeon,1e300\n", 1, "not from 0"),
         ("b,xeon\n", 1, "is not node,kind,ns"),
-        ("\nb,xeno,3\n", 2, "did you mean 'xeon'"),
+        ("\nb,xeno,3\n", 2, "Did you mean 'xeon'"),
         ("", None, "holds no measured times"),
         ("node,kind,ns\n", None, "holds no measured times"),
         ("step_stats { dev_stats { device: 3 } }", 1, "RunMetadata or StepStats"),

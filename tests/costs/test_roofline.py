@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.costs import roofline
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, MAX_NS, estimate
@@ -230,10 +229,3 @@ def test_every_node_has_a_time_wherever_it_has_a_kernel(graph):
     for node, op in enumerate(graph.ops):
         kinds = {kind for kind, _ in ops.kernel_types(op, graph.attrs[node])}
         assert [time >= 0 for time in costs.run_ns[node].tolist()] == [place.type in kinds for place in BOTH.devices]
-
-
-def test_the_order_of_a_note_is_by_count_then_name():
-    counts = {f"Op{at}": at % 3 for at in range(10)}
-    shown = roofline.by_op(counts)
-    assert shown.startswith("Op2 2, Op5 2, Op8 2, Op1 1, Op4 1, Op7 1, Op0 0, Op3 0")
-    assert shown.endswith("and 2 more")

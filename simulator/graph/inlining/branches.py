@@ -14,15 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simulator.graph.control_flow import IFS
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable
 from simulator.graph.inlining.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
 from simulator.graph.messages import AttrValue
-
-IFS = frozenset({"If", "StatelessIf"})
-CASES = frozenset({"Case", "StatelessCase"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import branches, calls, loops
 from simulator.graph.inlining.draft import Draft, draft_of, finish
 from simulator.graph.ops import registry
+from simulator.wording import counted
 
 _KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}
 
@@ -61,11 +63,11 @@ def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
 def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence[int]]:
     """Expand one node where it can be: what was done, and the calls that now stand for its parts."""
     op = draft.ops[row]
-    if op in branches.IFS or op in branches.CASES:
+    if op in IFS or op in CASES:
         if not draft.inputs[row] or not _there(draft, branches.functions(draft.attrs[row], op)):
             return "missing", ()
         return "branch", branches.lower(draft, row)
-    if op in loops.WHILES:
+    if op in WHILES:
         if not any(loops.variables(draft, row)) or not _there(draft, loops.functions(draft.attrs[row])):
             return "missing", ()
         return "loop", loops.lower(draft, row)
@@ -83,7 +85,7 @@ def _there(draft: Draft, functions: list[str]) -> bool:
 
 
 def _notes(done: Mapping[str, int]) -> Iterator[str]:
-    expanded = [f"{done[kind]:,} {words}{'s' * (done[kind] != 1)}" for kind, words in _KINDS.items() if done[kind]]
+    expanded = [counted(done[kind], words) for kind, words in _KINDS.items() if done[kind]]
     if expanded:
         yield f"Expanded {', '.join(expanded)} into their bodies."
     if done["missing"]:

@@ -21,7 +21,6 @@ from simulator.graph.inlining.calls import keep_fetchable
 from simulator.graph.inlining.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
 from simulator.graph.messages import AttrValue
 
-WHILES = frozenset({"While", "StatelessWhile"})
 PARALLEL_ITERATIONS = 10  # the op's default
 
 

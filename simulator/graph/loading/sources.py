@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from simulator.errors import GraphError
 from simulator.units import show_bytes
+from simulator.wording import near
 
 MAX_FILE_BYTES = 2**31  # no protobuf message is larger
 MAX_STREAM_BYTES = 2**29  # from a pipe or out of gzip, where the size is not known beforehand
@@ -52,14 +53,11 @@ def _saved_model(folder: Path) -> Path:
 
 
 def _siblings(label: str) -> str:
-    from difflib import get_close_matches
-
     try:
-        names = sorted(os.listdir(os.path.dirname(label) or "."))[:5000]
+        names = sorted(os.listdir(os.path.dirname(label) or "."))
     except (OSError, ValueError):  # no folder to look into: nothing to propose
         return ""
-    found = get_close_matches(os.path.basename(label), names, n=2)
-    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
+    return near(os.path.basename(label), names)
 
 
 def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> bytes:

@@ -17,6 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step.covering import smallest_cover
 from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, sinks
 from simulator.graph.step.purposes import apply_nodes, computes
+from simulator.wording import counted
 
 SERVING = "serving_default"
 INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
@@ -83,7 +84,7 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     updates = apply_nodes(graph)
     covering = smallest_cover(graph, updates, lambda rows: computes(graph, rows)) if updates else []
     if covering:
-        rule = f"the fewest sinks whose fan-in holds every optimizer update ({_count(len(updates), 'Apply op')})"
+        rule = f"the fewest sinks whose fan-in holds every optimizer update ({counted(len(updates), 'Apply op')})"
         return _step(graph, feeds, [graph.names[row] for row in covering], rule)
     named = sorted(name for name in graph.signatures if name != INIT_SIGNATURE and graph.signatures[name].outputs)
     if named:
@@ -101,10 +102,6 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
         return _step(graph, feeds, _fetched(graph, working), rule)
     rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
     return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:
@@ -166,7 +163,7 @@ def _read(graph: Graph, text: str) -> tuple[int, int | None]:
     outputs = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
     if not (port.isascii() and port.isdigit()) or len(port) > 9 or int(port) >= outputs:
         raise GraphError(
-            f"{graph.source} has no tensor {text!r}: {name!r} has {_count(outputs, 'output')}"
+            f"{graph.source} has no tensor {text!r}: {name!r} has {counted(outputs, 'output')}"
             + (f", {name}:0 to {name}:{outputs - 1}." if outputs else f"; write {name!r} to only run it."),
             node=name,
         )

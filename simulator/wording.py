@@ -1,0 +1,38 @@
+"""Parts of the sentences that errors and notes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+MAX_NEAR = 200  # characters: the comparison of longer names costs their square
+MAX_COMPARED = 5000  # names
+LISTED = 8  # names that a sentence can carry
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """A clause " Did you mean 'a' or 'b'?" with the nearest names, or nothing."""
+    from difflib import get_close_matches
+
+    if len(name) > MAX_NEAR:
+        return ""
+    distance = 4 if len(names) > MAX_COMPARED else MAX_NEAR  # among many, only names of about this length
+    pool = [n for n in names if abs(len(n) - len(name)) < distance][:MAX_COMPARED]
+    found = get_close_matches(name, pool, n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def some(names: Sequence[str], most: int = LISTED) -> str:
+    """ "a, b and 3 more": the first names, and how many are left out."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def by_count(counts: Mapping[str, int], most: int = LISTED) -> str:
+    """ "Foo 3, Bar 1 and 2 more": the most frequent first, ties by name."""
+    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return some([f"{name} {count}" for name, count in ranked], most)
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 node", "3,000 nodes"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

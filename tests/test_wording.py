@@ -1,0 +1,24 @@
+"""Parts of sentences."""
+
+from simulator.wording import MAX_COMPARED, MAX_NEAR, by_count, counted, near, some
+
+
+def test_a_long_list_says_how_much_is_left_out():
+    assert some([]) == ""
+    assert some(["a", "b", "c"], 3) == "a, b, c"
+    assert some(["a", "b", "c", "d", "e"], 3) == "a, b, c and 2 more"
+
+
+def test_counts_are_ranked_and_ties_go_by_name():
+    assert by_count({"b": 1, "a": 1, "c": 5}, 2) == "c 5, a 1 and 1 more"
+
+
+def test_one_is_no_plural():
+    assert [counted(number, "node") for number in (0, 1, 3000)] == ["0 nodes", "1 node", "3,000 nodes"]
+
+
+def test_near_names_are_proposed():
+    assert near("weigths", ("bias", "weights")) == " Did you mean 'weights'?"
+    assert near("nothing", ("bias", "weights")) == ""
+    assert near("x" * (MAX_NEAR + 1), ("x" * MAX_NEAR,)) == ""
+    assert near("node_10", [f"node_{row}" for row in range(MAX_COMPARED + 1)]).startswith(" Did you mean 'node_10'")
