@@ -133,7 +133,7 @@ ARITHMETIC: tuple[Row, ...] = (
     (NEURAL, each(36), tensors, "", "Tanh"),
     (NEURAL, each(3), tensors, "", "SigmoidGrad TanhGrad"),
     (NEURAL, lstm_cell, tensors, "", "LSTMBlockCell"),
-    (NEURAL, each(40), tensors, "", "LSTMBlockCellGrad"),
+    (NEURAL, each_output(8), tensors, "", "LSTMBlockCellGrad"),  # 40 per element of the state; its products are nodes
     (NEURAL, lstm_sequence(1), tensors, "", "BlockLSTM BlockLSTMV2"),
     (NEURAL, lstm_sequence(2), tensors, "", "BlockLSTMGrad BlockLSTMGradV2"),
     (NEURAL, gru_cell, tensors, "", "GRUBlockCell GRUBlockCellGrad"),
@@ -176,11 +176,11 @@ ARITHMETIC: tuple[Row, ...] = (
      "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Dawsn Expint FresnelCos FresnelSin Spence "
      "RandomGammaGrad"),
     (ELEMENTWISE, add_all, tensors, "", "AddN"),
-    (ELEMENTWISE, each(1), tensors, "",
+    (ELEMENTWISE, each_input(1), tensors, "",
      "Sum Prod Max Min Mean All Any ArgMax ArgMin Cumsum Cumprod SegmentSum SegmentMax SegmentMin SegmentProd "
      "SegmentMean SegmentSumV2 SegmentMaxV2 SegmentMinV2 SegmentProdV2 UnsortedSegmentSum UnsortedSegmentMax "
      "UnsortedSegmentMin UnsortedSegmentProd Bincount DenseBincount HistogramFixedWidth"),
-    (ELEMENTWISE, each(3), tensors, "", "EuclideanNorm"),
+    (ELEMENTWISE, each_input(3), tensors, "", "EuclideanNorm"),
     (ELEMENTWISE, each(85), tensors, "", "CumulativeLogsumexp"),
     # Philox with 10 rounds makes four numbers (Salmon et al. 2011): 25 operations each; Box-Muller for normal ones
     (ELEMENTWISE, each_output(25), written, "",

@@ -15,9 +15,11 @@ from simulator.costs.formulas.instance import (
     gathered,
     nothing,
     per_gradient,
+    picked,
     read,
     rewritten,
     scattered,
+    segmented,
     sort,
     tensors,
     updated,
@@ -46,7 +48,7 @@ HOUSEKEEPING: tuple[Row, ...] = (
     (ARRAY, each(1), tensors, "",
      "ScatterNd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate "
      "TensorStridedSliceUpdate ScatterNdNonAliasingAdd InplaceAdd InplaceSub InplaceUpdate Where"),
-    (ARRAY, each(2), gathered, "",
+    (ARRAY, picked(2), segmented, "",
      "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN SparseSegmentSumWithNumSegments "
      "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments"),
     (ARRAY, each(2), tensors, "",

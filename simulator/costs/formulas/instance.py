@@ -70,9 +70,13 @@ def largest(instance: Instance) -> int:
 
 
 def broadcast(instance: Instance) -> int:
-    """Elements of the largest input or output, or of what the inputs broadcast to."""
+    """Elements of the largest input or output; where no output's shape is known, of what the inputs broadcast to.
+
+    Not every second input broadcasts from the last dimension (a bias in NCHW), so a known output is believed.
+    """
     count = largest(instance)
-    if len(instance.inputs) > 1 and count > 1:
+    known = any(shape is not None and -1 not in shape for shape in instance.outputs)
+    if len(instance.inputs) > 1 and count > 1 and not known:
         rank = max(len(shape or ()) for shape in instance.inputs)
         count = max(count, prod(map(max, zip(*(dims(shape, rank) for shape in instance.inputs), strict=True))))
     return count
@@ -87,7 +91,7 @@ def nothing(instance: Instance) -> int:
 
 
 def each(operations: int) -> Formula:
-    """So many operations per element of the broadcast inputs and outputs; reductions count their input."""
+    """So many operations per element of the output, or of the largest input where that is larger."""
     return lambda instance: operations * broadcast(instance)
 
 
@@ -133,6 +137,18 @@ def read(instance: Instance) -> int:
 def gathered(instance: Instance) -> int:
     """Only what is taken is read, and the indices: the output twice, and every input after the first."""
     return 2 * sum(instance.output_bytes) + sum(instance.input_bytes[1:])
+
+
+def picked(operations: int) -> Formula:
+    """So many operations per element of the rows that the second input picks from the first."""
+    return lambda instance: operations * elements(at(instance.inputs, 1)) * elements((at(instance.inputs, 0) or ())[1:])
+
+
+def segmented(instance: Instance) -> int:
+    """Only the rows that are picked are read, by as many bytes as one of the output takes; the output is written."""
+    rows = max(1, (at(instance.outputs, 0) or (1,))[0])
+    written_bytes = sum(instance.output_bytes)
+    return elements(at(instance.inputs, 1)) * (written_bytes // rows) + written_bytes + sum(instance.input_bytes[1:])
 
 
 def scattered(instance: Instance) -> int:
