@@ -81,7 +81,7 @@ class Groups:
         return node
 
 
-def is_generator(graph: Graph, node: int) -> bool:
+def _is_generator(graph: Graph, node: int) -> bool:
     """Whether the node makes a reference or a resource out of nothing: no data inputs, exactly that one output."""
     first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
     if last - first != 1 or not (graph.tensor_dtype[first] == RESOURCE or graph.tensor_dtype[first] >= REF):
@@ -100,15 +100,15 @@ def tie(
     Raises InfeasibleError where members of a group exclude each other.
     """
     resource = [
-        spec if spec != ANYWHERE and is_generator(graph, node) else ANYWHERE for node, spec in enumerate(requested)
+        spec if spec != ANYWHERE and _is_generator(graph, node) else ANYWHERE for node, spec in enumerate(requested)
     ]
     groups = Groups(list(range(len(graph))), [0] * len(graph), list(requested), resource, list(types))
-    for source, target in tied_edges(graph):
+    for source, target in _tied_edges(graph):
         _tie_edge(groups, graph, source, target, soft=soft)
     return groups, _tie_classes(groups, graph, soft=soft)
 
 
-def tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
+def _tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
     """The edges that tie their ends together, in the order of TensorFlow's edge ids: back edges come last."""
     data = np.flatnonzero(graph.edge_tensor >= 0)
     dtype = graph.tensor_dtype[graph.edge_tensor[data]]

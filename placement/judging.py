@@ -13,7 +13,7 @@ from simulator.execution.lifetimes import allocations, usage
 from simulator.units import Nanos
 
 
-def op_devices(problem: Problem, plan: Plan) -> list[int]:
+def _op_devices(problem: Problem, plan: Plan) -> list[int]:
     """[n] device of each op that runs."""
     return [plan.device[row] for row in problem.group]
 
@@ -21,7 +21,7 @@ def op_devices(problem: Problem, plan: Plan) -> list[int]:
 def makespan(problem: Problem, plan: Plan) -> Nanos:
     """How long the step takes under a plan; NEVER where a value has no way to its reader."""
     try:
-        return engine.makespan(problem.tables, op_devices(problem, plan), plan.priority)
+        return engine.makespan(problem.tables, _op_devices(problem, plan), plan.priority)
     except ClusterError:  # no route: the docstring says so
         return NEVER
 
@@ -39,7 +39,7 @@ def overflows(problem: Problem, plan: Plan) -> bool:
     most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
     if most <= min(problem.capacity):
         return False
-    outcome = engine.run(tables, op_devices(problem, plan), plan.priority)
+    outcome = engine.run(tables, _op_devices(problem, plan), plan.priority)
     peak = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
     return bool(np.any(peak > np.array(problem.capacity)))
 

@@ -16,7 +16,7 @@ def upward_ranks(problem: Problem) -> list[int]:
     transfer time over all ordered pairs of different devices that a route joins.
     """
     work = _mean_run(problem)
-    wire = mean_transfer(problem)
+    wire = _mean_transfer(problem)
     ranks = [0] * len(work)
     for op in reversed(topological(problem)):
         longest = 0
@@ -42,7 +42,7 @@ def _mean_run(problem: Problem) -> list[int]:
     return means
 
 
-def mean_transfer(problem: Problem) -> list[int]:
+def _mean_transfer(problem: Problem) -> list[int]:
     """[T] in picoseconds, over all ordered pairs of different devices between which a route exists."""
     latency, rate = problem.tables.latency_ns, problem.tables.bytes_per_s
     pairs = (latency >= 0) & ~np.eye(len(latency), dtype=bool)

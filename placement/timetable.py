@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placement.problem import Problem, no_room, transfer_times, ways
+from placement.problem import Plan, Problem, no_room, transfer_times, ways
+from simulator.assignment import COST, NOT_RUN, ONLY
 from simulator.units import Bytes, Nanos
 
 
@@ -117,6 +118,13 @@ def close(table: Timetable) -> None:
     for row, device in enumerate(table.device):
         if device < 0:
             table.device[row] = table.problem.allowed[row][0]
+
+
+def plan_of(table: Timetable) -> Plan:
+    """The plan that a closed timetable stands for; it leaves the order of ops to their ready times."""
+    allowed, ops = table.problem.allowed, table.problem.ops
+    rule = [(ONLY if len(may) == 1 else COST) if runs else NOT_RUN for may, runs in zip(allowed, ops, strict=True)]
+    return Plan(table.device, rule, table.decider)
 
 
 def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:

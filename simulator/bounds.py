@@ -26,7 +26,7 @@ def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step)
     """
     tables = of_step(graph, step, cluster, costs)
     fastest = _fastest(tables)
-    return max(critical_path_ns(tables, fastest), work_ns(tables, fastest))
+    return max(_critical_path_ns(tables, fastest), _work_ns(tables, fastest))
 
 
 def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
@@ -36,7 +36,7 @@ def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
     return np.where(fastest == never, 0, fastest)
 
 
-def critical_path_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
+def _critical_path_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
     """The longest chain of ops that wait for each other; a Merge waits for the first of its data inputs."""
     duration = run_ns.tolist()
     tensor_ptr, consumer_ptr = tables.tensor_ptr.tolist(), tables.consumer_ptr.tolist()
@@ -61,7 +61,7 @@ def critical_path_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
     return longest
 
 
-def work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
+def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
     """The work of all ops over all lanes; also, per set of devices, of the ops that can run nowhere else."""
     able = tables.run_ns >= 0
     bound = 0

@@ -19,10 +19,8 @@ from simulator.graph import ops
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import Partitions
+from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
-_SENDS = frozenset({"_Send", "_HostSend"})
-_RECVS = frozenset({"_Recv", "_HostRecv"})
 # ops that the partitioner moves next to their values, whatever they asked for
 _MOVED = frozenset({"Switch", "RefSwitch", "_SwitchN", "Exit", "RefExit", "Enter", "NextIteration", "RefNextIteration"})
 
@@ -140,10 +138,10 @@ def _pairs(partitions: Partitions) -> tuple[dict[int, int], list[str]]:
     found: dict[str, dict[tuple[str, str, str], int]] = {"send": {}, "recv": {}}
     problems = []
     for row, op in enumerate(partitions.graph.ops):
-        if not partitions.inserted[row] or op not in _SENDS | _RECVS:
+        if not partitions.inserted[row] or op not in SENDS | RECVS:
             continue
         key = (_text(partitions, row, "send_device"), _text(partitions, row, "recv_device"))
-        side = "send" if op in _SENDS else "recv"
+        side = "send" if op in SENDS else "recv"
         full = (*key, _text(partitions, row, "tensor_name"))
         if full in found[side]:
             problems.append(f"{partitions.graph.names[row]!r} uses the key {full} a second time")

@@ -24,10 +24,8 @@ from typing import Any
 
 from simulator.assignment import RULES, Assignment
 from simulator.graph.graph import Attrs, Graph
-from simulator.partitioning.partitions import Partitions
+from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
-_SENDS = frozenset({"_Send", "_HostSend"})
-_RECVS = frozenset({"_Recv", "_HostRecv"})
 _COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # a copy by replicate_constants_pass.cc
 _FED = re.compile(r"_arg_(.+)_(\d+)_\d+\Z")  # a local session's stand-in for a fed tensor
 
@@ -153,7 +151,7 @@ class _Cut:
 def _cut_facts(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
     table = {(node.piece, node.name): node for node in nodes}
     made = [node for node in table.values() if node.name not in own]
-    cut = _Cut(table, {_pairing(node): node for node in made if node.op in _SENDS and node.inputs}, own, by)
+    cut = _Cut(table, {_pairing(node): node for node in made if node.op in SENDS and node.inputs}, own, by)
     facts = {}
     for node in table.values():
         copy = _COPY.match(node.name)
@@ -161,7 +159,7 @@ def _cut_facts(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
             facts[node.name] = _described(cut, node)
         elif copy and copy[1] in own and node.op == "Const":
             facts[f"{copy[1]} copied to {node.device}"] = _described(cut, node)
-    facts.update(_transfers(cut, [node for node in made if node.op in _RECVS]))
+    facts.update(_transfers(cut, [node for node in made if node.op in RECVS]))
     parts = Counter(f"control loop: {node.op} on {node.device}" for node in made if node.op in _LOOP_PARTS)
     facts.update({part: (str(number),) for part, number in sorted(parts.items())})
     return facts
@@ -216,7 +214,7 @@ def _source(cut: _Cut, piece: int, text: str) -> str:
         node = cut.nodes[piece, name]
         if fed := _FED.match(name):
             return f"^{fed[1]}" if control else f"{fed[1]}:{fed[2]}"
-        if node.op in _RECVS:
+        if node.op in RECVS:
             if _is_client_terminated(node):  # a tensor that is fed to a master
                 return f"{control}{_pairing(node)[0].decode(errors='replace')}"
             send = cut.sends.get(_pairing(node))

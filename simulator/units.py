@@ -2,6 +2,7 @@
 
 Time is an integer number of nanoseconds and memory an integer number of bytes everywhere, so that ties are exact and
 sums associate. Decimal prefixes (k, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024.
+A fraction is rounded up. What is no such quantity, or has another unit, raises a ValueError that shows a good one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _whole(value: Fraction, text: str) -> int:
 
 
 def parse_bytes(text: str) -> Bytes:
-    """Read an amount of memory such as "16 GiB", "80 GB" or "512"; raise ValueError for any other unit."""
+    """Read an amount of memory such as "16 GiB", "80 GB" or "512"."""
     value, unit = _split(text, 'an amount of memory such as "16 GiB"')
     body = unit.removesuffix("B")
     scale = _BINARY.get(body) or _PREFIX.get(body)
@@ -44,7 +45,7 @@ def parse_bytes(text: str) -> Bytes:
 
 
 def parse_nanos(text: str) -> Nanos:
-    """Read a duration such as "10 us" or "1.5 ms", rounded up to whole nanoseconds."""
+    """Read a duration such as "10 us" or "1.5 ms"."""
     value, unit = _split(text, 'a duration such as "10 us"')
     if unit not in _SECONDS:
         raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms or s")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from placement.algorithms.whitepaper import plan_of
 from placement.judging import makespan
 from placement.problem import Plan, Problem, topological
 from placement.ranks import upward_ranks
@@ -23,6 +22,7 @@ from placement.timetable import (
     floats,
     occupy,
     open_timetable,
+    plan_of,
     settle,
 )
 from simulator.units import Nanos

@@ -10,8 +10,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 
 from placement.problem import Plan, Problem
-from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
-from simulator.assignment import COST, NOT_RUN, ONLY
+from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, plan_of, settle
 from simulator.units import Nanos
 
 
@@ -25,7 +24,7 @@ def whitepaper(problem: Problem) -> Plan:
     table = open_timetable(problem)
     free = [[0] * lanes for lanes in problem.tables.lanes.tolist()]  # [D] heaps: when each lane becomes free
     since: list[Nanos] = [0] * len(problem.group)  # when the latest input so far ended
-    pending = waits(problem)
+    pending = _waits(problem)
     merged = [False] * len(problem.group)
     queue = [(0, op) for op, count in enumerate(pending) if not count]
     heapify(queue)
@@ -48,7 +47,7 @@ def whitepaper(problem: Problem) -> Plan:
     return plan_of(table)
 
 
-def waits(problem: Problem) -> list[int]:
+def _waits(problem: Problem) -> list[int]:
     """[n] how many inputs must end before an op is ready: all, but of a Merge's values only one."""
     pending = [len(tensors) for tensors in problem.inputs]
     for op, merge in enumerate(problem.merge):
@@ -74,12 +73,3 @@ def _place(table: Timetable, free: list[list[Nanos]], op: int) -> Nanos:
         heapreplace(free[chosen], best)
     settle(table, op, chosen, best)
     return best
-
-
-def plan_of(table: Timetable, priority: list[int] | None = None) -> Plan:
-    """The plan that a finished timetable stands for."""
-    problem = table.problem
-    rule = [
-        (ONLY if len(problem.allowed[row]) == 1 else COST) if ops else NOT_RUN for row, ops in enumerate(problem.ops)
-    ]
-    return Plan(table.device, rule, table.decider, priority)

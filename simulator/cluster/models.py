@@ -82,7 +82,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:
 
 
 @cache
-def known_models() -> Mapping[str, Model]:
+def _known_models() -> Mapping[str, Model]:
     """The models that simviz ships, by name."""
     text = files("simulator.cluster").joinpath("models.toml").read_text(encoding="utf-8")
     return {name: read_model(name, table) for name, table in tomllib.loads(text).items()}
@@ -93,7 +93,7 @@ def find_model(name: str, own: Mapping[str, Model] | None = None) -> Model:
 
     Raises ClusterError with the names that exist.
     """
-    models = {**known_models(), **(own or {})}
+    models = {**_known_models(), **(own or {})}
     found = models.get(DEFAULT_GPU if name == "gpu" and "gpu" not in models else name)
     if found is None:
         names = ", ".join(sorted({"gpu", *models}))

@@ -19,13 +19,13 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.loading.recognising import text_of
 from simulator.graph.loading.sources import read_source
 from simulator.graph.messages import RunMetadata, StepStats
 from simulator.units import Nanos
 
-MAX_NS: Nanos = 2**53  # 104 days; nobody measured longer
 _GPU = re.compile(r"(?i)[/:]gpu:\d+")
 _KERNELS = "/stream:all"  # all streams of a GPU; "/stream:7" says the same again, "/memcpy" is no op
 _DEVICE = re.compile(r"(?i)^(/job:[^/]+/replica:\d+/task:\d+)?/(device:)?(cpu|gpu):\d+$")

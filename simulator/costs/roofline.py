@@ -26,7 +26,7 @@ from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.residents import MAX_RANK, resident_bytes
 from simulator.costs.rule import CHECKPOINT, Rule
-from simulator.costs.table import FALLBACK, STATIC, CostTable
+from simulator.costs.table import FALLBACK, MAX_NS, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32
@@ -37,7 +37,6 @@ from simulator.wording import by_count
 DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
 STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
-MAX_NS: Nanos = 2**53  # 104 days; the sum over a thousand such ops still fits 64 bits
 
 _Count: TypeAlias = tuple[int, int, int, bool]  # operations, bytes moved, scratch bytes, whether one was capped
 

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints
+from simulator.units import Nanos
 
 STATIC, MEASURED, FALLBACK = 0, 1, 2  # CostTable.source
 SOURCES = ("static", "measured", "fallback")
+MAX_NS: Nanos = 2**53  # 104 days: no op takes longer, and the sum over a thousand of them still fits 64 bits
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
         source=start,
         target=end,
         host=flags(host[chosen]),
-        duration_ns=durations(tables, start, end, tables.tensor_bytes[tensor[chosen]]),
+        duration_ns=_durations(tables, start, end, tables.tensor_bytes[tensor[chosen]]),
         route=tuple(routes[s][t] or () for s, t in zip(start.tolist(), end.tolist(), strict=True)),
         of_edge=ids(of_edge),
     )
@@ -117,7 +117,7 @@ def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
         )
 
 
-def durations(tables: Tables, start: Ids, end: Ids, nbytes: Ints) -> Ints:
+def _durations(tables: Tables, start: Ids, end: Ids, nbytes: Ints) -> Ints:
     """[X] time of each transfer on a free route: latencies, then bytes at the slowest link, rounded up."""
     latency, rate = tables.latency_ns[start, end], tables.bytes_per_s[start, end]
     bounded = np.minimum(nbytes, _SAFE_BYTES)

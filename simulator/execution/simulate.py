@@ -41,12 +41,13 @@ def simulate(
     """Run one step of the pieces; nothing is drawn by chance yet, so `seed` changes nothing.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first), "auto" by priority where the assignment gave one; ties go by row. Transfers hold every link of
-    their route, one at a time ("serial"). Loops run once and every branch runs, which `notes` says. A plan that exceeds
-    a device's memory is simulated all the same: ask `memory.out_of_memory`.
+    first), "auto" by priority where the assignment gave one; ties go by row. Transfers hold every link of their route,
+    one at a time ("serial"). Loops run once and every branch runs, which `notes` says. A plan that exceeds a device's
+    memory is simulated all the same: ask `memory.out_of_memory`.
 
-    Raises UnsupportedError for an option that is not modelled, ClusterError where two devices have no route,
-    InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
+    Raises UnsupportedError for an option that is not modelled, SimvizError where priorities are asked for and there are
+    none, ClusterError where two devices have no route, InfeasibleError where a device has no kernel, DeadlockError
+    where nodes wait for each other.
     """
     _check_options(engine, order, contention, trips)
     priority = None if order == "fifo" else partitions.priority

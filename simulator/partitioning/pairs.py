@@ -209,11 +209,11 @@ def pair_wires(given: Wires, ends: Ends, pairs: Pairs) -> Wires:
     first = given.take(pairs.wire)
     control = first.port == CONTROL
     dummy = pairs.send - 1  # of a control pair: the node made just before
-    to_send = join_columns(np.where(control, dummy, first.src), np.maximum(first.port, 0), pairs.send, 0)
-    to_dummy = join_columns(first.src[control], CONTROL, dummy[control], LAST)
-    to_identity = join_columns(pairs.recv[control], 0, pairs.out[control], 0)
+    to_send = _join_columns(np.where(control, dummy, first.src), np.maximum(first.port, 0), pairs.send, 0)
+    to_dummy = _join_columns(first.src[control], CONTROL, dummy[control], LAST)
+    to_identity = _join_columns(pairs.recv[control], 0, pairs.out[control], 0)
     same = ends.src_device[pairs.wire] == ends.dst_device[pairs.wire]
-    wait = join_columns(pairs.send[same], CONTROL, pairs.recv[same], LAST)
+    wait = _join_columns(pairs.send[same], CONTROL, pairs.recv[same], LAST)
     whole = stay
     for more in (
         read,
@@ -262,7 +262,7 @@ def _reads(given: Wires, ends: Ends, pairs: Pairs) -> Wires:
     return wires(rows)
 
 
-def join_columns(src: Column, port: Column | int, dst: Column, slot: int) -> Wires:
+def _join_columns(src: Column, port: Column | int, dst: Column, slot: int) -> Wires:
     """Wires of one kind from columns."""
     count = len(dst)
     none = np.zeros(count, bool)

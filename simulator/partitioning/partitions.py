@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from simulator.columns import Flags, Ids, Ints
 from simulator.graph.graph import Graph
 
+SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv"})  # ops; the host's: in its memory
+
 
 @dataclass(frozen=True, eq=False)
 class Partitions:

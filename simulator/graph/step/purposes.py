@@ -34,7 +34,7 @@ _GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
 MAX_INITIAL_VALUE = 5000  # nodes; what needs more than that is computed, not given
 
 
-def is_apply(op: str) -> bool:
+def _is_apply(op: str) -> bool:
     """Whether the op updates a variable by an optimizer's rule."""
     return bool(_APPLY.fullmatch(op))
 
@@ -42,7 +42,7 @@ def is_apply(op: str) -> bool:
 def apply_nodes(graph: Graph) -> list[int]:
     """The nodes that update variables by an optimizer's rule, themselves or in a function that they call."""
     training = _training_functions(graph.library)
-    chosen = {op for op in set(graph.ops) if is_apply(op) or op in training}
+    chosen = {op for op in set(graph.ops) if _is_apply(op) or op in training}
     rows = {row for row, op in enumerate(graph.ops) if op in chosen}
     if training:
         rows |= {row for row, attrs in enumerate(graph.attrs) if not training.isdisjoint(_called(attrs))}
@@ -66,7 +66,7 @@ def _training_functions(library: Mapping[str, Any]) -> set[str]:
     found = set()
     for name, function in library.items():
         for node in function.node_def:
-            if is_apply(node.op):
+            if _is_apply(node.op):
                 found.add(name)
             for called in (node.op, *_called(node.attr)):
                 if called in library:
