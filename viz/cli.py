@@ -123,8 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("interrupted; nothing was written")
         return 130
     except BrokenPipeError:
-        # the reader of our output left; a second failure at the flush of exit is nobody's concern
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader of our output left
         return 0
     except RecursionError:
         _complain(f"{asked.graph}: nested too deeply to be a graph that TensorFlow wrote")
@@ -183,6 +182,8 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     found = [(path, check_suffix(path)) for path in paths]
     for path, suffix in found:
         check_place(path, folder=suffix == ".partitions")
+    if asked.json == "-" and sys.stdout is None:  # started with it closed
+        raise SimvizError("--json -: standard output is closed; give a file")
     if asked.json not in (None, "-"):
         check_place(asked.json)
     return found
@@ -206,10 +207,32 @@ def _run(asked: argparse.Namespace) -> int:
     if not asked.quiet and asked.json != "-":
         from viz.summary import summarise
 
-        print(summarise(scene))
-        for path in written:
-            print(f"wrote      {path}")
+        _tell("\n".join([summarise(scene), *(f"wrote      {path}" for path in written)]))
     return _verdict(scene)
+
+
+def _tell(text: str) -> None:
+    """Print; a character that the terminal's encoding lacks is written as its escape."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    with _standard_output():
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Turn a full disk under standard output into an error; a reader who left is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise SimvizError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def _drop_output() -> None:
+    """Let what still waits to be printed go nowhere: a second failure, at the flush of exit, is nobody's concern."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(
@@ -226,8 +249,9 @@ def _write(
     if asked.json is not None:
         text = to_json(scene)
         if asked.json == "-":
-            sys.stdout.buffer.write(text.encode("utf-8"))
-            sys.stdout.buffer.flush()
+            with _standard_output():
+                sys.stdout.buffer.write(text.encode("utf-8"))
+                sys.stdout.buffer.flush()
         else:
             contents.append((asked.json, text.encode("utf-8")))
     for path, content in contents:

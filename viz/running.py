@@ -70,7 +70,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     trace = simulate(partitions, cluster, costs, seed=request.seed)
     bound = lower_bound(graph, cluster, costs, step=step)
     scene = Scene(
-        title="standard input" if request.graph == "-" else Path(request.graph).name,
+        title="standard input" if request.graph == "-" else _shown(Path(request.graph).name),
         graph=graph,
         step=step,
         cluster=cluster,
@@ -84,6 +84,11 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         return scene
     say("asking TensorFlow")
     return replace(scene, check=_check(request, scene))
+
+
+def _shown(name: str) -> str:
+    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383 says how Python spells the rest)."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:

@@ -63,16 +63,21 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a module that calls `serve` or `die_with_parent`, with pipes to its stdin and from its stdout.
 
-    Without a new session it stays in the caller's process group, to be killed along with it.
+    Without a new session it stays in the caller's process group, to be killed along with it. Raises OracleError when
+    the system refuses a process.
     """
-    return subprocess.Popen(
-        [sys.executable, "-c", _START, module, *args],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env={**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)},
-        start_new_session=start_new_session,
-    )
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", _START, module, *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**os.environ, _PARENT: str(os.getpid()), _PATH: os.pathsep.join(sys.path)},
+            start_new_session=start_new_session,
+        )
+    except OSError as error:
+        message = f"no process for TensorFlow could be started ({sys.executable}: {error.strerror})"
+        raise OracleError(f"{message}; see that this Python may be run, and that processes may be started") from None
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

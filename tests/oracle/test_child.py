@@ -100,3 +100,9 @@ def test_packed_messages_are_unpacked() -> None:
     facts = {"soft": True, "feeds": ["a:0"], "none": None}
     assert child.unpack(child.pack(facts, [b"", b"\0\1", b"x" * 9])) == (facts, [b"", b"\0\1", b"x" * 9])
     assert child.unpack(child.pack({})) == ({}, [])
+
+
+def test_a_python_that_may_not_run_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(OracleError, match="no process for TensorFlow could be started .*No such file"):
+        _run("reverse")

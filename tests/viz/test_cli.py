@@ -207,3 +207,52 @@ def test_version_and_help(capsys):
     with pytest.raises(SystemExit) as caught:
         main([])
     assert caught.value.code == 2
+
+
+def run_command(here, *arguments, **options):
+    """The command in a process of its own: code, standard output, standard error."""
+    command = [sys.executable, "-m", "viz", *arguments]
+    done = subprocess.run(command, cwd=here, capture_output=True, check=False, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_terminal_that_lacks_a_character_gets_its_escape(here):
+    (here / "modèle.pbtxt").write_bytes(Path(GRAPH).read_bytes())
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    code, out, err = run_command(here, "modèle.pbtxt", env=environment)
+    assert (code, err) == (0, b"")
+    assert rb"mod\xe8le.pbtxt" in out
+
+
+def test_a_file_name_that_is_no_text(here):
+    name = os.fsdecode(b"mod\xe8le")
+    (here / f"{name}.pbtxt").write_bytes(Path(GRAPH).read_bytes())
+    code, _, err = run_command(here, f"{name}.pbtxt", "-o", "a.html", "-o", "a.dot", "--json", "a.json")
+    assert (code, err) == (0, b"")
+    assert json.loads((here / "a.json").read_text())["graph"]["name"] == "mod\N{REPLACEMENT CHARACTER}le.pbtxt"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json", "-")])
+def test_a_full_disk_under_standard_output_is_said(here, arguments):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "viz", GRAPH, *arguments]
+        done = subprocess.run(command, cwd=here, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"simviz: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "words"),
+    [
+        ("- <&-", 2, b"standard input is closed"),
+        ("--json - {graph} >&-", 2, b"standard output is closed"),
+        ("--quiet {graph} >&-", 0, b""),
+        ("{graph} >&-", 0, b""),
+    ],
+)
+def test_closed_streams(here, call, code, words):
+    command = f'"{sys.executable}" -m viz {call.format(graph=GRAPH)}'
+    done = subprocess.run(["sh", "-c", command], cwd=here, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert b"Traceback" not in done.stderr

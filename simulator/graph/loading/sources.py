@@ -26,6 +26,8 @@ def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
     """
     label = os.fspath(source)
     if label == STANDARD_INPUT:
+        if sys.stdin is None:  # started with it closed
+            raise GraphError("standard input is closed. Give a GraphDef, MetaGraph or SavedModel.")
         return _unzipped(_bounded(sys.stdin.buffer, "standard input"), "standard input"), "standard input"
     try:
         path = Path(label)
