@@ -104,5 +104,5 @@ def test_packed_messages_are_unpacked() -> None:
 
 def test_a_python_that_may_not_run_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(OracleError, match="no process for TensorFlow could be started .*No such file"):
+    with pytest.raises(OracleError, match=r"no process for TensorFlow could be started .*No such file"):
         _run("reverse")
