@@ -170,10 +170,10 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
         found.sort(key=lambda group: -len(group[1]))
         rest += [row for _, members in found[BLOCK // 2 :] for row in members]
         for key, members in found[: BLOCK // 2]:
-            _deal_nodes(tree, f"{key.partition(chr(0))[0]} ×{len(members)}", scope, members)
+            _deal(tree, f"{key.partition(chr(0))[0]} ×{len(members)}", scope, members, tree.homes)
         if len(rest) > BLOCK:
             chosen = set(rest)
-            _deal_nodes(tree, f"{len(rest)} ops", scope, [row for row in nodes if row in chosen])
+            _deal(tree, f"{len(rest)} ops", scope, [row for row in nodes if row in chosen], tree.homes)
         if len(inner) > WIDE:
             _fold_scopes(tree, scope, inner)
 
@@ -186,14 +186,7 @@ def _fold_scopes(tree: _Tree, scope: int, inner: Sequence[int]) -> None:
     if len(rest) > BLOCK:
         found = [*found[: BLOCK // 2], ("scopes", rest)]
     for key, members in found[: BLOCK // 2 + 1]:
-        new = _add(tree, f"{key} ×{len(members)}", scope, series=True)
-        for start in range(0, len(members), BLOCK):
-            block = members[start : start + BLOCK]
-            home = new
-            if len(members) > BLOCK:
-                home = _add(tree, f"{start + 1}–{start + len(block)}", new, series=True)
-            for inside in block:
-                tree.parents[inside] = home
+        _deal(tree, f"{key} ×{len(members)}", scope, members, tree.parents)
 
 
 def _grouped(items: Iterable[int], key: Callable[[int], str]) -> tuple[list[tuple[str, list[int]]], list[int]]:
@@ -205,16 +198,16 @@ def _grouped(items: Iterable[int], key: Callable[[int], str]) -> tuple[list[tupl
     return large, [item for members in groups.values() if len(members) < SERIES for item in members]
 
 
-def _deal_nodes(tree: _Tree, label: str, parent: int, nodes: Sequence[int]) -> None:
-    """Put nodes under a new scope, in blocks where they are too many for one."""
+def _deal(tree: _Tree, label: str, parent: int, items: Sequence[int], home_of: list[int]) -> None:
+    """Put nodes (`home_of` is the tree's homes) or scopes (its parents) under a new scope, in blocks if too many."""
     new = _add(tree, label, parent, series=True)
-    for start in range(0, len(nodes), BLOCK):
-        block = nodes[start : start + BLOCK]
+    for start in range(0, len(items), BLOCK):
+        block = items[start : start + BLOCK]
         home = new
-        if len(nodes) > BLOCK:
+        if len(items) > BLOCK:
             home = _add(tree, f"{start + 1}–{start + len(block)}", new, series=True)
-        for row in block:
-            tree.homes[row] = home
+        for item in block:
+            home_of[item] = home
 
 
 def _parents_first(tree: _Tree) -> None:

@@ -26,26 +26,25 @@ def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     None: the op is unknown, or an attribute that says how many inputs there are is missing.
     Raises GraphError when the node claims more than MAX_ARGUMENTS.
     """
-    found = registry.facts(op)
-    if found is not None:
+    if registry.facts(op) is not None:
         return input_types(op, values(signature_attrs(op), attrs))
-    function = library.get(op)
-    if function is None:
-        return None
-    given = registry.signature(function)
-    return _function_types(given, "inputs", values(_function_attrs(given), attrs))
+    return _called(op, attrs, library, "inputs")
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per output; otherwise as `inputs`."""
-    found = registry.facts(op)
-    if found is not None:
+    if registry.facts(op) is not None:
         return output_types(op, values(signature_attrs(op), attrs))
+    return _called(op, attrs, library, "outputs")
+
+
+def _called(op: str, attrs: Attrs, library: Library, side: str) -> Types | None:
+    """The types of a library function's arguments or results."""
     function = library.get(op)
     if function is None:
         return None
     given = registry.signature(function)
-    return _function_types(given, "outputs", values(_function_attrs(given), attrs))
+    return _function_types(given, side, values(_function_attrs(given), attrs))
 
 
 def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
@@ -53,8 +52,7 @@ def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
 
     None as for `inputs`.
     """
-    found = registry.facts(op)
-    if found is not None:
+    if registry.facts(op) is not None:
         return _output_ranges(op, values(signature_attrs(op), attrs))
     function = library.get(op)
     if function is None:
