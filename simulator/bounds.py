@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+_NEVER: Nanos = 2**61  # the end of an op where it has no kernel: later than anything, and safe to add to
+
 
 def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step) -> Nanos:
     """The larger of two bounds: the critical path, and the work that must fit the lanes.
 
-    Both take each op at its fastest device that has a kernel, and transfers as free. Work is bounded over all ops and
-    over those that only some kinds of device can run.
+    Both take each op at its fastest: the path where it ends first, and a value that changes to another kind of device
+    pays the fastest way between two of these kinds on free links; work where it is shortest, over all ops and over
+    those that only some kinds of device can run.
     """
     tables = of_step(graph, step, cluster, costs)
     fastest = _fastest(tables)
-    return max(_critical_path_ns(tables, fastest), _work_ns(tables, fastest))
+    return max(_critical_path_ns(tables), _work_ns(tables, fastest))
 
 
 def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
@@ -36,29 +40,61 @@ def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
     return np.where(fastest == never, 0, fastest)
 
 
-def _critical_path_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
-    """The longest chain of ops that wait for each other; a Merge waits for the first of its data inputs."""
-    duration = run_ns.tolist()
+def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[tuple[Nanos, int]]]]:
+    """[n, K] run times of devices that are equally fast at everything, and [to][from] the (latency, rate) between two
+    such kinds: the best of any pair of devices, nothing within a kind, for the device may be the same one.
+    """
+    run_ns, kind = np.unique(tables.run_ns, axis=1, return_inverse=True)
+    members = [np.flatnonzero(kind == k) for k in range(run_ns.shape[1])]
+    ways = [[(0, 0)] * len(members) for _ in members]
+    for target, there in enumerate(members):
+        for source, here in enumerate(members):
+            latency, rate = (column[np.ix_(here, there)] for column in (tables.latency_ns, tables.bytes_per_s))
+            joined = latency >= 0
+            if source != target and joined.any():
+                instant = (rate[joined] == 0).any()  # a hand-over
+                ways[target][source] = int(latency[joined].min()), 0 if instant else int(rate[joined].max())
+    return run_ns, ways
+
+
+def _critical_path_ns(tables: Tables) -> Nanos:
+    """The longest chain of ops that wait for each other; a Merge waits for the first of its data inputs.
+
+    Per op and kind of device: the earliest end if the op runs there and everything before it wherever that suits it.
+    """
+    times, ways = _kinds(tables)
+    duration = np.where((times >= 0).any(axis=1, keepdims=True), np.where(times < 0, _NEVER, times), 0).tolist()
     tensor_ptr, consumer_ptr = tables.tensor_ptr.tolist(), tables.consumer_ptr.tolist()
     consumer, merge = tables.consumer.tolist(), tables.merge.tolist()
-    data = (tables.tensor_row >= 0).tolist()
+    data, nbytes = (tables.tensor_row >= 0).tolist(), tables.tensor_bytes.tolist()
     waits = np.diff(tables.in_ptr).tolist()
-    ready, first = [0] * len(tables), [-1] * len(tables)
+    ready = [[0] * len(ways)] * len(tables)
+    first: dict[int, list[Nanos]] = {}  # of a Merge
     done = [op for op, left in enumerate(waits) if not left]
     longest = 0
     for op in done:  # grows meanwhile: an order in which inputs come first
-        end = max(ready[op], first[op]) + duration[op]
-        longest = max(longest, end)
+        start = list(map(max, ready[op], first[op])) if op in first else ready[op]
+        end = list(map(add, start, duration[op]))
+        longest = max(longest, min(end, default=0))
         for tensor in range(tensor_ptr[op], tensor_ptr[op + 1]):
+            came = end if len(ways) == 1 else _arrivals(end, ways, nbytes[tensor])
             for other in consumer[consumer_ptr[tensor] : consumer_ptr[tensor + 1]]:
                 if merge[other] and data[tensor]:
-                    first[other] = end if first[other] < 0 else min(first[other], end)
+                    first[other] = list(map(min, first[other], came)) if other in first else came
                 else:
-                    ready[other] = max(ready[other], end)
+                    ready[other] = list(map(max, ready[other], came))
                 waits[other] -= 1
                 if not waits[other]:
                     done.append(other)
     return longest
+
+
+def _arrivals(end: list[Nanos], ways: list[list[tuple[Nanos, int]]], nbytes: int) -> list[Nanos]:
+    """When a value can be on each kind of device at the earliest."""
+    return [
+        min([at + wait + (nbytes * 10**9 // rate if rate else 0) for at, (wait, rate) in zip(end, way, strict=True)])
+        for way in ways
+    ]
 
 
 def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
+from simulator.cluster.cluster import Link
 from simulator.execution.engine import makespan
 from simulator.execution.tables import of_step
 from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, whole
@@ -39,7 +40,19 @@ def test_the_fastest_kind_with_a_kernel_counts() -> None:
     graph = chain("Neg", "Neg").built()
     on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
     priced = costs(graph, on, [[0, 0], [50, 7], [50, -1]])
-    assert lower_bound(graph, on, priced, step=whole(graph)) == 57
+    assert lower_bound(graph, on, priced, step=whole(graph)) == 100  # 57 if the way were free
+
+
+def test_a_change_of_kind_pays_the_fastest_way() -> None:
+    graph = chain("Neg", "Neg", "Neg").built()  # of 4 bytes each
+    links = [Link("slow", 50, 10**9), Link("fast", 20, 10**9)]
+    on = cluster(
+        ["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1"], links, {(0, 1): (0,), (0, 2): (1,), (1, 0): (0,), (2, 0): (1,)}
+    )
+    priced = costs(graph, on, [[0, 0], [9, -1], [50, 7], [9, -1]])
+    assert lower_bound(graph, on, priced, step=whole(graph)) == 9 + 50 + 9
+    priced = costs(graph, on, [[0, 0], [9, -1], [60, 7], [9, -1]])
+    assert lower_bound(graph, on, priced, step=whole(graph)) == 9 + (20 + 4) + 7 + (20 + 4) + 9
 
 
 def test_work_that_only_some_devices_can_do_is_bounded_by_their_lanes() -> None:
