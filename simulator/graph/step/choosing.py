@@ -16,7 +16,7 @@ from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.step.covering import smallest_cover
 from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, sinks
-from simulator.graph.step.purposes import apply_nodes, computes
+from simulator.graph.step.purposes import apply_nodes, computes, filling_nodes
 from simulator.wording import counted
 
 SERVING = "serving_default"
@@ -47,6 +47,7 @@ def choose_step(
 
     1. the `train_op` collection of the MetaGraph;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
+       in both cases, where gradients are taken from accumulators, with the fewest sinks that hand them over;
     3. a signature: `serving_default`, else the first by name;
     4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers;
     5. all sinks.
@@ -80,12 +81,12 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     if trained:
         absent = len(listed) - len(trained)
         rule = "the graph's train_op collection" + (f" ({absent} of its entries not in the graph)" if absent else "")
-        return _step(graph, feeds, trained, rule)
+        return _training(graph, feeds, [graph.row(name) for name in trained], rule)
     updates = apply_nodes(graph)
-    covering = smallest_cover(graph, updates, lambda rows: computes(graph, rows)) if updates else []
+    covering = _cover(graph, updates) if updates else []
     if covering:
         rule = f"the fewest sinks whose fan-in holds every optimizer update ({counted(len(updates), 'Apply op')})"
-        return _step(graph, feeds, [graph.names[row] for row in covering], rule)
+        return _training(graph, feeds, covering, rule)
     named = sorted(name for name in graph.signatures if name != INIT_SIGNATURE and graph.signatures[name].outputs)
     if named:
         chosen = SERVING if SERVING in named else named[0]
@@ -102,6 +103,18 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
         return _step(graph, feeds, _fetched(graph, working), rule)
     rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
     return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
+
+
+def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:
+    """The step that runs these nodes and what fills the gradient accumulators that they take from."""
+    filling = filling_nodes(graph, fan_in(graph, rows))
+    also = _cover(graph, filling) if filling else []
+    names = [graph.names[row] for row in (*rows, *also)]
+    return _step(graph, feeds, names, f"{rule}, and what fills its gradient accumulators" if also else rule)
+
+
+def _cover(graph: Graph, rows: list[int]) -> list[int]:
+    return smallest_cover(graph, rows, lambda candidates: computes(graph, candidates))
 
 
 def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:

@@ -16,6 +16,10 @@ from simulator.graph.graph import Graph
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
+# With SyncReplicasOptimizer the gradients lie in an accumulator in between, which no edge shows: one client's step
+# fills it, the chief takes from it and updates (tensorflow/python/training/sync_replicas_optimizer.py).
+_FILL = re.compile(r"(Resource|Sparse)?AccumulatorApplyGradient")
+_TAKE = re.compile(r"(Resource|Sparse)?AccumulatorTakeGradient")
 _SAVE = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
 _CHECK = re.compile(r"IsVariableInitialized|VarIsInitializedOp|Is\w+Initialized")
 _SIDE = re.compile(
@@ -47,6 +51,14 @@ def apply_nodes(graph: Graph) -> list[int]:
     if training:
         rows |= {row for row, attrs in enumerate(graph.attrs) if not training.isdisjoint(_called(attrs))}
     return sorted(rows)
+
+
+def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
+    """The nodes that hand gradients to accumulators, if what runs takes gradients from one; else none."""
+    if not np.any(_kinds(graph, _TAKE) & runs):
+        return []
+    rows: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
+    return rows
 
 
 def _called(attrs: Mapping[str, Any]) -> list[str]:

@@ -113,6 +113,27 @@ def test_an_update_inside_a_loop_is_found_behind_its_exit():
     assert step.runs.all()
 
 
+@pytest.mark.parametrize("collected", [(), ("train",)])
+def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected):
+    made = Rows()
+    float_node(made, "w", "VariableV2")
+    float_node(made, "x", "Placeholder")
+    float_node(made, "gradient", "Mul", ["x", "w"])
+    made.add("stamp", "Const", dtype=type_attr(9))
+    made.add("many", "Const", dtype=type_attr(3))
+    made.add("sum", "ConditionalAccumulator", dtype=type_attr())
+    made.add("hand over", "AccumulatorApplyGradient", ["sum", "stamp", "gradient"], dtype=type_attr())
+    made.add("replica", "NoOp", ["^hand over"])
+    float_node(made, "mean", "AccumulatorTakeGradient", ["sum", "many"])
+    float_node(made, "rate", "Const")
+    made.add("w/apply", "ApplyGradientDescent", ["w", "rate", "mean"], T=type_attr())
+    made.add("train", "NoOp", ["^w/apply"])
+    step = choose_step(replace(made.built(), train_ops=collected))
+    assert step.fetches == ("replica", "train")
+    assert step.runs.all()
+    assert step.rule.endswith("and what fills its gradient accumulators")
+
+
 def test_a_call_of_a_function_that_trains_counts_as_an_update():
     inner, outer = FunctionDef(), FunctionDef()
     inner.signature.name, outer.signature.name = "inner", "outer"
