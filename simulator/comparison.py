@@ -20,10 +20,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from simulator.assignment import RULES, Assignment
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.messages import Proto
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
 _COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # a copy by replicate_constants_pass.cc
@@ -53,7 +53,7 @@ class Comparison:
 
 def compare(
     ours: Assignment | Partitions,
-    theirs: Assignment | Partitions | Mapping[str, str] | Sequence[Any],
+    theirs: Assignment | Partitions | Mapping[str, str] | Sequence[Proto],
     *,
     graph: Graph | None = None,
     by: str = "device",
@@ -134,7 +134,7 @@ def _nodes_of(cut: Partitions) -> Iterator[_Node]:
         yield _Node(graph.names[row], graph.ops[row], cut.devices[device], graph.inputs_of(row), graph.attrs[row], 0)
 
 
-def _nodes_of_messages(pieces: Iterable[Any]) -> Iterator[_Node]:
+def _nodes_of_messages(pieces: Iterable[Proto]) -> Iterator[_Node]:
     for piece, message in enumerate(pieces):
         for node in message.node:
             yield _Node(node.name, node.op, node.device, tuple(node.input), node.attr, piece)

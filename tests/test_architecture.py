@@ -180,6 +180,24 @@ def test_no_exception_is_swallowed_without_a_reason() -> None:
     assert silent == []
 
 
+def test_untyped_values_enter_by_two_doors_or_say_what_they_are() -> None:
+    """Outside of graph/messages.py and oracle/ a module that speaks of Any says beside it, "Any: ...", what it is."""
+    doors = ("simulator.graph.messages", "simulator.oracle")
+    bare = [
+        name
+        for name, (_, text, _) in modules().items()
+        if "typing.Any" in set(_imported(name)) and "Any:" not in text and not name.startswith(doors)
+    ]
+    assert bare == []
+
+
+def _imported(name: str) -> Iterator[str]:
+    """What a module imports by name from other modules, as "module.name"."""
+    for node in ast.walk(modules()[name][2]):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def _is_silent(handler: ast.ExceptHandler) -> bool:
     inside = [node for statement in handler.body for node in ast.walk(statement)]
     return not any(isinstance(node, ast.Raise | ast.Call) for node in inside)

@@ -54,7 +54,7 @@ class Model:
 MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "launch", "nvlink", "nvlinks", "source")
 
 
-def read_model(name: str, table: Mapping[str, Any]) -> Model:
+def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever TOML holds
     """Make a model from a TOML table with the keys of MODEL_KEYS; raise ValueError or KeyError naming the key."""
     for key in ("type", "memory", "compute", "bandwidth"):
         if key not in table:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_model
@@ -43,6 +43,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+Table: TypeAlias = Mapping[str, Any]  # Any: whatever TOML holds; each value is narrowed where it is read
 
 _TOP = ("name", "source", "model", "host", "task")
 _HOST = (
@@ -87,7 +89,7 @@ class _Reader:
                 return number
         return header
 
-    def keys(self, table: object, allowed: Sequence[str], section: str, nth: int = 0) -> Mapping[str, Any]:
+    def keys(self, table: object, allowed: Sequence[str], section: str, nth: int = 0) -> Table:
         if not isinstance(table, dict):
             self.fail(f"{section!r} must be a table", section, nth)
         for key in table:
@@ -144,7 +146,7 @@ def _models(reader: _Reader, tables: object) -> dict[str, Model]:
     return own
 
 
-def _launches(own: Mapping[str, Model], tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _launches(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
     """What is assumed of the models that do not say how long a launch takes."""
     return [
         f"model {name} gives no launch: {show_nanos(model.launch_ns)}, as {model.type}s of its kind take"
@@ -207,7 +209,7 @@ def _model(reader: _Reader, name: object, type_: str, own: Mapping[str, Model], 
     return model
 
 
-def _hosts(reader: _Reader, table: Mapping[str, Any], nth: int, own: Mapping[str, Model]) -> list[Host]:
+def _hosts(reader: _Reader, table: Table, nth: int, own: Mapping[str, Model]) -> list[Host]:
     """The hosts of one [[host]] table."""
     name = table.get("name", f"host{nth}")
     if not isinstance(name, str) or not _NAME.match(name):

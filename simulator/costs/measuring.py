@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -23,7 +22,7 @@ from simulator.costs.table import MAX_NS
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.loading.recognising import text_of
 from simulator.graph.loading.sources import read_source
-from simulator.graph.messages import RunMetadata, StepStats
+from simulator.graph.messages import Proto, RunMetadata, StepStats
 from simulator.units import Nanos
 
 _GPU = re.compile(r"(?i)[/:]gpu:\d+")
@@ -71,7 +70,7 @@ def read_measurement(source: str | os.PathLike[str]) -> Measurement:
     return Measurement(tuple(_of_csv(text, label)), label)
 
 
-def from_step_stats(message: Any, source: str = "step stats in memory") -> Measurement:
+def from_step_stats(message: Proto, source: str = "step stats in memory") -> Measurement:
     """The measured times in a RunMetadata or StepStats message, TensorFlow's own or ours."""
     name = message.DESCRIPTOR.name
     if name not in ("RunMetadata", "StepStats"):
@@ -116,7 +115,7 @@ def _nanos(text: str, label: str, line: int) -> Nanos:
 # --- StepStats -------------------------------------------------------------------------------------------------------
 
 
-def _parsed(raw: bytes, label: str) -> Any:
+def _parsed(raw: bytes, label: str) -> Proto:
     for form in (RunMetadata, StepStats):
         try:
             message = form.FromString(raw)
@@ -128,7 +127,7 @@ def _parsed(raw: bytes, label: str) -> Any:
     raise ClusterError(f"{label} holds no measured times of nodes; {_FORM}")
 
 
-def _parsed_text(text: str, field: str, label: str) -> Any:
+def _parsed_text(text: str, field: str, label: str) -> Proto:
     message = StepStats() if field == "dev_stats" else RunMetadata()
     try:
         text_format.Parse(text, message)
@@ -138,7 +137,7 @@ def _parsed_text(text: str, field: str, label: str) -> Any:
     return message if field == "dev_stats" else message.step_stats
 
 
-def _of_stats(stats: Any) -> Iterable[Sample]:
+def _of_stats(stats: Proto) -> Iterable[Sample]:
     """Kernel times, summed per node and GPU; then the host's times of what has no kernels there."""
     kernels: dict[tuple[str, str], Nanos] = {}
     for device in stats.dev_stats:
@@ -157,12 +156,12 @@ def _of_stats(stats: Any) -> Iterable[Sample]:
                     yield Sample(_node_name(node), device.device, _run_ns(node))
 
 
-def _node_name(node: Any) -> str:
+def _node_name(node: Proto) -> str:
     """The node's name; the GPU tracer writes "name:Op"."""
     return str(node.node_name.split(":", 1)[0])
 
 
-def _run_ns(node: Any) -> Nanos:
+def _run_ns(node: Proto) -> Nanos:
     if node.op_end_rel_nanos:
         spent = node.op_end_rel_nanos - node.op_start_rel_nanos
     else:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simulator.errors import GraphError
 
 if TYPE_CHECKING:
+    import networkx
+
     from simulator.graph.graph import Graph
 
 # what belongs to the whole graph travels as attributes of the networkx graph
 _WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "source")
 
 
-def to_networkx(graph: Graph) -> Any:
+def to_networkx(graph: Graph) -> networkx.MultiDiGraph:
     """A `networkx.MultiDiGraph` whose nodes are the names.
 
     A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
@@ -40,7 +42,7 @@ def to_networkx(graph: Graph) -> Any:
     return made
 
 
-def from_networkx(made: Any) -> Graph:
+def from_networkx(made: networkx.DiGraph) -> Graph:
     """The graph of a networkx digraph: the inverse of `to_networkx`, lenient about what is missing.
 
     A node without `op` becomes a "NoOp" if nothing but control edges leave it, else an op of its own kind, "Unknown";

@@ -10,7 +10,6 @@ import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
 from simulator.graph.graph import Attrs, Graph, Signature
+from simulator.graph.messages import Proto
 from simulator.graph.tensors import Wiring, tensor_columns
 from simulator.wording import counted, near
 
@@ -34,7 +34,7 @@ def build(
     inputs: Sequence[Sequence[str]],
     attrs: Sequence[Attrs],
     *,
-    library: Mapping[str, Any] = {},
+    library: Mapping[str, Proto] = {},
     gradients: Mapping[str, str] = {},
     producer: int = 0,
     min_consumer: int = 0,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from google.protobuf import text_format
 
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.messages import GraphDef
+from simulator.graph.messages import GraphDef, Proto
 
 
-def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Any:
+def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
     """The graph as a GraphDef message that TensorFlow imports, nodes in the graph's order.
 
     `devices` gives a device string per node, which replaces the requested one. Raises GraphError when their number is
@@ -34,6 +33,6 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Any:
     return message
 
 
-def to_text(message: Any) -> str:
+def to_text(message: Proto) -> str:
     """The message in protobuf's canonical text form, map entries sorted by key: the same text in every run."""
     return text_format.MessageToString(message)

@@ -14,17 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, ids
 from simulator.errors import GraphError
+from simulator.graph.messages import Proto
 from simulator.wording import near
 
+if TYPE_CHECKING:
+    import networkx
+
 Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
-# Any: an AttrValue message; its descriptors are made at run time (graph/messages.py), so no checker knows its fields
-Attrs: TypeAlias = Mapping[str, Any]
+Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Graph:
     edge_tensor: Ids  # [E] tensor, -1 for a control edge
     edge_back: Flags  # [E] a loop's back edge: NextIteration -> Merge
     order: Ids  # [N] smallest topological order by row, back edges ignored: TensorFlow's own node ids
-    library: Mapping[str, Any] = field(default_factory=dict)  # function name -> FunctionDef message
+    library: Mapping[str, Proto] = field(default_factory=dict)  # function name -> FunctionDef message
     gradients: Mapping[str, str] = field(default_factory=dict)  # function name -> its gradient function
     producer: int = 0  # GraphDef version of the writer; 0 when the file does not say
     min_consumer: int = 0
@@ -158,7 +161,7 @@ class Graph:
                 written.append(f"{name}:{port}" if port else name)
         return tuple(written)
 
-    def to_networkx(self) -> Any:
+    def to_networkx(self) -> networkx.MultiDiGraph:
         """A `networkx.MultiDiGraph` of the names; see `bridging.to_networkx`."""
         from simulator.graph.bridging import to_networkx
 

@@ -16,7 +16,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from simulator.graph import dtypes, wire
 
 # Any: descriptors made at run time have fields that no checker knows; this module is one of the two doors where
-# untyped values enter.
+# untyped values enter. Whoever takes a message, ours or TensorFlow's, says so by this name.
+Proto: TypeAlias = Any
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALAR_NAMES = (
     "bool",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import GraphError
 from simulator.graph.dtypes import RESOURCE, SIZE, VARIANT, base
 from simulator.graph.graph import Attrs, Shape
+from simulator.graph.messages import Proto
 from simulator.graph.ops import outputs
 from simulator.units import show_bytes
 from simulator.wording import counted
@@ -49,7 +49,7 @@ def tensor_columns(
     names: Sequence[str],
     ops: Sequence[str],
     attrs: Sequence[Attrs],
-    library: Mapping[str, Any],
+    library: Mapping[str, Proto],
     wiring: Wiring,
     source: str,
 ) -> Tensors:
@@ -106,11 +106,11 @@ def _fitted(shapes: list[Shape | None], count: int) -> list[Shape | None]:
     return shapes[:count] + [None] * (count - len(shapes))
 
 
-def _shapes(listed: Any) -> list[Shape | None]:
+def _shapes(listed: Proto) -> list[Shape | None]:
     return [shape_of(shape) for shape in listed.list.shape]
 
 
-def shape_of(shape: Any) -> Shape | None:
+def shape_of(shape: Proto) -> Shape | None:
     """The dimensions of a TensorShapeProto, -1 where one is unknown; None where the rank is."""
     if shape.unknown_rank:
         return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.graph.building import smallest_order_and_back
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue
@@ -102,7 +102,18 @@ def _placeholder(dtype: int, shape: Shape | None) -> Attrs:
     return {"dtype": type_attr(dtype), "shape": AttrValue(shape=dims)}
 
 
-def _tensors(graph: Graph, added: Added, kept: npt.NDArray[np.bool_]) -> dict[str, Any]:
+class _Tensors(TypedDict):
+    """The tensor columns of a Graph."""
+
+    tensor_ptr: Ids
+    tensor_node: Ids
+    tensor_port: Ids
+    tensor_dtype: Ids
+    tensor_shape: tuple[Shape | None, ...]
+    tensor_bytes: Ints
+
+
+def _tensors(graph: Graph, added: Added, kept: npt.NDArray[np.bool_]) -> _Tensors:
     old = np.flatnonzero(kept[graph.tensor_node])
     extra = [output for outputs in added.outputs for output in outputs]
     counts = np.concatenate([np.diff(graph.tensor_ptr)[kept], [len(outputs) for outputs in added.outputs]])

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.graph.dtypes import FLOAT
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue, TensorProto
+from simulator.graph.messages import AttrValue, Proto, TensorProto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ class Wires:
     def __len__(self) -> int:
         return len(self.src)
 
-    def take(self, rows: npt.NDArray[Any]) -> Wires:
+    def take(self, rows: npt.NDArray[np.generic]) -> Wires:
         """Those rows, in that order; a mask works too."""
         columns = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
         return Wires(**columns)
@@ -127,13 +127,13 @@ def _name_ranks(graph: Graph, rows: Column) -> Column:
 
 
 @lru_cache(maxsize=256)
-def type_attr(dtype: int) -> Any:
+def type_attr(dtype: int) -> Proto:
     """An AttrValue that holds a type."""
     return AttrValue(type=dtype)
 
 
 @lru_cache(maxsize=4096)
-def text_attr(text: str) -> Any:
+def text_attr(text: str) -> Proto:
     """An AttrValue that holds a string, remembered: for device names and the like."""
     return AttrValue(s=text.encode())
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.graph import ops
 from simulator.graph.dtypes import FLOAT, REF, base
-from simulator.graph.graph import Graph, Shape
+from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.draft import (
     CONTROL,
@@ -99,7 +98,7 @@ def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster:
     )
 
 
-def _definition(graph: Graph, added: Added, node: int) -> tuple[str, Any]:
+def _definition(graph: Graph, added: Added, node: int) -> tuple[str, Attrs]:
     if node < len(graph):
         return graph.ops[node], graph.attrs[node]
     return added.ops[node - len(graph)], added.attrs[node - len(graph)]

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.ops import registry
 from simulator.graph.ops.signatures import Ranges, ranges_of, values_of
 
@@ -34,7 +33,7 @@ class Body:
     side_effects: tuple[int, ...]  # rows that run whatever is used of the results, by name of the control output
 
 
-def instantiate(function: Any, attrs: Attrs, library: Mapping[str, Any], source: str) -> Body:
+def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], source: str) -> Body:
     """Make the body of a FunctionDef for a call with those attributes.
 
     Raises GraphError where an input, a result or an attribute of the body refers to nothing; it names the function.
@@ -100,11 +99,11 @@ class _Endpoints:
 
     def __init__(
         self,
-        nodes: Sequence[Any],
+        nodes: Sequence[Proto],
         attrs: Sequence[Attrs],
         arguments: Ranges,
         names: Sequence[str],
-        library: Mapping[str, Any],
+        library: Mapping[str, Proto],
         where: str,
     ) -> None:
         self._arguments = {name: names[first:last] for name, first, last in arguments}
@@ -112,7 +111,7 @@ class _Endpoints:
         self._library = library
         self._where = where
 
-    def inputs(self, node: Any) -> list[str]:
+    def inputs(self, node: Proto) -> list[str]:
         """The inputs of a NodeDef of the body, written as in a GraphDef."""
         written: list[str] = []
         for text in node.input:
@@ -177,7 +176,7 @@ def _filled(written: Attrs, given: Attrs, where: str) -> Attrs:
     return filled
 
 
-def _open(value: Any) -> bool:
+def _open(value: Proto) -> bool:
     kind = value.WhichOneof("value")
     if kind == "func":
         return any(_open(inner) for inner in value.func.attr.values())
@@ -186,7 +185,7 @@ def _open(value: Any) -> bool:
     return bool(kind == "placeholder")
 
 
-def _fill(value: Any, given: Attrs, where: str) -> Any:
+def _fill(value: Proto, given: Attrs, where: str) -> Proto:
     kind = value.WhichOneof("value")
     if kind == "placeholder":
         found = given.get(value.placeholder)

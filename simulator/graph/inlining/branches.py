@@ -10,9 +10,8 @@ also gives the switches of a Case a `_class` without "loc:@", which its placer i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from simulator.graph.control_flow import IFS
 from simulator.graph.dtypes import BOOL, INT32
@@ -20,7 +19,7 @@ from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable
 from simulator.graph.inlining.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, Proto
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class _Form:
     switch: str  # op
     selector: str  # name of the switch that chooses
     pivots: tuple[str, ...]  # names, by port of the switch
-    branches: tuple[tuple[int, str, Any], ...]  # port, name and function (an AttrValue), in TensorFlow's order
+    branches: tuple[tuple[int, str, Proto], ...]  # port, name and function (an AttrValue), in TensorFlow's order
     merge: str  # name
     dtype: int  # of what is switched on
     outs: Attrs  # how many ports the switch has, where that is an attribute
@@ -90,7 +89,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
 def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
     """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
     source = draft.names[at[0]]
-    beside_source: Mapping[str, Any] = {COLOCATION: beside(source)} if form.colocates else {}
+    beside_source: Attrs = {COLOCATION: beside(source)} if form.colocates else {}
     shapes = shaped([draft.shape(at)] * len(form.pivots))
     attrs = {**typed(draft.dtype(at)), **form.outs, **shapes, **beside_source}
     name = draft.fresh(f"{draft.names[row]}/{source}")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
@@ -33,7 +32,7 @@ from simulator.graph.inlining.draft import (
     typed,
     types,
 )
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, Proto
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
@@ -41,7 +40,7 @@ PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 class Bodies:
     """The bodies that have been made, by function and the attributes that its signature declares."""
 
-    def __init__(self, library: Mapping[str, Any], source: str) -> None:
+    def __init__(self, library: Mapping[str, Proto], source: str) -> None:
         self._library = library
         self._source = source
         self._made: dict[tuple[str, tuple[bytes, ...]], Body] = {}

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
 
 from simulator.errors import GraphError
 from simulator.graph import ops
@@ -18,7 +17,7 @@ from simulator.graph.building import build
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Endpoint
-from simulator.graph.messages import AttrValue, TensorShapeProto
+from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import SHAPES
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
@@ -56,7 +55,7 @@ class Draft:
     controls: list[list[int]]  # control inputs
     attrs: list[Attrs]
     call: list[Call | None]  # the call that made the node; None: it is in the file
-    library: Mapping[str, Any]
+    library: Mapping[str, Proto]
     source: str
     taken: set[str]  # names in use; only asked for membership
     outputs_of: dict[int, Sequence[Endpoint]] = field(default_factory=dict)  # replaced row -> per port what stands in
@@ -126,7 +125,7 @@ class Draft:
         types = ops.outputs(self.ops[at[0]], self.attrs[at[0]], self.library)
         return base(types[at[1]]) if types and at[1] < len(types) else 0
 
-    def shape(self, at: Endpoint) -> Any | None:
+    def shape(self, at: Endpoint) -> Proto | None:
         """The TensorShapeProto that the file gives for an output, if it gives one."""
         listed = self.attrs[at[0]].get(SHAPES)
         return listed.list.shape[at[1]] if listed is not None and at[1] < len(listed.list.shape) else None
@@ -136,7 +135,7 @@ SCALAR = TensorShapeProto()
 _UNKNOWN = TensorShapeProto(unknown_rank=True)
 
 
-def shaped(shapes: Sequence[Any | None]) -> Attrs:
+def shaped(shapes: Sequence[Proto | None]) -> Attrs:
     """The attribute that says those shapes of a node's outputs; none when all are unknown."""
     if not any(shape is not None for shape in shapes):
         return NO_ATTRS
@@ -145,7 +144,7 @@ def shaped(shapes: Sequence[Any | None]) -> Attrs:
     return {SHAPES: made}
 
 
-def declared_shapes(attrs: Attrs, count: int) -> list[Any | None]:
+def declared_shapes(attrs: Attrs, count: int) -> list[Proto | None]:
     """The shapes that an If, Case or While declares for its outputs; TensorFlow's `output_shapes` may be empty."""
     for key in ("output_shapes", SHAPES):
         listed = attrs.get(key)
@@ -161,26 +160,26 @@ def typed(dtype: int) -> Attrs:
 
 
 @lru_cache(maxsize=4096)
-def number(value: int) -> Any:
+def number(value: int) -> Proto:
     """An AttrValue that holds an integer."""
     return AttrValue(i=value)
 
 
-def texts(values: Sequence[str]) -> Any:
+def texts(values: Sequence[str]) -> Proto:
     """An AttrValue that holds a list of strings."""
     made = AttrValue()
     made.list.s.extend(value.encode() for value in values)
     return made
 
 
-def types(values: Sequence[int]) -> Any:
+def types(values: Sequence[int]) -> Proto:
     """An AttrValue that holds a list of types."""
     made = AttrValue()
     made.list.type.extend(values)
     return made
 
 
-def beside(name: str) -> Any:
+def beside(name: str) -> Proto:
     """The AttrValue of `_class` that colocates a node with the one of that name."""
     return texts([f"loc:@{name}"])
 
@@ -211,7 +210,7 @@ def draft_of(graph: Graph) -> Draft:
     )
 
 
-def finish(draft: Draft, graph: Graph, library: Mapping[str, Any], notes: Sequence[str]) -> Graph:
+def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequence[str]) -> Graph:
     """Make a Graph of the rows that are left, in the order in which they were made; the rest is as in `graph`."""
     rows = [row for row in range(len(draft.names)) if row not in draft.done_of]
     names = draft.names

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import branches, calls, loops
 from simulator.graph.inlining.draft import Draft, draft_of, finish
+from simulator.graph.messages import Proto
 from simulator.graph.ops import registry
 from simulator.wording import counted
 
@@ -92,7 +92,7 @@ def _notes(done: Mapping[str, int]) -> Iterator[str]:
         yield f"{done['missing']:,} calls stay as they are: their functions are not in the graph's library."
 
 
-def _referenced(draft: Draft, gradients: Mapping[str, str]) -> Mapping[str, Any]:
+def _referenced(draft: Draft, gradients: Mapping[str, str]) -> Mapping[str, Proto]:
     """The functions that the remaining nodes refer to, and those that these refer to, their gradients too."""
     remaining = (row for row in range(len(draft.names)) if row not in draft.done_of)
     waiting = list(chain.from_iterable(_mentions(draft.ops[row], draft.attrs[row]) for row in remaining))
@@ -123,7 +123,7 @@ def _mentions(op: str, attrs: Attrs) -> Iterator[str]:
                 yield from _inside(function)
 
 
-def _inside(function: Any) -> Iterator[str]:
+def _inside(function: Proto) -> Iterator[str]:
     yield function.name
     for value in function.attr.values():
         for inner in (value.func, *value.list.func):

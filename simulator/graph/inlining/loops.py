@@ -12,14 +12,13 @@ what went in. The rules and names are those of `tensorflow/core/common_runtime/l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from simulator.graph.dtypes import BOOL, RESOURCE
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable
 from simulator.graph.inlining.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
-from simulator.graph.messages import AttrValue
+from simulator.graph.messages import AttrValue, Proto
 
 PARALLEL_ITERATIONS = 10  # the op's default
 
@@ -107,7 +106,7 @@ def _call(
     name: str,
     inputs: Sequence[Endpoint],
     pivot: int,
-    function: Any,
+    function: Proto,
     signature: tuple[Sequence[int], Sequence[int]],
 ) -> int:
     attrs = {"f": function, "Tin": types(signature[0]), "Tout": types(signature[1])}

@@ -27,6 +27,7 @@ from simulator.graph.loading.recognising import (
 )
 from simulator.graph.loading.sources import read_source
 from simulator.graph.loading.textual import Rows, read_enclosed, read_text, rows_of
+from simulator.graph.messages import Proto
 
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
 _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` in text
@@ -37,7 +38,7 @@ TRAIN_OP = "train_op"  # the collection into which every optimizer puts its upda
 TRAIN_SIGNATURE = "__saved_model_train_op"
 
 
-def load(source: Any) -> Graph:
+def load(source: object) -> Graph:
     """Load a graph.
 
     `source` is a path (a file, or the folder of a SavedModel), "-" for standard input, the content as bytes, a
@@ -63,14 +64,14 @@ def load(source: Any) -> Graph:
     )
 
 
-def _graph_def_of(source: Any) -> Any:
+def _graph_def_of(source: Any) -> Proto:  # Any: whatever has as_graph_def()
     try:
         return source.as_graph_def(add_shapes=True)
     except TypeError:  # not TensorFlow's own: it knows no such option
         return source.as_graph_def()
 
 
-def _ours(message: Any) -> Any:
+def _ours(message: Proto) -> Proto:
     """The same message under our own descriptors."""
     kind = message.DESCRIPTOR.name
     if kind not in _MESSAGES:
@@ -105,7 +106,7 @@ def _from_text(text: str, label: str) -> Graph:
 # ---- binary ---------------------------------------------------------------------------------------------------------
 
 
-def _parse_binary(raw: bytes, label: str) -> Any:
+def _parse_binary(raw: bytes, label: str) -> Proto:
     """The first of the three messages that the bytes make sense as."""
     for kind in (GRAPH, META_GRAPH, SAVED_MODEL):
         try:
@@ -117,7 +118,7 @@ def _parse_binary(raw: bytes, label: str) -> Any:
     raise _damaged(raw, label)
 
 
-def _makes_sense(message: Any) -> bool:
+def _makes_sense(message: Proto) -> bool:
     """Whether it holds nodes with ops: other messages parse too, as their fields have the same numbers."""
     kind = message.DESCRIPTOR.name
     if kind == SAVED_MODEL:
@@ -154,7 +155,7 @@ def _damaged(raw: bytes, label: str) -> GraphError:
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
-def _from_message(message: Any, label: str, rows: Sequence[Rows] = ()) -> Graph:
+def _from_message(message: Proto, label: str, rows: Sequence[Rows] = ()) -> Graph:
     """The graph of a message; `rows` holds the nodes of its GraphDefs in order where they were read apart from it."""
     kind = message.DESCRIPTOR.name
     if kind == GRAPH:
@@ -173,25 +174,25 @@ def _from_message(message: Any, label: str, rows: Sequence[Rows] = ()) -> Graph:
     return graph.noting(f"of {len(message.meta_graphs)} MetaGraphs in the SavedModel the one tagged {tags} was taken")
 
 
-def _from_meta_graph(meta_graph: Any, label: str, rows: Rows) -> Graph:
+def _from_meta_graph(meta_graph: Proto, label: str, rows: Rows) -> Graph:
     signatures = {name: _signature(found) for name, found in sorted(meta_graph.signature_def.items())}
     trained = signatures.pop(TRAIN_SIGNATURE, None)
     train_ops = (*_collection(meta_graph, TRAIN_OP), *(trained.outputs.values() if trained else ()))
     return _built(rows, label, signatures=signatures, train_ops=tuple(dict.fromkeys(train_ops)))
 
 
-def _collection(meta_graph: Any, name: str) -> list[str]:
+def _collection(meta_graph: Proto, name: str) -> list[str]:
     if name not in meta_graph.collection_def:
         return []
     found = meta_graph.collection_def[name]
     return [*found.node_list.value, *(value.decode("utf-8", "replace") for value in found.bytes_list.value)]
 
 
-def _signature(found: Any) -> Signature:
+def _signature(found: Proto) -> Signature:
     return Signature(inputs=_tensors(found.inputs), outputs=_tensors(found.outputs))
 
 
-def _tensors(arguments: Mapping[str, Any]) -> dict[str, str]:
+def _tensors(arguments: Mapping[str, Proto]) -> dict[str, str]:
     """Argument -> tensor name; an argument of several tensors (sparse, composite) becomes one entry for each."""
     named = {}
     for name, argument in sorted(arguments.items()):

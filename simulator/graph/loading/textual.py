@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from google.protobuf import text_format
 
 from simulator.errors import GraphError
 from simulator.graph.dtypes import NAMES
 from simulator.graph.graph import Attrs
-from simulator.graph.messages import AttrValue, GraphDef, NodeDef
+from simulator.graph.messages import AttrValue, GraphDef, NodeDef, Proto
 
 _TYPES = {name: number for number, name in NAMES.items()}
 # What text_format raises: beside its own error ValueErrors of several kinds, for bad escapes and bytes that are not
@@ -48,9 +47,9 @@ class Rows:
     requested: list[str] = field(default_factory=list)
     inputs: list[Sequence[str]] = field(default_factory=list)
     attrs: list[Attrs] = field(default_factory=list)
-    rest: Any = field(default_factory=GraphDef)
+    rest: Proto = field(default_factory=GraphDef)
 
-    def extend(self, nodes: Iterable[Any]) -> None:
+    def extend(self, nodes: Iterable[Proto]) -> None:
         """Take over NodeDef messages."""
         for node in nodes:
             self.names.append(node.name)
@@ -60,7 +59,7 @@ class Rows:
             self.attrs.append(dict(node.attr))
 
 
-def rows_of(message: Any) -> Rows:
+def rows_of(message: Proto) -> Rows:
     """The rows of a GraphDef message."""
     rows = Rows(rest=message)
     rows.extend(message.node)
@@ -74,7 +73,7 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
     """
     rows = Rows()
     pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
-    memo: dict[str, tuple[str, Any]] = {}
+    memo: dict[str, tuple[str, Proto]] = {}
     others = [(first_line - 1, _take_nodes(pieces[0], rows, source, first_line - 1))]
     line = first_line + pieces[0].count("\n")  # where the piece's `node {` stands
     for piece in pieces[1:]:
@@ -105,7 +104,7 @@ def _take_nodes(text: str, rows: Rows, source: str, line: int) -> str:
     return text_format.MessageToString(message)
 
 
-def read_enclosed(text: str, message: Any, indent: int, source: str) -> tuple[Any, list[Rows]]:
+def read_enclosed(text: str, message: Proto, indent: int, source: str) -> tuple[Proto, list[Rows]]:
     """Parse a MetaGraphDef or SavedModel in text form; its GraphDefs come as rows, in order, where that is quick.
 
     `indent` is how many blanks stand before `graph_def {` in canonical form. Such a block, up to the brace below it,
@@ -132,7 +131,7 @@ def read_enclosed(text: str, message: Any, indent: int, source: str) -> tuple[An
     return parse(text, message, source, 1), []
 
 
-def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Any]]) -> bool:
+def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Proto]]) -> bool:
     """Append the node whose fields are given, if they are in canonical form."""
     head, *written = body.split(_ATTR)
     found = _HEAD.fullmatch(head)
@@ -156,7 +155,7 @@ def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Any]]) -> 
     return True
 
 
-def _read_attr(text: str) -> tuple[str, Any] | None:
+def _read_attr(text: str) -> tuple[str, Proto] | None:
     """Name and value of one attribute, given what follows `key: `; None when that is not exactly one attribute."""
     found = _VALUE.fullmatch(text)
     if found:
@@ -183,7 +182,7 @@ def _read_attr(text: str) -> tuple[str, Any] | None:
     return name, value
 
 
-def parse(text: str, message: Any, source: str, first_line: int) -> Any:
+def parse(text: str, message: Proto, source: str, first_line: int) -> Proto:
     """Parse text into the message by protobuf's own reader; GraphError with the line where it can't."""
     try:
         return text_format.Parse(text, message)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from simulator.graph.graph import Attrs
+from simulator.graph.messages import Proto
 from simulator.graph.ops.registry import OpFacts, Plain
 
 Values: TypeAlias = tuple[Plain, ...]
-Reader: TypeAlias = Callable[[Any], Plain]  # Any: an AttrValue message (see graph.Attrs)
+Reader: TypeAlias = Callable[[Proto], Plain]  # of an AttrValue message
 Wanted: TypeAlias = tuple[tuple[str, Reader, Plain], ...]  # name, how to read it, what it is when absent
 
 
@@ -25,12 +26,12 @@ def _scalar(field: str) -> Reader:
     return lambda value: read(value) if value.HasField(field) else None
 
 
-def text(value: Any) -> Plain:
+def text(value: Proto) -> Plain:
     """A string attribute."""
     return str(value.s.decode("latin-1")) if value.HasField("s") else None
 
 
-def texts(value: Any) -> Plain:
+def texts(value: Proto) -> Plain:
     """A list of strings."""
     return tuple(item.decode("latin-1") for item in value.list.s) if value.HasField("list") else None
 

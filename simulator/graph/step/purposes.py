@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from simulator.columns import Flags, flags
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.messages import Proto
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
@@ -61,7 +61,7 @@ def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
     return rows
 
 
-def _called(attrs: Mapping[str, Any]) -> list[str]:
+def _called(attrs: Attrs) -> list[str]:
     names = []
     for value in attrs.values():
         kind = value.WhichOneof("value")
@@ -72,7 +72,7 @@ def _called(attrs: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _training_functions(library: Mapping[str, Any]) -> set[str]:
+def _training_functions(library: Mapping[str, Proto]) -> set[str]:
     """The functions whose body, or that of a function they call, holds an optimizer's update."""
     callers: dict[str, list[str]] = {}
     found = set()
