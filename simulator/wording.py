@@ -36,3 +36,8 @@ def by_count(counts: Mapping[str, int], most: int = LISTED) -> str:
 def counted(number: int, noun: str) -> str:
     """ "1 node", "3,000 nodes"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """The text for a terminal: what it would obey or not show becomes an escape, but for the characters in `keep`."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,6 +1,6 @@
 """Parts of sentences."""
 
-from simulator.wording import MAX_COMPARED, MAX_NEAR, by_count, counted, near, some
+from simulator.wording import MAX_COMPARED, MAX_NEAR, by_count, counted, near, printable, some
 
 
 def test_a_long_list_says_how_much_is_left_out():
@@ -22,3 +22,8 @@ def test_near_names_are_proposed():
     assert near("nothing", ("bias", "weights")) == ""
     assert near("x" * (MAX_NEAR + 1), ("x" * MAX_NEAR,)) == ""
     assert near("node_10", [f"node_{row}" for row in range(MAX_COMPARED + 1)]).startswith(" Did you mean 'node_10'")
+
+
+def test_a_terminal_is_told_nothing_by_a_name():
+    assert printable("a\x1b[2J\u202eb\n\ud800é") == "a\\x1b[2J\\u202eb\\n\\ud800é"
+    assert printable("one\ntwo\r", keep="\n") == "one\ntwo\\r"

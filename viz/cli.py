@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from simulator.errors import DeadlockError, GraphError, InfeasibleError, SimvizError, UnsupportedError
+from simulator.wording import printable
 
 if TYPE_CHECKING:
     from viz.running import Request
@@ -143,8 +144,7 @@ def _in_the_users_words(error: SimvizError, graph: str) -> str:
 
 
 def _complain(message: str) -> None:
-    shown = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
-    print(f"simviz: {shown}", file=sys.stderr)
+    print(f"simviz: {printable(message, keep='\n')}", file=sys.stderr)
 
 
 def _request(asked: argparse.Namespace) -> Request:

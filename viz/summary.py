@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.units import show_bytes, show_nanos
-from simulator.wording import some
+from simulator.wording import printable, some
 from viz import tables
 from viz.record import counts
 from viz.scene import Scene
@@ -18,12 +18,7 @@ def summarise(scene: Scene) -> str:
     """The summary as plain text, one fact per line, without a final newline."""
     lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _moved(scene)]
     lines += [_critical(scene), *_counted(scene), *_check(scene)]
-    return "\n".join(_tame(line) for line in lines if line)
-
-
-def _tame(line: str) -> str:
-    """Names come from the file: what is not printable is shown as an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return "\n".join(printable(line) for line in lines if line)
 
 
 def _end(name: str, most: int = 56) -> str:
