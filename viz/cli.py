@@ -144,7 +144,7 @@ def _in_the_users_words(error: SimvizError, graph: str) -> str:
 
 
 def _complain(message: str) -> None:
-    print(f"simviz: {printable(message, keep='\n')}", file=sys.stderr)
+    print("simviz:", printable(message, keep="\n"), file=sys.stderr)
 
 
 def _request(asked: argparse.Namespace) -> Request:
