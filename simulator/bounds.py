@@ -67,6 +67,7 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     tensor_ptr, consumer_ptr = tables.tensor_ptr.tolist(), tables.consumer_ptr.tolist()
     consumer, merge = tables.consumer.tolist(), tables.merge.tolist()
     data, nbytes = (tables.tensor_row >= 0).tolist(), tables.tensor_bytes.tolist()
+    change = {size: _waits(ways, size) for size in set(nbytes)}
     waits = np.diff(tables.in_ptr).tolist()
     ready = [[0] * len(ways)] * len(tables)
     first: dict[int, list[Nanos]] = {}  # of a Merge
@@ -77,7 +78,7 @@ def _critical_path_ns(tables: Tables) -> Nanos:
         end = list(map(add, start, duration[op]))
         longest = max(longest, min(end, default=0))
         for tensor in range(tensor_ptr[op], tensor_ptr[op + 1]):
-            came = end if len(ways) == 1 else _arrivals(end, ways, nbytes[tensor])
+            came = end if len(ways) == 1 else [min(map(add, end, way)) for way in change[nbytes[tensor]]]
             for other in consumer[consumer_ptr[tensor] : consumer_ptr[tensor + 1]]:
                 if merge[other] and data[tensor]:
                     first[other] = list(map(min, first[other], came)) if other in first else came
@@ -89,12 +90,9 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     return longest
 
 
-def _arrivals(end: list[Nanos], ways: list[list[tuple[Nanos, int]]], nbytes: int) -> list[Nanos]:
-    """When a value can be on each kind of device at the earliest."""
-    return [
-        min([at + wait + (nbytes * 10**9 // rate if rate else 0) for at, (wait, rate) in zip(end, way, strict=True)])
-        for way in ways
-    ]
+def _waits(ways: list[list[tuple[Nanos, int]]], nbytes: int) -> list[list[Nanos]]:
+    """[to][from] how long a value of that size is on its way between kinds, rounded down."""
+    return [[latency + (nbytes * 10**9 // rate if rate else 0) for latency, rate in way] for way in ways]
 
 
 def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:

@@ -103,11 +103,11 @@ def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: boo
 
 def _in_host_memory(graph: Graph, edge: npt.NDArray[np.intp]) -> Flags:
     """Whether each edge is a data input that a GPU reads in host memory."""
-    slots = [
-        registry.host_memory(op, attrs, "GPU", graph.library)[0]
-        for op, attrs in zip(graph.ops, graph.attrs, strict=True)
-    ]
     target = graph.edge_dst[edge]
+    slots = {
+        row: registry.host_memory(graph.ops[row], graph.attrs[row], "GPU", graph.library)[0]
+        for row in np.unique(target).tolist()
+    }
     position = edge - graph.in_ptr[target]
     found = [slot in slots[row] for row, slot in zip(target.tolist(), position.tolist(), strict=True)]
     return flags(np.array(found, bool) & (graph.edge_tensor[edge] >= 0))
