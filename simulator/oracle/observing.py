@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simulator.graph.step import Step
 
 _LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape functions read, are smaller
+_LOWERED = "_lower_using_switch_merge"  # tensorflow/core/common_runtime/lower_functional_ops.cc
 LOCALHOST = "/job:localhost/replica:0/task:0"
 STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
@@ -52,11 +53,12 @@ def observe(
     `devices` gives a device string per node, which replaces the requested one. A graph that TensorFlow refuses gives a
     Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
-    message = _without_large_values(graph_def(graph, devices=devices)).SerializeToString(deterministic=True)
+    message = _as_it_stands(_without_large_values(graph_def(graph, devices=devices)))
+    content = message.SerializeToString(deterministic=True)
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
     here = _own_session(cluster)
     if here is not None:
-        found = _ask(message, {**question, "counts": here}, timeout_s)
+        found = _ask(content, {**question, "counts": here}, timeout_s)
         if found is not None:
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_client(cluster)
@@ -68,7 +70,7 @@ def observe(
         claimed[one.task].append((one.name, one.type, one.memory_bytes))
     cpus = len(claimed.pop(master))
     tasks = [{"name": task, "devices": devices} for task, devices in claimed.items()]
-    found = _ask(message, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s)
+    found = _ask(content, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s)
     if found is None:
         raise OracleError("TensorFlow could not make the CPU devices that it was asked for; report this as a bug.")
     return Measurement(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
@@ -102,6 +104,13 @@ def _without_large_values(message: Any) -> Any:
         if node.op == "Const" and node.attr["value"].ByteSize() > _LARGE_BYTES:
             tensor = node.attr["value"].tensor
             node.attr["value"].tensor.CopyFrom(TensorProto(dtype=tensor.dtype, tensor_shape=tensor.tensor_shape))
+    return message
+
+
+def _as_it_stands(message: Any) -> Any:
+    """The same GraphDef with its If, While and Case kept whole: a session would lower those that ask for it."""
+    for node in message.node:
+        node.attr.pop(_LOWERED, None)
     return message
 
 
