@@ -128,6 +128,14 @@ def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown():
     assert costs.resident_bytes.tolist() == [0, 0, 0]
 
 
+def test_variables_beyond_reason_are_of_unknown_size():
+    made = Rows()
+    made.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(2**58))
+    costs = estimate(made.built(), BOTH)
+    assert costs.resident_bytes.tolist() == [0]
+    assert any("1 nodes is unknown and counts 0: VarHandleOp 1" in note for note in costs.notes)
+
+
 def test_a_device_must_do_something():
     with pytest.raises(ClusterError, match="does nothing per second"):
         estimate(product().built(), cluster(device(flop_per_s=0)))
