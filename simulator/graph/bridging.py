@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
 
 # what belongs to the whole graph travels as attributes of the networkx graph
-_WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "source")
+_WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "ends", "source")
 
 
 def to_networkx(graph: Graph) -> networkx.MultiDiGraph:

@@ -40,6 +40,7 @@ def build(
     min_consumer: int = 0,
     signatures: Mapping[str, Signature] = {},
     train_ops: Sequence[str] = (),
+    ends: Sequence[str] = (),
     source: str = "a graph in memory",
     notes: Sequence[str] = (),
 ) -> Graph:
@@ -76,6 +77,7 @@ def build(
         min_consumer=min_consumer,
         signatures=signatures,
         train_ops=tuple(train_ops),
+        ends=tuple(ends),
         source=source,
         notes=(*notes, *tensors.notes),
     )

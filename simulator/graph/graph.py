@@ -88,6 +88,7 @@ class Graph:
     min_consumer: int = 0
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
+    ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
 

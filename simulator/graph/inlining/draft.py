@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
+import numpy as np
+
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
@@ -232,6 +234,7 @@ def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequ
         min_consumer=graph.min_consumer,
         signatures=graph.signatures,
         train_ops=graph.train_ops,
+        ends=graph.ends or [graph.names[row] for row in np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()],
         source=graph.source,
         notes=(*graph.notes, *notes),
     )

@@ -49,7 +49,8 @@ def choose_step(
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        in both cases, where gradients are taken from accumulators, with the fewest sinks that hand them over;
     3. a signature: `serving_default`, else the first by name;
-    4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers;
+    4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
+       calls were expanded, those of the graph before, for what ends inside a body is not asked for;
     5. all sinks.
 
     Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for fetches together
@@ -91,7 +92,7 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     if named:
         chosen = SERVING if SERVING in named else named[0]
         return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
-    ends = sinks(graph)
+    ends = sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
     working = computes(graph, ends)
     if working:
         left_out = len(ends) - len(working)

@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 
 from simulator.errors import GraphError
+from simulator.graph.bridging import from_networkx, to_networkx
 from simulator.graph.graph import Signature
+from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue, FunctionDef
 from simulator.graph.step import choose_step
 from simulator.graph.step.purposes import apply_nodes
+from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
+from tests.graph.inlining.functional import graph as functional_graph
 from tests.strategies import Rows, graphs, loop, type_attr, typed
 
 
@@ -181,6 +185,17 @@ def test_a_signature_comes_before_the_sinks_and_after_the_updates():
     del signatures["serving_default"]
     assert "'b'" in choose_step(inference().built(signatures=signatures)).rule
     assert choose_step(training().built(signatures=signatures)).fetches == ("train",)
+
+
+def test_what_ends_inside_an_expanded_body_is_not_fetched():
+    body = function("body", ["a", "b"], [("y", "Neg", ["a"], T), ("unused", "Exp", ["b"], T)], ["y:y:0"])
+    fed = [(name, "Placeholder", [], PLACEHOLDER) for name in ("a", "b")]
+    graph = inline(functional_graph([*fed, ("f", "PartitionedCall", ["a", "b"], call("body", 2))], [body]))
+    step = choose_step(graph)
+    assert step.fetches == ("f:0",)
+    assert "f/unused" in graph.index
+    assert step.feeds == ("a:0",)
+    assert choose_step(from_networkx(to_networkx(graph))).fetches == ("f:0",)
 
 
 def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
