@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from simulator.graph.exporting import graph_def, to_text
+from simulator.graph.messages import Proto
 from simulator.partitioning.partitions import Partitions
+
+_COLOCATED = b"loc:@"
 
 
 def partition_files(partitions: Partitions) -> dict[str, str]:
@@ -14,14 +18,38 @@ def partition_files(partitions: Partitions) -> dict[str, str]:
     File names are device names without what file systems dislike: "job_worker_replica_0_task_1_device_GPU_0.pbtxt".
     Nodes stand in TensorFlow's order, each with the full name of its device. TensorFlow names the nodes of control
     loops "_cloop...", which its importer refuses; here they lack the first letter, so that every piece can be imported.
+    For the same reason colocation with a node that is not in the piece (pruned, or on another device) is left out;
+    every node has its device by now.
     """
     graph = replace(partitions.graph, names=_importable(partitions))
     whole = graph_def(graph, devices=[partitions.devices[row] for row in partitions.device.tolist()])
     used = sorted(set(partitions.device.tolist()))
     pieces = {row: type(whole)(versions=whole.versions, library=whole.library) for row in used}
+    inside: dict[int, set[str]] = {row: set() for row in used}
+    for name, device in zip(graph.names, partitions.device.tolist(), strict=True):
+        inside[device].add(name)
     for row in graph.order.tolist():
-        pieces[int(partitions.device[row])].node.add().CopyFrom(whole.node[row])
+        device = int(partitions.device[row])
+        node = pieces[device].node.add()
+        node.CopyFrom(whole.node[row])
+        _untie(node, inside[device])
     return {_file_name(partitions.devices[row]): to_text(pieces[row]) for row in used}
+
+
+def _untie(node: Proto, inside: Set[str]) -> None:
+    """Take out of `_class` the nodes that are not in the piece."""
+    if "_class" not in node.attr:
+        return
+    tied = node.attr["_class"].list.s
+    kept = [entry for entry in tied if not entry.startswith(_COLOCATED) or _name(entry) in inside]
+    del tied[:]
+    tied.extend(kept)
+    if not kept:
+        del node.attr["_class"]
+
+
+def _name(entry: bytes) -> str:
+    return entry.removeprefix(_COLOCATED).decode("utf-8", "replace")
 
 
 def _importable(partitions: Partitions) -> tuple[str, ...]:

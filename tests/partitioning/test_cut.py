@@ -12,7 +12,7 @@ from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition, partition_files
 from tests.execution.cases import apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
-from tests.strategies import BOOL, INT32, Rows, type_attr, typed
+from tests.strategies import BOOL, INT32, Rows, colocation, type_attr, typed
 
 CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
 
@@ -276,3 +276,19 @@ def test_pieces_are_written_one_file_per_device() -> None:
         assert {node.device for node in message.node} == {CPUS[task]}
         names += [node.name for node in message.node]
     assert sorted(names) == sorted(name.removeprefix("_") for name in pieces.graph.names)
+
+
+def test_a_piece_ties_no_node_to_one_that_it_lacks() -> None:
+    # TensorFlow's importer: "expects to be colocated with unknown node"
+    rows = Rows()
+    large(rows, "pruned")
+    large(rows, "elsewhere")
+    large(rows, "here")
+    rows.add("alone", "Neg", ["elsewhere"], T=type_attr(), _class=colocation("pruned"))
+    rows.add("kept", "Add", ["alone", "here"], T=type_attr(), _class=colocation("elsewhere", "here", "pruned"))
+    graph = rows.built()
+    pieces = partition(graph, assigned(apart(3), [1, 0, 1, 1, 1]), apart(3), step=choose_step(graph, fetches=["kept"]))
+    message = text_format.Parse(partition_files(pieces)["job_w_replica_0_task_1_device_CPU_0.pbtxt"], GraphDef())
+    ties = {node.name: list(node.attr["_class"].list.s) for node in message.node if "_class" in node.attr}
+    assert ties == {"kept": [b"loc:@here"]}
+    assert set(graph.node("kept").attrs) == {"T", "_class"}  # the Graph itself stays as it was
