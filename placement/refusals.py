@@ -93,10 +93,11 @@ def _missing_task(graph: Graph, cluster: Cluster, requested: DeviceSpec, devices
     return (
         f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
         f"{some(cluster.tasks)}. Soft placement never moves a node to another task."
-        f"{_proposal(graph)}"
+        f"{_proposal(graph, requested)}"
     )
 
 
-def _proposal(graph: Graph) -> str:
-    named = named_cluster(graph)
+def _proposal(graph: Graph, requested: DeviceSpec) -> str:
+    """A cluster in compact notation, which knows replica 0 only."""
+    named = named_cluster(graph) if not requested.replica else None
     return f" A cluster that holds the graph: --cluster {named}" if named else ""

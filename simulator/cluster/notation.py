@@ -19,8 +19,8 @@ from simulator.errors import ClusterError
 from simulator.units import show_rate
 
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
-_COUNT = re.compile(r"([0-9]{1,5})([A-Za-z][A-Za-z0-9.-]*)\Z")
-_JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,5})(?:x([0-9]{1,5})([A-Za-z][A-Za-z0-9.-]*))?\Z")
+_COUNT = re.compile(r"([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*)\Z")
+_JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,20})(?:x([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*))?\Z")
 
 
 def is_notation(text: str) -> bool:

@@ -299,6 +299,14 @@ def test_a_missing_task_is_named():
         places(rows, "ps=1")
 
 
+def test_a_replica_that_no_notation_can_name_gets_no_proposal():
+    rows = Rows()
+    rows.add("a", "Task", device="/job:ps/replica:3/task:1")
+    with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/replica:3/task:1'") as caught:
+        places(rows, "ps=2")
+    assert "--cluster" not in str(caught.value)
+
+
 def test_a_type_that_no_device_has_gets_no_proposal():
     rows = Rows()
     rows.add("a", "Task", device="/device:cpu:0")  # not CPU: case matters
