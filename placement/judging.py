@@ -7,22 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from placement.problem import NEVER, Plan, Problem
-from simulator.errors import ClusterError
+from simulator.errors import ClusterError, InfeasibleError
 from simulator.execution import engine
 from simulator.execution.lifetimes import allocations, usage
+from simulator.partitioning import settled
 from simulator.units import Nanos
 
 
 def _op_devices(problem: Problem, plan: Plan) -> list[int]:
-    """[n] device of each op that runs."""
-    return [plan.device[row] for row in problem.group]
+    """[n] device of each op that runs: the plan's, but control flow goes where the cut will move it."""
+    return settled([plan.device[row] for row in problem.group], problem.moves)
 
 
 def makespan(problem: Problem, plan: Plan) -> Nanos:
-    """How long the step takes under a plan; NEVER where a value has no way to its reader."""
+    """How long the step takes under a plan.
+
+    NEVER where a value has no way to its reader, or control flow is moved to a device without a kernel for it.
+    """
     try:
         return engine.makespan(problem.tables, _op_devices(problem, plan), plan.priority)
-    except ClusterError:  # no route: the docstring says so
+    except (ClusterError, InfeasibleError):  # the docstring says so
         return NEVER
 
 

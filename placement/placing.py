@@ -21,6 +21,7 @@ from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
+from simulator.partitioning import moves_of_step
 from simulator.units import Nanos, show_nanos
 from simulator.wording import near
 
@@ -64,7 +65,7 @@ def place(
         hint = near(algorithm, list(ALGORITHMS))
         raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
     constraints = constrain(graph, cluster, soft=soft)
-    problem = pose(of_step(graph, step, cluster, costs), cluster, constraints)
+    problem = pose(of_step(graph, step, cluster, costs), cluster, constraints, moves_of_step(graph, step))
     if algorithm != "requested":  # TensorFlow would not look at costs or memory either
         require_feasible(problem)
     result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)

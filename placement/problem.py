@@ -43,6 +43,7 @@ class Problem:
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
+    moves: list[tuple[int, int]]  # control-flow op, op whose device it takes when the graph is cut; in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,12 @@ class Plan:
     priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
 
 
-def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
-    """State the problem; a group that no device has costs or memory for is left without one."""
+def pose(tables: Tables, cluster: Cluster, constraints: Constraints, moves: Sequence[tuple[int, int]] = ()) -> Problem:
+    """State the problem; a group that no device has costs or memory for is left without one.
+
+    `moves` are those of `partitioning.moves_of_step`, in rows of the graph.
+    """
+    op_of = {node: op for op, node in enumerate(tables.node.tolist())}
     group = constraints.group[tables.node].tolist()
     ops: list[list[int]] = [[] for _ in constraints.members]
     resident = [0] * len(constraints.members)
@@ -86,6 +91,7 @@ def pose(tables: Tables, cluster: Cluster, constraints: Constraints) -> Problem:
         capacity=capacity,
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
+        moves=[(op_of[node], op_of[beside]) for node, beside in moves if node in op_of and beside in op_of],
     )
 
 

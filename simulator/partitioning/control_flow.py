@@ -6,36 +6,43 @@ requested (`tensorflow/core/graph/graph_partition.cc`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from simulator.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
-from simulator.partitioning.draft import CONTROL, Column, Wires
+from simulator.graph.step import fed_rows
+from simulator.partitioning.draft import CONTROL, Wires, step_wires
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
 
 _TO_INPUT = SWITCHES | EXITS
 _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
 _MOVED = _TO_INPUT | _TO_READER
 
 
-def moved(graph: Graph, given: Wires, device: Column) -> Column:
-    """The devices after OptimizeControlFlowColocation: a depth-first walk from the source, last successor first.
+Moves: TypeAlias = list[tuple[int, int]]  # (node, the node whose device it takes), to be applied in order
 
-    Switch goes to its data input, Exit to its input, Enter and NextIteration to their first data reader. A node that
-    was moved counts as such for those visited later. Kernels are not looked at, as TensorFlow does not either.
+
+def moves(graph: Graph, given: Wires, count: int) -> Moves:
+    """What OptimizeControlFlowColocation does: a depth-first walk from the source, last successor first.
+
+    Switch goes to its data input, Exit to its input, Enter and NextIteration to their first data reader; the walk does
+    not depend on where anything is. `count` is the number of nodes, those that the cut added included. Kernels are
+    not looked at, as TensorFlow does not either.
     """
-    if not any(op in _MOVED for op in graph.ops):
-        return device
-    where = device.tolist()
-    readers, reads, successors = _neighbours(graph, given, len(where))
-    has_input = np.zeros(len(where), bool)
+    if not _has_moved(graph):
+        return []
+    readers, reads, successors = _neighbours(graph, given, count)
+    has_input = np.zeros(count, bool)
     has_input[given.dst] = True
-    first = np.concatenate([graph.order, np.arange(len(graph), len(where))])
+    first = np.concatenate([graph.order, np.arange(len(graph), count)])
     stack = first[~has_input[first]].tolist()
-    seen = [False] * len(where)
+    seen = [False] * count
+    found = []
     while stack:
         node = stack.pop()
         if seen[node]:
@@ -44,9 +51,26 @@ def moved(graph: Graph, given: Wires, device: Column) -> Column:
         op = graph.ops[node] if node < len(graph) else "Const"
         beside = reads.get(node) if op in _TO_INPUT else readers.get(node) if op in _TO_READER else None
         if beside is not None:
-            where[node] = where[beside]
+            found.append((node, beside))
         stack += [other for other in successors[node] if not seen[other]]
-    return np.array(where, np.int64)
+    return found
+
+
+def settled(device: Sequence[int], found: Moves) -> list[int]:
+    """The devices after the moves: a node that was moved counts as such for those that come later."""
+    where = list(device)
+    for node, beside in found:
+        where[node] = where[beside]
+    return where
+
+
+def moves_of_step(graph: Graph, step: Step) -> Moves:
+    """The moves among the nodes of a step, for whoever wants to know before the cut where control flow will run."""
+    return moves(graph, step_wires(graph, step, fed_rows(graph, step)), len(graph)) if _has_moved(graph) else []
+
+
+def _has_moved(graph: Graph) -> bool:
+    return any(op in _MOVED for op in graph.ops)
 
 
 def _neighbours(graph: Graph, given: Wires, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.graph.step import fed_rows
 from simulator.partitioning.assembling import assemble, new_rows
-from simulator.partitioning.control_flow import moved
+from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
 from simulator.partitioning.draft import CONTROL, Added, Column, Wires, step_wires
 from simulator.partitioning.pairs import INCARNATION, Ends, Pairs, find_ends, make_pairs, pair_wires
@@ -38,7 +38,8 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
     assigned = assignment.device.astype(np.int64)
     whole = step_wires(graph, step, fed)
     given, gone, next_id = replicate(graph, step, cluster, whole, assigned, fed, added)
-    device = moved(graph, given, np.concatenate([assigned, added.device]).astype(np.int64))
+    placed = np.concatenate([assigned, added.device]).astype(np.int64)
+    device = np.array(settled(placed.tolist(), moves(graph, given, len(placed))), np.int64)
     given, numbered, notes = close_loops(graph, whole, given, device, added, next_id)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     ends = find_ends(graph, given, device, added, cluster)

@@ -15,7 +15,7 @@ from placement.algorithms.single import all_on, single
 from placement.constraints import constrain
 from placement.judging import fits, makespan, overflows
 from placement.placing import ALGORITHMS, place
-from placement.problem import Plan
+from placement.problem import Plan, pose
 from simulator import assignment as why
 from simulator.assignment import RULES
 from simulator.cluster.devicespec import matches, parse
@@ -24,11 +24,13 @@ from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution import engine
+from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph import ops
 from simulator.graph.step import Step
+from simulator.partitioning import moves_of_step, partition
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
-from tests.strategies import Rows, colocation, graphs, type_attr, typed
+from tests.strategies import BOOL, Rows, colocation, graphs, shapes_attr, type_attr, typed
 
 CLUSTERS = ("2cpu", "1gpu", "3gpu", "ps=1,worker=1x1gpu", "ps=2,worker=2x2gpu")
 HINTS = ("", "", "", "/cpu:0", "/device:GPU:0", "/device:GPU:1", "/device:CPU:*", "/gpu:7")
@@ -330,3 +332,27 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one():
     problem = problem_of(graph, tight, costs_of(tight, run))
     assert overflows(problem, all_on(problem, 0))
     assert not overflows(problem, all_on(problem, 1))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
+    rows = Rows()
+    rows.add("flag", "Placeholder", device="/job:ps", dtype=type_attr(BOOL))
+    rows.add("x", "Placeholder", device="/job:ps", **typed("Placeholder", (1000,)))
+    rows.add(
+        "s", "Switch", ["x", "flag"], device="/job:worker", T=type_attr(), _output_shapes=shapes_attr((1000,), (1000,))
+    )
+    rows.add("a", "Neg", ["s"], device="/job:worker", **typed("Neg", (1000,)))
+    rows.add("b", "Neg", ["s:1"], device="/job:worker", **typed("Neg", (1000,)))
+    graph, cluster = rows.built(), load_cluster("ps=1,worker=1")
+    costs, step = priced(graph, cluster, 3), replace(whole(graph), feeds=("flag:0", "x:0"))
+    placed = place(graph, cluster, costs, step=step, algorithm=algorithm)
+    pieces = partition(graph, placed, cluster, step=step)
+    assert placed.name_of(2).startswith("/job:worker")
+    assert pieces.devices[pieces.device[pieces.graph.index["s"]]].startswith("/job:ps"), "beside its value"
+
+    problem = pose(of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step))
+    assert problem.moves == [(2, 1)]
+    plan = Plan([int(placed.device[members[0]]) for members in problem.constraints.members], [])
+    assert makespan(problem, plan) == simulate(pieces, cluster, costs).makespan
+    assert makespan(replace(problem, moves=[]), plan) != makespan(problem, plan)
