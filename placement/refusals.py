@@ -80,7 +80,7 @@ def _reason(
         )
     return (
         f"it was explicitly assigned to {requested} but available devices are [ {available} ]. Allow soft placement, "
-        f"or use a cluster that has this device.{_proposal(graph)}"
+        f"or use a cluster that has this device.{_proposal(graph, requested)}"
     )
 
 
