@@ -32,6 +32,7 @@ from simulator.graph.messages import Proto
 _MESSAGES = {GRAPH: messages.GraphDef, META_GRAPH: messages.MetaGraphDef, SAVED_MODEL: messages.SavedModel}
 _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` in text
 _NODE = 1  # number of the field `node` in a GraphDef
+_VERSIONS = 4  # number of the field `versions`
 SERVE = "serve"  # the tag of the MetaGraph to serve: tensorflow/cc/saved_model/tag_constants.h
 TRAIN_OP = "train_op"  # the collection into which every optimizer puts its update
 # Under this signature a SavedModel of TensorFlow 1 names its update (tensorflow/python/saved_model/constants.py).
@@ -59,9 +60,12 @@ def load(source: object) -> Graph:
         return _from_bytes(bytes(source), "bytes in memory")
     if isinstance(source, str | os.PathLike):
         return _from_bytes(*read_source(source))
-    raise GraphError(
-        f"a {type(source).__name__} is not a graph: give a path, bytes, a GraphDef, or an object with as_graph_def()."
-    )
+    way_out = "a path, bytes, a GraphDef, or an object with as_graph_def()"
+    if hasattr(getattr(source, "graph", None), "as_graph_def"):
+        way_out = "its .graph"  # a concrete function
+    elif hasattr(source, "get_concrete_function"):
+        way_out = "the .graph of a concrete function, which get_concrete_function makes for given arguments"
+    raise GraphError(f"a {type(source).__name__} is not a graph: give {way_out}.")
 
 
 def _graph_def_of(source: Any) -> Proto:  # Any: whatever has as_graph_def()
@@ -125,6 +129,8 @@ def _makes_sense(message: Proto) -> bool:
         return any(_makes_sense(meta_graph) for meta_graph in message.meta_graphs)
     graph_def = message if kind == GRAPH else message.graph_def
     if not graph_def.node:
+        if [field.number for field, _ in message.ListFields()] == [_VERSIONS] and kind == GRAPH:
+            return bool(message.versions.producer)  # TensorFlow wrote a graph without nodes
         return bool(graph_def.library.function and graph_def.library.function[0].signature.name)
     first = graph_def.node[0]
     return bool(first.name and first.op)

@@ -3,6 +3,7 @@ import io
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
@@ -248,6 +249,33 @@ def test_strange_paths(source):
 def test_strange_objects(source):
     with pytest.raises(GraphError, match="is not a graph"):
         load(source)
+
+
+class Concrete:
+    """As a concrete function: it is no graph but has one."""
+
+    graph = SimpleNamespace(as_graph_def=lambda add_shapes=False: sample())
+
+
+class Traced:
+    """As a tf.function: it makes concrete functions."""
+
+    def get_concrete_function(self):
+        return Concrete()
+
+
+def test_a_function_is_told_where_its_graph_is():
+    with pytest.raises(GraphError, match=r"a Concrete is not a graph: give its \.graph\."):
+        load(Concrete())
+    with pytest.raises(GraphError, match=r"give the \.graph of a concrete function"):
+        load(Traced())
+    assert load(Concrete().graph).names == load(sample()).names
+
+
+def test_a_binary_graph_without_nodes_is_a_graph():
+    empty = GraphDef()
+    empty.versions.producer = 2474
+    assert len(load(empty.SerializeToString())) == 0
 
 
 def test_gzip_does_not_unfold_without_bounds(monkeypatch, tmp_path):
