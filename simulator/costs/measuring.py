@@ -57,6 +57,8 @@ def read_measurement(source: str | os.PathLike[str]) -> Measurement:
     Raises ClusterError (with the line where there is one) for a file that cannot be read or is none of these, and for a
     time that is not a number, negative or absurd.
     """
+    if os.path.isdir(source):  # of a graph it could be a SavedModel
+        raise ClusterError(f"{os.fspath(source)} is a folder; {_FORM}")
     try:
         raw, label = read_source(source)
         text = text_of(raw, label)

@@ -137,3 +137,8 @@ def test_a_measurement_makes_no_kernel(tmp_path):
     costs = calibrate(estimate(given, CLUSTER), read_measurement(file), given, CLUSTER)
     assert costs.run_ns[0, 1] == -1
     assert any("no such kernel: 1" in note for note in costs.notes)
+
+
+def test_a_folder_holds_no_times(tmp_path):
+    with pytest.raises(ClusterError, match="is a folder; give RunMetadata"):
+        read_measurement(tmp_path)
