@@ -270,8 +270,18 @@ def _verdict(scene: Scene) -> int:
     check = scene.check
     if check is None:
         return 0
-    agreed = all(check[what]["agree"] == check[what]["of"] for what in ("placement", "partition") if check.get(what))
-    return 0 if agreed and not check.get("refused") and not check.get("laws") else 1
+    failed = [
+        f"{what} agrees for {check[what]['agree']} of {check[what]['of']} nodes"
+        for what in ("placement", "partition")
+        if check[what]["agree"] != check[what]["of"]
+    ]
+    if check["refused"]:
+        failed = [f"TensorFlow refuses: {check['refused']}"]
+    if check["laws"]:
+        failed.append(f"{len(check['laws'])} laws are broken: {check['laws'][0]}")
+    if failed:
+        _complain(f"the check failed: {'; '.join(failed)}")
+    return 1 if failed else 0
 
 
 @contextmanager

@@ -28,13 +28,15 @@ def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster:
     """The estimate, with measured times where the measurement has them: by node name and device kind.
 
     Of several times for one node and kind the median counts, rounded up. A device that the cluster does not have stands
-    for all kinds of its type. Where an op has no kernel a measurement makes none. Names that the graph lacks are
-    counted in the notes. Raises ClusterError for a kind that the cluster does not have.
+    for all kinds of its type. Where an op has no kernel a measurement makes none. Names that the graph lacks, and times
+    on a type of device that the cluster lacks, are counted in the notes. Raises ClusterError for a kind that the cluster
+    does not have.
     """
     places: dict[str, tuple[int, ...]] = {}
     times: dict[tuple[int, int], list[Nanos]] = {}
     launch = [next(d.launch_ns for d in cluster.devices if d.kind == kind) for kind in costs.kinds]
     unmatched: Counter[str] = Counter()
+    elsewhere = 0
     for sample in measurement.samples:
         columns = places.get(sample.where)
         if columns is None:
@@ -43,6 +45,7 @@ def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster:
         if node is None:
             unmatched[sample.node] += not sample.node.startswith("_")  # the session's own: _SOURCE, _arg_x_0_0
             continue
+        elsewhere += not columns
         for column in columns:
             launched = launch[column] if sample.kernels_only else 0
             times.setdefault((node, column), []).append(sample.ns + launched)
@@ -55,6 +58,8 @@ def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster:
             laid += 1
     run_ns.setflags(write=False)
     notes = _notes(measurement, int((source == MEASURED).sum()), len(graph), len(times) - laid, unmatched)
+    if elsewhere:
+        notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.errors import SimvizError
 from simulator.graph.step import fed_rows
 from simulator.partitioning.assembling import assemble, new_rows
 from simulator.partitioning.control_flow import moves, settled
@@ -31,8 +32,15 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does in a local session.
 
     Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. Fed nodes stay where they are,
-    as Placeholders.
+    as Placeholders. Raises SimvizError if the assignment or the step is one of another graph or cluster.
     """
+    names = tuple(one.name for one in cluster.devices)
+    if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
+        raise SimvizError(
+            f"The values do not belong together: a graph of {len(graph)} nodes on {cluster.name}, an assignment of "
+            f"{len(assignment)} nodes to {len(assignment.devices)} devices, a step of {len(step.runs)} nodes. Place "
+            "this graph on this cluster first."
+        )
     fed = fed_rows(graph, step)
     added = Added()
     assigned = assignment.device.astype(np.int64)
@@ -47,7 +55,6 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     kept = np.asarray(step.runs) & ~gone
     rows = np.concatenate([np.flatnonzero(kept), np.arange(len(graph), len(device))])
-    names = tuple(one.name for one in cluster.devices)
     where = device[rows]
     cut = assemble(graph, added, pair_wires(given, ends, pairs), kept, fed, [names[row] for row in where.tolist()])
     origin = np.concatenate([np.flatnonzero(kept), added.origin]).astype(np.int64)

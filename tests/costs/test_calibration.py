@@ -60,6 +60,15 @@ def test_several_times_give_the_median_rounded_up(tmp_path):
     assert costs.run_ns[1:, 0].tolist() == [10, 3]
 
 
+def test_times_on_a_type_that_the_cluster_lacks_are_counted(tmp_path):
+    file = tmp_path / "times.csv"
+    file.write_text("b,gpu,9\nc,gpu,9\nc,cpu,7\n")
+    alone = Cluster((CPU,), (), (((),),), name="one CPU")
+    costs = calibrate(estimate(graph(), alone), read_measurement(file), graph(), alone)
+    assert costs.run_ns[:, 0].tolist()[2] == 7
+    assert any(note.endswith("one CPU has no device of their type: 2") for note in costs.notes)
+
+
 def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_path):
     costs = laid(tmp_path, "b/_12,xeon,9\nnowhere,xeon,1\n_SOURCE,xeon,1\n")
     assert costs.run_ns[1, 0] == 9

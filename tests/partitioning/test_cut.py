@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf import text_format
 
+from simulator.errors import SimvizError
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, GraphDef
@@ -292,3 +293,16 @@ def test_a_piece_ties_no_node_to_one_that_it_lacks() -> None:
     ties = {node.name: list(node.attr["_class"].list.s) for node in message.node if "_class" in node.attr}
     assert ties == {"kept": [b"loc:@here"]}
     assert set(graph.node("kept").attrs) == {"T", "_class"}  # the Graph itself stays as it was
+
+
+def test_values_of_another_graph_or_cluster_are_refused() -> None:
+    graph, _ = random_graph(1, 2)
+    other, _ = random_graph(2, 2, nodes=20)
+    right = assigned(apart(2), [0] * len(graph))
+    for given, on, step in (
+        (assigned(apart(2), [0] * len(other)), apart(2), whole(graph)),
+        (right, apart(3), whole(graph)),
+        (right, apart(2), whole(other)),
+    ):
+        with pytest.raises(SimvizError, match="do not belong together"):
+            partition(graph, given, on, step=step)

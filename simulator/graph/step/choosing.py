@@ -41,9 +41,9 @@ def choose_step(
 ) -> Step:
     """Choose the feeds, the fetches and the nodes that run.
 
-    Fetches and feeds are written "node:port" (a tensor) or "node": fetched, the node only has to run; fed, all its
-    outputs are handed in. Placeholders that the fetches need are fed whether they are named or not. Without fetches
-    and signature the first rule that applies decides:
+    Fetches and feeds are written "node:port" (a tensor) or "node"; a single one may stand without a list. A fetched node
+    only has to run; of a fed one all outputs are handed in. Placeholders that the fetches need are fed whether they are
+    named or not. Without fetches and signature the first rule that applies decides:
 
     1. the `train_op` collection of the MetaGraph;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
@@ -58,6 +58,8 @@ def choose_step(
     """
     if not len(graph):
         raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")
+    feeds = (feeds,) if isinstance(feeds, str) else feeds
+    fetches = (fetches,) if isinstance(fetches, str) else fetches
     if fetches is not None and signature is not None:
         raise GraphError(f"{graph.source}: give fetches or the signature {signature!r}, not both.")
     if fetches is not None:

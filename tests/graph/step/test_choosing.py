@@ -274,3 +274,11 @@ def test_every_step_contains_all_that_it_needs(graph):
         assert step.runs[source] or not step.runs[reader] or reader in fed
     assert step.fetches == tuple(sorted(set(step.fetches)))
     assert step.runs.any()
+
+
+def test_one_name_may_stand_without_a_list():
+    graph = training().built()
+    assert (
+        choose_step(graph, fetches="w", feeds="x").runs.tolist()
+        == choose_step(graph, fetches=["w"], feeds=["x"]).runs.tolist()
+    )
