@@ -29,8 +29,8 @@ def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster:
 
     Of several times for one node and kind the median counts, rounded up. A device that the cluster does not have stands
     for all kinds of its type. Where an op has no kernel a measurement makes none. Names that the graph lacks, and times
-    on a type of device that the cluster lacks, are counted in the notes. Raises ClusterError for a kind that the cluster
-    does not have.
+    on a type of device that the cluster lacks, are counted in the notes. Raises ClusterError for a kind that it does
+    not have.
     """
     places: dict[str, tuple[int, ...]] = {}
     times: dict[tuple[int, int], list[Nanos]] = {}

@@ -41,7 +41,7 @@ def choose_step(
 ) -> Step:
     """Choose the feeds, the fetches and the nodes that run.
 
-    Fetches and feeds are written "node:port" (a tensor) or "node"; a single one may stand without a list. A fetched node
+    Fetches and feeds are written "node:port" (a tensor) or "node"; one may stand without a list. A fetched node
     only has to run; of a fed one all outputs are handed in. Placeholders that the fetches need are fed whether they are
     named or not. Without fetches and signature the first rule that applies decides:
 
