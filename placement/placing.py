@@ -18,7 +18,7 @@ from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
-from simulator.execution.tables import of_step
+from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning import moves_of_step
@@ -51,13 +51,15 @@ def place(
     soft: bool = True,
     seed: int = 0,
     fallback: bool = True,
+    tables: Tables | None = None,
 ) -> Assignment:
     """Give every node of the graph a device.
 
     `algorithm` is a key of ALGORITHMS. With `fallback`, whatever was asked for, except `requested`, gives way to
     `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory; the result
     says so. `soft` is TensorFlow's soft placement: a device that does not exist is replaced by another one of the same
-    task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it.
+    task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables` are what
+    `of_step` makes of the same values, where the caller has them already.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
     """
@@ -65,7 +67,9 @@ def place(
         hint = near(algorithm, list(ALGORITHMS))
         raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
     constraints = constrain(graph, cluster, soft=soft)
-    problem = pose(of_step(graph, step, cluster, costs), cluster, constraints, moves_of_step(graph, step))
+    if tables is None:
+        tables = of_step(graph, step, cluster, costs)
+    problem = pose(tables, cluster, constraints, moves_of_step(graph, step))
     if algorithm != "requested":  # TensorFlow would not look at costs or memory either
         require_feasible(problem)
     result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)

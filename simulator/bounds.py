@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 _NEVER: Nanos = 2**61  # the end of an op where it has no kernel: later than anything, and safe to add to
 
 
-def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step) -> Nanos:
+def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step, tables: Tables | None = None) -> Nanos:
     """The larger of two bounds: the critical path, and the work that must fit the lanes.
 
     Both take each op at its fastest: the path where it ends first, and a value that changes to another kind of device
     pays the fastest way between two of these kinds on free links; work where it is shortest, over all ops and over
-    those that only some kinds of device can run.
+    those that only some kinds of device can run. `tables` are those of `of_step` for the same values, where the caller
+    has them already.
     """
-    tables = of_step(graph, step, cluster, costs)
+    if tables is None:
+        tables = of_step(graph, step, cluster, costs)
     fastest = _fastest(tables)
     return max(_critical_path_ns(tables), _work_ns(tables, fastest))
 

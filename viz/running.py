@@ -44,6 +44,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     """
     from placement import place
     from simulator import lower_bound, partition, simulate
+    from simulator.execution.tables import of_step
     from viz.scene import Scene
 
     say("loading the graph")
@@ -56,10 +57,18 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     cluster = _cluster(request, graph)
     say("pricing the ops")
     costs = _costs(request, graph, cluster)
+    tables = of_step(graph, step, cluster, costs)
     say(f"placing {len(graph)} nodes on {len(cluster)} devices ({request.algorithm})")
     try:
         assignment = place(
-            graph, cluster, costs, step=step, algorithm=request.algorithm, soft=request.soft, seed=request.seed
+            graph,
+            cluster,
+            costs,
+            step=step,
+            algorithm=request.algorithm,
+            soft=request.soft,
+            seed=request.seed,
+            tables=tables,
         )
     except InfeasibleError as error:
         where = f"{request.graph} cannot be placed on {cluster.name}"
@@ -68,7 +77,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     partitions = partition(graph, assignment, cluster, step=step)
     say("simulating the step")
     trace = simulate(partitions, cluster, costs, seed=request.seed)
-    bound = lower_bound(graph, cluster, costs, step=step)
+    bound = lower_bound(graph, cluster, costs, step=step, tables=tables)
     scene = Scene(
         title="standard input" if request.graph == "-" else _shown(Path(request.graph).name),
         graph=graph,
@@ -93,7 +102,6 @@ def _shown(name: str) -> str:
 
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:
     from simulator import load
-    from simulator.oracle.shapes import infer
 
     graph = load(request.graph)
     if not request.keep_calls:
@@ -102,6 +110,8 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
         graph = inline(graph)
 
     def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
+        from simulator.oracle.shapes import infer
+
         say("asking TensorFlow for shapes")
         return infer(graph, feeds)
 
