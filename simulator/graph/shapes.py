@@ -48,7 +48,8 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
     returns a shape per tensor; it is asked only when a given shape contradicts the file's or when sizes stay unknown.
     Without it, or when it refuses, a tensor whose only unknown dimension is the first one follows `batch`, and what
     depends on a contradicted shape is unknown. Notes say what was filled in. Raises GraphError for a node or port
-    that does not exist, for another rank than the file's, and for a negative dimension or a batch below 1.
+    that does not exist, for another rank than the file's, for a negative dimension or a batch below 1, and for feeds
+    with which TensorFlow refuses the graph while it takes it without them.
     """
     if batch < 1:
         raise GraphError(f"a batch of {batch} is not possible; give a number from 1")
@@ -67,7 +68,7 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
         names = [graph.tensor_name(row) for row in batched]
         notes.append(f"batch {batch} is the unknown first dimension of {some(names)}")
     if contradicted or _inferable(graph, shapes):
-        notes += _complete(graph, shapes, edge, contradicted, batch, infer)
+        notes += _complete(graph, shapes, edge, given, contradicted, batch, infer)
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
     notes += _wanted(graph, shapes, sizes)
     return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
@@ -201,6 +202,7 @@ def _complete(
     graph: Graph,
     shapes: list[Shape | None],
     edge: Mapping[int, Shape],
+    given: Mapping[int, Shape],
     contradicted: Sequence[int],
     batch: int,
     infer: Infer | None,
@@ -211,14 +213,32 @@ def _complete(
             shapes[row] = None
     if infer is not None:
         try:
-            found = infer(graph, {graph.tensor_name(row): shape for row, shape in edge.items()})
+            found = infer(graph, _named(graph, edge))
         except OracleError as refusal:
+            if given and refusal.refusal:
+                _blame_feeds(graph, edge, given, infer, refusal.refusal)
             return [f"TensorFlow was asked for shapes and could not say: {refusal}", *_follow(shapes, edge, batch)]
         for row, shape in enumerate(found):
             if row not in edge:
                 shapes[row] = _merged(shapes[row], shape)
         return []
     return _follow(shapes, edge, batch)
+
+
+def _named(graph: Graph, edge: Mapping[int, Shape]) -> dict[str, Shape]:
+    return {graph.tensor_name(row): shape for row, shape in edge.items()}
+
+
+def _blame_feeds(
+    graph: Graph, edge: Mapping[int, Shape], given: Mapping[int, Shape], infer: Infer, sentence: str
+) -> None:
+    """Raise GraphError if TensorFlow takes the graph without the shapes that the user gave: then they are at fault."""
+    try:
+        infer(graph, _named(graph, {row: shape for row, shape in edge.items() if row not in given}))
+    except OracleError:
+        return  # the graph itself is what it refuses: said in a note
+    fed = ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in _named(graph, given).items())
+    raise GraphError(f"{graph.source} does not fit what is fed ({fed}); TensorFlow says: {sentence}")
 
 
 def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[str]:

@@ -92,6 +92,22 @@ def test_a_refusal_falls_back_and_says_so():
     assert any("could not say: Op type not registered 'Mine'" in note for note in got.notes)
 
 
+def test_feeds_that_tensorflow_refuses_are_an_error_and_a_graph_that_it_refuses_anyway_is_not():
+    def refuses_feeds(graph, feeds):
+        if "x:0" in feeds:
+            refuses_all(graph, feeds)
+        return list(graph.tensor_shape)
+
+    def refuses_all(graph, feeds):
+        raise OracleError("no", refusal="50 and 100")
+
+    with pytest.raises(GraphError, match=r"\(x:0=3,784\); TensorFlow says: 50 and 100"):
+        with_shapes(chain().built(), feeds={"x": (3, 784)}, infer=refuses_feeds)
+    got = with_shapes(chain().built(), feeds={"x": (3, 784)}, infer=refuses_all)
+    assert shape(got, "x") == (3, 784)
+    assert any("could not say" in note for note in got.notes)
+
+
 def test_any_tensor_may_be_fed():
     got = with_shapes(chain().built(), feeds={"y": (3, 10), "x": (3, 784)}, infer=answers(z=(3, 10), end=(3, 10)))
     assert shape(got, "y") == (3, 10)
