@@ -9,6 +9,7 @@ are microseconds, so a nanosecond is the third decimal.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeAlias
@@ -59,6 +60,14 @@ def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
 
 def _micros(nanos: int) -> float:
     return nanos / 1000
+
+
+def _duration(start: int, end: int) -> float:
+    """The duration by which ts + dur is not after the end's own ts: a sum that rounds up would overlap what follows."""
+    duration = _micros(end) - _micros(start)
+    while _micros(start) + duration > _micros(end):  # at most the last digit
+        duration = math.nextafter(duration, 0.0)
+    return duration
 
 
 def _cut(name: str) -> str:
@@ -150,7 +159,7 @@ def _slices(scene: Scene) -> Iterator[Event]:
             "pid": pid,
             "tid": tid,
             "ts": _micros(start),
-            "dur": _micros(end - start),
+            "dur": _duration(start, end),
             "args": args,
         }
 
@@ -169,7 +178,7 @@ def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Itera
                 "pid": pid,
                 "tid": tid,
                 "ts": _micros(start),
-                "dur": _micros(end - start),
+                "dur": _duration(start, end),
                 "args": {
                     "from": devices[cut.src_device[transfer]].name,
                     "to": devices[cut.dst_device[transfer]].name,

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator.columns import ints
 from tests.viz.scenes import HOSTILE, example, hostile
 from viz import draw_timeline
+from viz.timeline import _duration
 
 
 def events(scene, **options):
@@ -57,10 +60,18 @@ def test_a_transfer_is_on_every_link_of_its_route(drawn):
 def test_nothing_overlaps_within_a_lane(drawn):
     lanes = defaultdict(list)
     for event in of_phase(drawn, "X"):
-        lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+        # as a reader adds them up: a trace viewer knows no nanoseconds, and a sum that rounds up would overlap
+        lanes[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     for spans in lanes.values():
         spans.sort()
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+@given(st.integers(0, 10**14), st.integers(0, 10**12))
+def test_start_and_duration_never_add_up_to_more_than_the_next_start(start, took):
+    reached = start / 1000 + _duration(start, start + took)
+    assert reached <= (start + took) / 1000
+    assert nanos(reached) == start + took
 
 
 def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
