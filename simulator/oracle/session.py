@@ -77,7 +77,7 @@ def _before_stand_ins(
     question: tuple[bytes, Any, Sequence[str], Sequence[str]], tasks: Sequence[Any], master: str
 ) -> tuple[list[tuple[str, str, str]], list[bytes], str | None]:
     """Ask a real master: a server of this process for the task `master`, stand-in workers for the other tasks."""
-    workers = child.start("simulator.oracle.workers")
+    workers = child.start("simulator.oracle.standin")
     assert workers.stdin is not None
     assert workers.stdout is not None
     try:

@@ -13,7 +13,7 @@ from simulator.cluster.reading import load_cluster
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child, extended, observe, observing, workers
+from simulator.oracle import child, extended, observe, observing, standin
 from simulator.oracle.measurement import STAND_INS
 from tests.oracle.processes import descendants, ended, listening
 from tests.oracle.test_local import runs
@@ -139,7 +139,7 @@ def test_the_masters_own_port_is_closed_to_everyone() -> None:
 
 
 def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
-    with child.start("simulator.oracle.workers") as process:
+    with child.start("simulator.oracle.standin") as process:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -158,7 +158,7 @@ def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
 
 
 def test_device_attributes_are_written_as_protobuf_would() -> None:
-    written = workers.attributes("/d", "GPU", 300, incarnation=2**40 + 7)
+    written = standin.attributes("/d", "GPU", 300, incarnation=2**40 + 7)
     assert written == b"\x0a\x02/d\x12\x03GPU\x20\xac\x02\x31\x07\0\0\0\0\x01\0\0"
 
 
@@ -173,4 +173,4 @@ def test_the_length_delimited_fields_are_found_among_all_others() -> None:
             AttrValue(s=b"").SerializeToString(),
         )
     )
-    assert list(workers.fields(message)) == [(2, b"s" * 300), (2, b"")]
+    assert list(standin.fields(message)) == [(2, b"s" * 300), (2, b"")]
