@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from placement.algorithms.heft import heft
 from placement.algorithms.requested import requested
 from placement.algorithms.single import single
+from placement.algorithms.tensorflow import tensorflow
 from placement.algorithms.whitepaper import whitepaper
 from placement.constraints import Constraints, constrain
 from placement.judging import verdict
@@ -26,12 +27,14 @@ from simulator.units import Nanos, show_nanos
 from simulator.wording import near
 
 ALGORITHMS: Mapping[str, Callable[[Problem], Plan]] = {
+    "tensorflow": tensorflow,
     "requested": requested,
     "single": single,
     "whitepaper": whitepaper,
     "heft": heft,
 }
-_AS_THEY_ARE = ("requested", "single")  # never replaced by another algorithm's result
+_WITHOUT_COSTS = ("tensorflow", "requested")  # as TensorFlow, these look at neither costs nor memory
+_AS_THEY_ARE = (*_WITHOUT_COSTS, "single")  # never replaced by another algorithm's result
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,11 @@ def place(
 ) -> Assignment:
     """Give every node of the graph a device.
 
-    `algorithm` is a key of ALGORITHMS. With `fallback`, whatever was asked for, except `requested`, gives way to
-    `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory; the result
-    says so. `soft` is TensorFlow's soft placement: a device that does not exist is replaced by another one of the same
-    task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables` are what
-    `of_step` makes of the same values, where the caller has them already.
+    `algorithm` is a key of ALGORITHMS. With `fallback`, what was asked for, unless it is `tensorflow` or `requested`,
+    gives way to `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory;
+    the result says so. `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of
+    the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables`
+    are what `of_step` makes of the same values, where the caller has them already.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
     """
@@ -69,8 +72,8 @@ def place(
     constraints = constrain(graph, cluster, soft=soft)
     if tables is None:
         tables = of_step(graph, step, cluster, costs)
-    problem = pose(tables, cluster, constraints, moves_of_step(graph, step))
-    if algorithm != "requested":  # TensorFlow would not look at costs or memory either
+    problem = pose(graph, tables, cluster, constraints, moves_of_step(graph, step))
+    if algorithm not in _WITHOUT_COSTS:
         require_feasible(problem)
     result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)
     plan = result.plan
@@ -82,6 +85,7 @@ def place(
         used=result.used,
         priority=None if plan.priority is None else ints(_spread(problem, plan.priority, len(graph))),
         notes=(*constraints.notes, *result.notes),
+        log_order=None if plan.log_order is None else ids(plan.log_order),
     )
 
 
@@ -122,13 +126,13 @@ def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) 
     verdicts: dict[tuple[DeviceSpec, int], int] = {}
     why = []
     for node, row in enumerate(constraints.group.tolist()):
-        spec, rule = constraints.specs[node], plan.rule[row]
+        spec, rule = constraints.specs[node], plan.rule[row] if plan.why is None else plan.why[node]
         if spec != ANYWHERE:
             key = (spec, plan.device[row])
             verdict = verdicts.get(key)
             if verdict is None:
                 verdict = verdicts[key] = _verdict(spec, devices[plan.device[row]], soft=soft)
-            if verdict != REQUESTED or rule in (DEFAULT, ONLY):
+            if verdict != REQUESTED or rule in (DEFAULT, ONLY, COLOCATED):
                 rule = verdict
         elif rule == DEFAULT and constraints.asked[row]:
             rule = COLOCATED

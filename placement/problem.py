@@ -1,7 +1,7 @@
 """The placement problem: one step's tables, the groups, and the devices that each may use, as plain lists.
 
-Algorithms search over this and never see the graph. A plan gives one device per group, so that no algorithm can split
-one; `placing.place` turns it into an Assignment.
+Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves. A plan gives one
+device per group, so that no algorithm can split one; `placing.place` turns it into an Assignment.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.tables import Tables
+from simulator.graph.graph import Graph
 from simulator.units import Bytes, Nanos, show_bytes
 
 NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to
@@ -24,6 +25,7 @@ NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, 
 class Problem:
     """Axes: n ops that run, T tensors, G groups of the whole graph, D devices. Lists are not to be changed."""
 
+    graph: Graph
     tables: Tables
     cluster: Cluster
     constraints: Constraints
@@ -54,9 +56,17 @@ class Plan:
     rule: list[int]  # [G] row of assignment.RULES
     decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
     priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
+    why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
+    log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
 
 
-def pose(tables: Tables, cluster: Cluster, constraints: Constraints, moves: Sequence[tuple[int, int]] = ()) -> Problem:
+def pose(
+    graph: Graph,
+    tables: Tables,
+    cluster: Cluster,
+    constraints: Constraints,
+    moves: Sequence[tuple[int, int]] = (),
+) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one.
 
     `moves` are those of `partitioning.moves_of_step`, in rows of the graph.
@@ -72,6 +82,7 @@ def pose(tables: Tables, cluster: Cluster, constraints: Constraints, moves: Sequ
     capacity = [device.memory_bytes for device in cluster.devices]
     tensors = range(len(tables.tensor_op))
     return Problem(
+        graph=graph,
         tables=tables,
         cluster=cluster,
         constraints=constraints,

@@ -6,20 +6,24 @@ from dataclasses import dataclass
 
 from simulator.columns import Ids, Ints
 
-# Why a node is where it is. `Assignment.why` holds the row.
+# Why a node is where it is; `Assignment.why` holds the row. Sections are those of docs/tensorflow.md.
 RULES = (
-    "asked for by the graph's own device string",  # 0 REQUESTED
-    "the default device of the cluster, as nothing was asked for",  # 1 DEFAULT
-    "placed with a member of its colocation group",  # 2 COLOCATED
+    "asked for by the graph's own device string (§3.5)",  # 0 REQUESTED
+    "nothing decides: the first device with a kernel, by kernel, type, own task before others, then name (§2.3)",  # 1
+    "placed with a member of its colocation group (§3.3 edges, §3.4 _class)",  # 2 COLOCATED
     "chosen by cost",  # 3 COST
     "the single device that runs the whole step fastest",  # 4 SINGLE
     "that device has no kernel or may not be used: the CPU of its task",  # 5 CPU_OF_TASK
     "the only device that it may use",  # 6 ONLY
     "does not run in this step: with its group or on the default device",  # 7 NOT_RUN
-    "asked for, but soft placement relaxed the type or the number",  # 8 RELAXED
-    "asked for, but the reference or resource that it uses is elsewhere",  # 9 OVERRULED
+    "asked for, but soft placement relaxed the type or the number (§3.5)",  # 8 RELAXED
+    "asked for, but the reference or resource that it uses is elsewhere (§3.3)",  # 9 OVERRULED
+    "only looks at the shape of its input: on the input's device (§3.7, metadata)",  # 10 METADATA
+    "passes its input on between two equal requests: on the input's device (§3.7, Identity)",  # 11 PASS_THROUGH
+    "has no inputs, and all that read it are on one device: on that device (§3.7, generator)",  # 12 GENERATOR
 )
-REQUESTED, DEFAULT, COLOCATED, COST, SINGLE, CPU_OF_TASK, ONLY, NOT_RUN, RELAXED, OVERRULED = range(len(RULES))
+REQUESTED, DEFAULT, COLOCATED, COST, SINGLE, CPU_OF_TASK, ONLY, NOT_RUN, RELAXED, OVERRULED = range(10)
+METADATA, PASS_THROUGH, GENERATOR = range(10, len(RULES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,7 @@ class Assignment:
     used: str  # the one whose result this is: another when it was better
     priority: Ints | None = None  # [N] smaller runs first; None: by ready time
     notes: tuple[str, ...] = ()
+    log_order: Ids | None = None  # [N] the nodes as TensorFlow's placer logs them; None: it was not asked to be that
 
     def __len__(self) -> int:
         return len(self.device)

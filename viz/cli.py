@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viz.running import Request
     from viz.scene import Scene
 
-ALGORITHMS = ("requested", "single", "whitepaper", "heft")  # written out: --help must not load them
+ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
 
 _EPILOG = """\
 clusters:
@@ -36,7 +36,7 @@ examples:
   simviz graph.pbtxt
   simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
   simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
-  simviz graph.pb --algorithm requested --check
+  simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
 """
@@ -83,6 +83,12 @@ def parser() -> argparse.ArgumentParser:
     )
     softness.add_argument(
         "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
+    )
+    add(
+        "--master",
+        metavar="JOB:TASK",
+        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
+        "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
     )
     add(
         "-o",
@@ -167,6 +173,7 @@ def _request(asked: argparse.Namespace) -> Request:
         keep_calls=asked.keep_calls,
         costs=asked.costs,
         soft=asked.soft,
+        master=asked.master,
         check=asked.check,
         seed=asked.seed,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph, Shape
     from viz.scene import Scene
 
-PREDICTED = ("requested",)  # algorithms that claim to do what TensorFlow does; all others are pinned
+PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Request:
     keep_calls: bool = False
     costs: str | None = None
     soft: bool = True
+    master: str | None = None
     check: bool = False
     seed: int = 0
 
@@ -121,9 +122,11 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:
+    from simulator.cluster.client import connected
     from simulator.cluster.reading import default_cluster, load_cluster
 
-    return default_cluster(graph) if request.cluster is None else load_cluster(request.cluster)
+    cluster = default_cluster(graph) if request.cluster is None else load_cluster(request.cluster)
+    return cluster if request.master is None else connected(cluster, request.master)
 
 
 def _costs(request: Request, graph: Graph, cluster: Cluster) -> CostTable:

@@ -59,7 +59,7 @@ class Link:
 HANDOVER_NS: Nanos = 1800
 
 # The jobs to whose tasks a client connects by custom, the first there is; `standin_client` is one that was added for a
-# client (oracle/observing.py).
+# client (client.py).
 _CLIENT_JOBS = ("standin_client", "localhost", "chief", "master", "worker")
 
 
@@ -73,6 +73,7 @@ class Cluster:
     name: str = "a cluster"  # the user's words for it
     notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
+    master: str | None = None  # the task that the session connects to, "/job:ps/replica:0/task:1"; None: by custom
 
     def __len__(self) -> int:
         return len(self.devices)
@@ -100,12 +101,24 @@ class Cluster:
 
     @cached_property
     def client_task(self) -> str:
-        """The task that a client connects to: TensorFlow prefers its devices to equal ones of other tasks."""
+        """The task that a client connects to: TensorFlow prefers its devices to equal ones of other tasks.
+
+        `master`, else by custom: the first task of a job chief, master or worker, else the first task.
+        """
+        if self.master is not None:
+            return self.master
         for job in _CLIENT_JOBS:
             for task in self.tasks:
                 if task.startswith(f"/job:{job}/"):
                     return task
         return self.tasks[0]
+
+    @cached_property
+    def client(self) -> int:
+        """Row of the client's device, where feeds come from and fetches go to: CPU:0 of its task, else its first."""
+        rows = [row for row, device in enumerate(self.devices) if device.task == self.client_task]
+        named = self.index.get(f"{self.client_task}/device:CPU:0")
+        return named if named is not None else min(rows, key=lambda row: self.devices[row].type != "CPU")
 
     @cached_property
     def home(self) -> Ids:

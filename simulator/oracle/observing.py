@@ -15,12 +15,12 @@ of the same type, so an answer about placement is then one for the cluster with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from glob import glob
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.cluster.client import STANDIN_CLIENT, can_hold_master, with_client
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.messages import GraphDef, TensorProto
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape functions read, are smaller
 _LOWERED = "_lower_using_switch_merge"  # tensorflow/core/common_runtime/lower_functional_ops.cc
 LOCALHOST = "/job:localhost/replica:0/task:0"
-STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
 
 
@@ -61,7 +60,7 @@ def observe(
         found = _ask(content, {**question, "counts": here}, timeout_s)
         if found is not None:
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
-    cluster = _with_client(cluster)
+    cluster = _with_master(cluster)
     master = cluster.client_task
     if odd := [task for task in cluster.tasks if "/replica:0/" not in task]:
         raise OracleError(f"TensorFlow's servers are all of replica 0, so none can be {odd[0]}; number tasks instead.")
@@ -82,20 +81,11 @@ def extended(cluster: Cluster) -> Cluster:
     To compare TensorFlow's placement with a prediction, predict for this cluster. The routes to the added task are
     hand-overs and mean nothing: time is not compared.
     """
-    return cluster if _own_session(cluster) is not None else _with_client(cluster)
+    return cluster if _own_session(cluster) is not None else _with_master(cluster)
 
 
-def _with_client(cluster: Cluster) -> Cluster:
-    """A real server can own only CPUs, numbered from 0; if the client's task is not such a task, there is a new one."""
-    task = cluster.client_task
-    own = {one.name for one in cluster.devices if one.task == task}
-    if own == {f"{task}/device:CPU:{number}" for number in range(len(own))}:
-        return cluster
-    cpu = next((one for one in cluster.devices if one.type == "CPU"), cluster.devices[0])
-    client = replace(cpu, name=f"{STANDIN_CLIENT}/device:CPU:0", type="CPU", host="standin_client")
-    nothing: tuple[int, ...] = ()
-    routes = (*((*row, nothing) for row in cluster.routes), (nothing,) * (len(cluster) + 1))
-    return replace(cluster, devices=(*cluster.devices, client), routes=routes, name=f"{cluster.name} with a client")
+def _with_master(cluster: Cluster) -> Cluster:
+    return cluster if can_hold_master(cluster) else with_client(cluster)
 
 
 def _without_large_values(message: Any) -> Any:

@@ -99,4 +99,4 @@ def whole(graph: Graph) -> Step:
 
 def problem_of(graph: Graph, cluster: Cluster, costs: CostTable, *, soft: bool = True) -> Problem:
     """The problem of a step that runs every node."""
-    return pose(of_step(graph, whole(graph), cluster, costs), cluster, constrain(graph, cluster, soft=soft))
+    return pose(graph, of_step(graph, whole(graph), cluster, costs), cluster, constrain(graph, cluster, soft=soft))

@@ -351,7 +351,9 @@ def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
     assert placed.name_of(2).startswith("/job:worker")
     assert pieces.devices[pieces.device[pieces.graph.index["s"]]].startswith("/job:ps"), "beside its value"
 
-    problem = pose(of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step))
+    problem = pose(
+        graph, of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step)
+    )
     assert problem.moves == [(2, 1)]
     plan = Plan([int(placed.device[members[0]]) for members in problem.constraints.members], [])
     assert makespan(problem, plan) == simulate(pieces, cluster, costs).makespan

@@ -1,0 +1,80 @@
+"""TensorFlow's own placer, node by node (`tensorflow/core/common_runtime/placer.cc`; docs/tensorflow.md, §3.7).
+
+Costs and memory play no part. Nodes are placed in the order of their ids, those without inputs last; whoever of a group
+comes first decides for the group. A node takes the first device that its group may use, but for three heuristics:
+
+    metadata        Shape, Size and Rank go where their input is
+    pass-through    an Identity between two nodes with the same request goes where its input is
+    generator       a node without inputs goes where all its readers are
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement.problem import Plan, Problem
+from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
+from simulator.graph.dtypes import REF
+from simulator.graph.graph import Graph
+
+_METADATA = frozenset({"Shape", "Size", "Rank"})
+_UNPLACED = -1
+
+
+def tensorflow(problem: Problem) -> Plan:
+    """Place every node of the graph, whether it runs or not."""
+    graph, group, allowed = problem.graph, problem.constraints.group.tolist(), problem.constraints.allowed
+    pinned = [_UNPLACED] * len(allowed)  # [G]
+    device = [_UNPLACED] * len(graph)  # a generator's group may be pinned before the generator itself is placed
+    rule = [COLOCATED] * len(graph)
+    followed = _followed(graph)
+    early, late = placement_order(graph)
+    for node in early:
+        row = group[node]
+        if pinned[row] == _UNPLACED:
+            pinned[row], rule[node] = allowed[row][0], DEFAULT
+            beside = followed.get(node)
+            if beside is not None and device[beside] in allowed[row]:
+                pinned[row] = device[beside]
+                rule[node] = METADATA if graph.ops[node] in _METADATA else PASS_THROUGH
+        device[node] = pinned[row]
+    readers, first = graph.edge_dst[graph.out_edge], graph.out_ptr.tolist()
+    for node in late:
+        row = group[node]
+        if pinned[row] == _UNPLACED:
+            pinned[row], rule[node] = allowed[row][0], DEFAULT
+            where = {device[reader] for reader in readers[first[node] : first[node + 1]].tolist()}
+            if len(where) == 1 and (only := where.pop()) in allowed[row]:
+                pinned[row], rule[node] = only, GENERATOR
+        device[node] = pinned[row]
+    return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late])
+
+
+def placement_order(graph: Graph) -> tuple[list[int], list[int]]:
+    """The nodes in the order in which the placer takes them: by id without the generators, then the generators.
+
+    A generator has no data inputs and exactly one output, which is no reference.
+    """
+    first = graph.in_ptr[:-1]
+    reads = np.append(graph.edge_tensor, -1)[first] >= 0  # data inputs come before control inputs
+    reads &= np.diff(graph.in_ptr) > 0
+    single = np.diff(graph.tensor_ptr) == 1
+    dtype = np.append(graph.tensor_dtype, 0)[graph.tensor_ptr[:-1]]
+    generator = ~reads & single & (dtype < REF)
+    return graph.order[~generator[graph.order]].tolist(), graph.order[generator[graph.order]].tolist()
+
+
+def _followed(graph: Graph) -> dict[int, int]:
+    """Metadata ops and pass-through Identities, each with the node that it follows: the source of its first edge."""
+    found = {}
+    indegree, outdegree = np.diff(graph.in_ptr), np.diff(graph.out_ptr)
+    for node, op in enumerate(graph.ops):
+        if op in _METADATA and indegree[node]:
+            found[node] = int(graph.edge_src[graph.in_ptr[node]])
+        elif op == "Identity" and not graph.requested[node] and indegree[node] == 1 and outdegree[node] <= 1:
+            source = int(graph.edge_src[graph.in_ptr[node]])
+            after = graph.edge_dst[graph.out_edge[graph.out_ptr[node]]] if outdegree[node] else None
+            asks = graph.requested[after] if after is not None else ""  # a leaf is followed by TensorFlow's sink
+            if graph.requested[source] == asks:
+                found[node] = source
+    return found

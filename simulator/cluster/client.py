@@ -1,0 +1,67 @@
+"""Which task of a cluster a session connects to: it decides which of equal devices TensorFlow prefers.
+
+A real master can own only CPUs, numbered from 0. Where the task of the session has something else, a task of its own
+with one CPU, `standin_client`, can be added to the cluster to hold the master.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simulator.cluster.cluster import Cluster
+from simulator.errors import ClusterError
+from simulator.wording import near, some
+
+STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
+
+
+def connected(cluster: Cluster, master: str) -> Cluster:
+    """The cluster with its session at the task `master`, written JOB:TASK or as a device name's task.
+
+    `standin_client:0` is a task with one CPU that is added where the cluster has none. Raises ClusterError for a task
+    that the cluster lacks.
+    """
+    known = {_short(task): task for task in cluster.tasks}
+    task = master if master in cluster.tasks else known.get(master if ":" in master else f"{master}:0")
+    if task is not None:
+        return replace(cluster, master=task)
+    if master in ("standin_client", _short(STANDIN_CLIENT), STANDIN_CLIENT):
+        return with_client(cluster)
+    raise ClusterError(
+        f"The cluster {cluster.name!r} has no task {master!r} to connect to; its tasks are {some(list(known))}."
+        f"{near(master, list(known))}"
+    )
+
+
+def with_client(cluster: Cluster) -> Cluster:
+    """The cluster with the task `standin_client`, to which the session connects.
+
+    Its routes are hand-overs and say nothing about time.
+    """
+    if STANDIN_CLIENT in cluster.tasks:
+        return replace(cluster, master=STANDIN_CLIENT)
+    cpu = next((one for one in cluster.devices if one.type == "CPU"), cluster.devices[0])
+    client = replace(cpu, name=f"{STANDIN_CLIENT}/device:CPU:0", type="CPU", host="standin_client")
+    nothing: tuple[int, ...] = ()
+    routes = (*((*row, nothing) for row in cluster.routes), (nothing,) * (len(cluster) + 1))
+    return replace(
+        cluster,
+        devices=(*cluster.devices, client),
+        routes=routes,
+        name=f"{cluster.name} with a client",
+        master=STANDIN_CLIENT,
+    )
+
+
+def can_hold_master(cluster: Cluster) -> bool:
+    """Whether a real server can take the session's task: it has CPUs alone, numbered from 0."""
+    task = cluster.client_task
+    own = {one.name for one in cluster.devices if one.task == task}
+    return own == {f"{task}/device:CPU:{number}" for number in range(len(own))}
+
+
+def _short(task: str) -> str:
+    """ "ps:1" of "/job:ps/replica:0/task:1"; a replica other than 0 is written between the two."""
+    fields = dict(part.split(":", 1) for part in task.strip("/").split("/"))
+    replica = "" if fields.get("replica", "0") == "0" else f"{fields['replica']}:"
+    return f"{fields['job']}:{replica}{fields['task']}"
