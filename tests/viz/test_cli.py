@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from viz.cli import ALGORITHMS, main
+from viz.cli import main
+from viz.options import ALGORITHMS
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1x2gpu")

@@ -1,0 +1,93 @@
+"""The options of the command line, with the help that teaches them; argparse alone is imported."""
+
+from __future__ import annotations
+
+import argparse
+
+ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
+
+_EPILOG = """\
+clusters:
+  4gpu, 2cpu, cpu=2,gpu=4      devices of one process
+  ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model's name for gpu: worker=2x8h100
+  dgx-a100, ps-25gbe, ...      machines that simviz knows (docs/clusters.md lists them)
+  FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
+  without it                   the jobs, tasks and GPUs that the graph names, else one host with four GPUs
+
+output:
+  -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
+                               NAME.partitions (a folder of GraphDefs, one per device)
+  --json FILE                  everything as one JSON object; with - it goes to standard output and nothing else does
+
+examples:
+  simviz graph.pbtxt
+  simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
+  simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
+  simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
+
+exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options, with the help that teaches them."""
+    made = argparse.ArgumentParser(
+        prog="simviz",
+        description="See where a TensorFlow graph runs: place it on a cluster, cut it, simulate a step, draw it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = made.add_argument
+    add(
+        "graph",
+        nargs="?",
+        metavar="GRAPH",
+        help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
+    )
+    add("--cluster", metavar="C", help="the machines (see below)")
+    add("--algorithm", choices=ALGORITHMS, default="whitepaper", help="how devices are chosen (default: whitepaper)")
+    add("--signature", metavar="S", help="run this signature of a SavedModel")
+    add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
+    add(
+        "--feed",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help="feed a tensor of this shape: image=32,224,224,3; repeatable",
+    )
+    add(
+        "--batch",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fills the unknown first dimension of placeholders (default: 1)",
+    )
+    add("--keep-calls", action="store_true", help="leave function calls as single nodes")
+    add("--costs", metavar="FILE", help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns")
+    softness = made.add_mutually_exclusive_group()
+    softness.add_argument(
+        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
+    )
+    softness.add_argument(
+        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
+    )
+    add(
+        "--master",
+        metavar="JOB:TASK",
+        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
+        "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
+    )
+    add(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write a picture; the suffix is the format; repeatable",
+    )
+    add("--json", metavar="FILE", help="write the result for machines; - for standard output")
+    add("--check", action="store_true", help="ask the real TensorFlow whether it does the same")
+    add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
+    add("--quiet", action="store_true", help="no summary and no progress")
+    add("--version", action="store_true", help="print the version and end")
+    return made
