@@ -290,7 +290,7 @@ def test_the_faster_single_device_is_returned_and_said():
 
 def test_an_unknown_algorithm_is_answered_with_the_known_ones():
     graph, cluster = tasks({}, ["a"]), cluster_of("c")
-    with pytest.raises(SimvizError, match=r"choose one of requested, single.*Did you mean 'heft'"):
+    with pytest.raises(SimvizError, match=r"choose one of tensorflow, requested, single.*Did you mean 'heft'"):
         placed_on(graph, cluster, [(1,)], algorithm="hefty")
 
 
