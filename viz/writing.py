@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.errors import SimvizError
+from simulator.files import mode, replace_file
 from viz.scene import Scene
 
 SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions")
@@ -62,36 +63,11 @@ def write(path: str, content: bytes | Mapping[str, str]) -> None:
     target = Path(path)
     try:
         if isinstance(content, bytes):
-            _write_file(target, content)
+            replace_file(target, content)
         else:
             _write_folder(target, content)
     except OSError as error:
         raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
-
-
-def _mode(folder: bool) -> int:
-    """The permissions that a new file or folder has under the user's umask; temporary ones are private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return (0o777 if folder else 0o666) & ~mask
-
-
-def _write_file(target: Path, content: bytes) -> None:
-    if target.exists() and not target.is_file():
-        target.write_bytes(content)  # a device or a pipe: there is nothing to replace
-        return
-    real = target.resolve()  # a link stays a link
-    handle, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, real.stat().st_mode & 0o777 if real.exists() else _mode(folder=False))
-        os.replace(name, real)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _write_folder(target: Path, files: Mapping[str, str]) -> None:
@@ -100,7 +76,7 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> None:
     try:
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8")
-        fresh.chmod(_mode(folder=True))
+        fresh.chmod(mode(folder=True))
         if target.exists():
             _refuse_foreign(target)
             target.rename(old)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import OracleError
+from simulator.files import replace_file
+from simulator.graph.ops import registry
 
 _DEVICES = {"CPU": "C", "GPU": "G", "DEFAULT": "D"}
 _FEWEST_GPU_KERNELS = 1000  # 2.21 registers 5,017; a wheel without GPU support a few dozen
@@ -113,14 +115,14 @@ def _single(kind: str, item: Any) -> object:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the file named by `-o`, by default the one that this checkout ships."""
-    default = Path(__file__).parents[1] / "graph" / "ops" / "registry_2.21.gz"
+    """Write the file named by `-o`; by default one beside the shipped file, named after TensorFlow's version."""
     parser = argparse.ArgumentParser(
         prog="python -m simulator.oracle.kernels", description=(__doc__ or "").split(":")[0]
     )
-    parser.add_argument("-o", type=Path, default=default, metavar="FILE", dest="file")
+    parser.add_argument("-o", type=Path, metavar="FILE", dest="file")
     chosen = parser.parse_args(arguments)
-    chosen.file.write_bytes(encode(*collect()))
+    ops, kernels, version = collect()
+    replace_file(chosen.file or registry.file_of(version), encode(ops, kernels, version))
 
 
 if __name__ == "__main__":

@@ -183,8 +183,16 @@ def sentence(message: str) -> str:
 
 
 def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:
-    import tensorflow as tf
     from tensorflow.core.protobuf import config_pb2
+
+    session = opened(graph_def, config, master)
+    # The callable is kept alive by the session until the process ends; releasing it would wait for its workers.
+    session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
+
+
+def opened(graph_def: bytes, config: Any, master: str = "") -> Any:
+    """A session on the graph, taken over as it stands."""
+    import tensorflow as tf
     from tensorflow.python.client import pywrap_tf_session as c_api
     from tensorflow.python.framework import c_api_util
 
@@ -195,9 +203,7 @@ def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets:
     with graph._c_graph.get() as c_graph:
         c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
     c_api.TF_DeleteBuffer(buffer)
-    session = tf.compat.v1.Session(master, graph=graph, config=config)
-    # The callable is kept alive by the session until the process ends; releasing it would wait for its workers.
-    session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
+    return tf.compat.v1.Session(master, graph=graph, config=config)
 
 
 def partitions_of(dumps: str) -> list[bytes]:

@@ -2,7 +2,6 @@ import base64
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from simulator.graph.messages import NodeDef
 from simulator.graph.ops import registry
 from simulator.oracle import child, kernels
 
-SHIPPED = Path(registry.__file__).with_name("registry_2.21.gz")
+SHIPPED = registry.file_of(registry.TENSORFLOW)
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +67,8 @@ def test_a_wheel_without_gpu_kernels_is_refused():
 
 def test_the_file_depends_on_nothing_but_the_registries():
     assert kernels.encode([], [], "0") == kernels.encode([], [], "0")
+
+
+def test_each_release_has_a_file_of_its_own_and_the_shipped_one_says_which_it_is():
+    assert registry.file_of("2.20.0").name == "registry_2.20.gz"
+    assert registry.file_of(registry.provenance().tensorflow) == SHIPPED

@@ -18,7 +18,7 @@ from simulator.graph.messages import OpDef
 
 Plain: TypeAlias = bool | int | float | str | tuple["Plain", ...] | None  # an attribute's value in Python's own types
 
-_FILE = Path(__file__).with_name("registry_2.21.gz")
+TENSORFLOW = "2.21"  # the release whose data file is read
 _DEVICE_TYPES = {"C": "CPU", "G": "GPU", "D": "DEFAULT"}
 
 
@@ -84,9 +84,14 @@ class FunctionMessage(Protocol):
         """OpDef: the function's name, arguments, results and attributes."""
 
 
+def file_of(version: str) -> Path:
+    """The data file of a TensorFlow release; "2.21" and "2.21.1" share one."""
+    return Path(__file__).with_name(f"registry_{'.'.join(version.split('.')[:2])}.gz")
+
+
 @lru_cache(maxsize=1)
 def _lines() -> tuple[str, Mapping[str, str]]:
-    first, *rest = gzip.decompress(_FILE.read_bytes()).decode().splitlines()
+    first, *rest = gzip.decompress(file_of(TENSORFLOW).read_bytes()).decode().splitlines()
     return first, dict(line.split("\t", 1) for line in rest)
 
 
