@@ -109,11 +109,11 @@ def tie(
 
 
 def _tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
-    """The edges that tie their ends together, in the order of TensorFlow's edge ids: back edges come last."""
+    """The edges that tie their ends together, in the order of TensorFlow's edge ids."""
     data = np.flatnonzero(graph.edge_tensor >= 0)
     dtype = graph.tensor_dtype[graph.edge_tensor[data]]
     seen = data[(dtype == 0) | (dtype == RESOURCE) | (dtype == VARIANT) | (dtype >= REF)]
-    for edge in seen[np.lexsort((seen, graph.place[graph.edge_dst[seen]], graph.edge_back[seen]))].tolist():
+    for edge in seen[np.argsort(graph.creation.edge[seen])].tolist():
         source, target = int(graph.edge_src[edge]), int(graph.edge_dst[edge])
         if _ties(graph, edge, source, target):
             yield source, target

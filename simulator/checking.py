@@ -54,11 +54,11 @@ def _wrong_columns(graph: Graph) -> Iterator[str]:
 
 
 def _wrong_order(graph: Graph) -> Iterator[str]:
-    if sorted(graph.order.tolist()) != list(range(len(graph))):
+    if any(sorted(order.tolist()) != list(range(len(graph))) for order in (graph.order, graph.topological)):
         yield "the order of the nodes is not a permutation"
         return
     place = np.empty(len(graph), np.int64)
-    place[graph.order] = np.arange(len(graph))
+    place[graph.topological] = np.arange(len(graph))
     sound = (graph.edge_src >= 0) & (graph.edge_src < len(graph)) & (graph.edge_dst < len(graph)) & ~graph.edge_back
     edge = np.flatnonzero(sound)
     for bad in edge[place[graph.edge_src[edge]] >= place[graph.edge_dst[edge]]].tolist():

@@ -26,7 +26,7 @@ def arrange_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]
     graph = scene.graph
     flows = _flowing(scene, folding)
     pairs = _sibling_pairs(scene, folding, flows)
-    position = _mean_positions(graph.order, folding)
+    position = _mean_positions(graph.topological, folding)
     column, row = [-1] * len(flows), [0] * len(flows)
     flowing = flows.tolist()
     known: dict[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], tuple[list[int], list[float]]] = {}

@@ -154,7 +154,7 @@ def _fold_siblings(graph: Graph, tree: _Tree) -> None:
     nodes_of: list[list[int]] = [[] for _ in tree.labels]
     for scope in range(1, len(tree.labels)):
         scopes_of[tree.parents[scope]].append(scope)
-    for row in graph.order.tolist():  # so that blocks follow the computation
+    for row in graph.topological.tolist():  # so that blocks follow the computation
         nodes_of[tree.homes[row]].append(row)
     names, ops = graph.names, graph.ops
     for scope, (inner, nodes) in enumerate(zip(scopes_of, nodes_of, strict=True)):

@@ -68,10 +68,11 @@ def _followed(graph: Graph) -> dict[int, int]:
     """Metadata ops and pass-through Identities, each with the node that it follows: the source of its first edge."""
     found = {}
     indegree, outdegree = np.diff(graph.in_ptr), np.diff(graph.out_ptr)
+    followers = outdegree + (graph.creation.sink >= 0)
     for node, op in enumerate(graph.ops):
         if op in _METADATA and indegree[node]:
             found[node] = int(graph.edge_src[graph.in_ptr[node]])
-        elif op == "Identity" and not graph.requested[node] and indegree[node] == 1 and outdegree[node] <= 1:
+        elif op == "Identity" and not graph.requested[node] and indegree[node] == 1 and followers[node] == 1:
             source = int(graph.edge_src[graph.in_ptr[node]])
             after = graph.edge_dst[graph.out_edge[graph.out_ptr[node]]] if outdegree[node] else None
             asks = graph.requested[after] if after is not None else ""  # a leaf is followed by TensorFlow's sink

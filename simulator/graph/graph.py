@@ -20,6 +20,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, ids
 from simulator.errors import GraphError
+from simulator.graph.creation import Creation, Lowered, creation_of
 from simulator.graph.messages import Proto
 from simulator.wording import near
 
@@ -81,7 +82,7 @@ class Graph:
     edge_dst: Ids  # [E] node
     edge_tensor: Ids  # [E] tensor, -1 for a control edge
     edge_back: Flags  # [E] a loop's back edge: NextIteration -> Merge
-    order: Ids  # [N] smallest topological order by row, back edges ignored: TensorFlow's own node ids
+    order: Ids  # [N] in the order of TensorFlow's node ids: see `topological`
     library: Mapping[str, Proto] = field(default_factory=dict)  # function name -> FunctionDef message
     gradients: Mapping[str, str] = field(default_factory=dict)  # function name -> its gradient function
     producer: int = 0  # GraphDef version of the writer; 0 when the file does not say
@@ -91,6 +92,7 @@ class Graph:
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
+    lowered: Lowered | None = None  # where TensorFlow's passes made this graph of another; None: it is as imported
 
     def __len__(self) -> int:
         return len(self.names)
@@ -117,6 +119,16 @@ class Graph:
         place = np.empty(len(self), np.int32)
         place[self.order] = np.arange(len(self))
         return ids(place)
+
+    @property
+    def topological(self) -> Ids:
+        """[N] the smallest topological order by row, back edges ignored: as imported, also the order of the ids."""
+        return self.order if self.lowered is None else self.lowered.topological
+
+    @cached_property
+    def creation(self) -> Creation:
+        """The order in which TensorFlow makes the edges."""
+        return creation_of(self) if self.lowered is None else self.lowered.creation
 
     def row(self, name: str) -> int:
         """Row of the node with that name, or a GraphError that proposes near names."""

@@ -64,6 +64,7 @@ def assemble(
         order=smallest_order_and_back(names, ops, src, dst, port, in_ptr, "the cut graph")[0],
         signatures={},
         train_ops=(),
+        lowered=None,
         source=f"the pieces of {graph.source}",
     )
 

@@ -91,9 +91,8 @@ def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:
 def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     """The edges between nodes that run; a fed node waits for nothing.
 
-    Ids follow graph_constructor.cc: an edge is created with its destination, back edges last of all; 0, 1 and 2 join
-    TensorFlow's own source and sink. Control inputs come in order of name, as Graph::ToGraphDef writes them when a
-    session takes a graph over (`tensorflow/core/graph/graph.cc`), and one that stands twice is one edge.
+    Ids are dense in the order of creation; 0, 1 and 2 join TensorFlow's own source and sink. A control input that
+    stands twice is one edge.
     """
     kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
     edge = _without_twins(graph, np.flatnonzero(kept))
@@ -101,13 +100,19 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     tensor = graph.edge_tensor[edge].astype(np.int64)
     control = tensor < 0
     slot = np.where(control, LAST, edge - graph.in_ptr[dst])
-    back = graph.edge_back[edge]
-    number = np.empty(len(edge), np.int64)
-    by_name = np.where(control, _name_ranks(graph, src[control])[src], 0)
-    number[np.lexsort((by_name, slot, graph.place[dst], back))] = np.arange(3, len(edge) + 3)
     ports = np.append(graph.tensor_port, 0)  # never empty: control wires ask for row 0
     port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64)
-    return Wires(src, port, dst, slot, number, back, np.zeros(len(edge), bool))
+    none = np.zeros(len(edge), bool)
+    return Wires(src, port, dst, slot, _dense_ids(graph, step, edge), graph.edge_back[edge], none)
+
+
+def _dense_ids(graph: Graph, step: Step, edge: npt.NDArray[np.intp]) -> Column:
+    """Ids of the edges that are kept; those of source and sink count where they were made in between."""
+    made = graph.creation
+    rank = made.edge[edge].astype(np.int64)
+    of_ends = np.concatenate([made.source[step.runs], made.sink[step.runs]])
+    found: Column = 3 + np.searchsorted(np.sort(rank), rank) + np.searchsorted(np.sort(of_ends[of_ends >= 0]), rank)
+    return found
 
 
 def _without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -116,14 +121,6 @@ def _without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.i
     ends = graph.edge_dst[edge].astype(np.int64) * len(graph) + graph.edge_src[edge]
     _, first = np.unique(np.where(control, ends, -1 - edge), return_index=True)
     return edge[np.sort(first)]
-
-
-def _name_ranks(graph: Graph, rows: Column) -> Column:
-    """[N] rank by name of the given rows."""
-    rank = np.zeros(len(graph), np.int64)
-    distinct = sorted(set(rows.tolist()), key=graph.names.__getitem__)
-    rank[distinct] = np.arange(len(distinct))
-    return rank
 
 
 @lru_cache(maxsize=256)

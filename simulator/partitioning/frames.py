@@ -36,7 +36,7 @@ def find_frames(graph: Graph, given: Wires) -> tuple[list[Frame], Column]:
     forward = np.flatnonzero(~given.back & (given.src < len(graph)) & (given.dst < len(graph)))
     for src, dst in zip(given.src[forward].tolist(), given.dst[forward].tolist(), strict=True):
         inputs[dst].append(src)
-    for node in graph.order.tolist():
+    for node in graph.topological.tolist():
         inside = max((seen_from_outside(graph, frames, one, frame[one]) for one in inputs[node]), default=0)
         if graph.ops[node] in ENTERS:
             name, parallel = _frame_of(graph.attrs[node])

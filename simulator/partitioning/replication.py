@@ -126,11 +126,10 @@ def _source_and_sink_edges(graph: Graph, step: Step, given: Wires, gone: npt.NDA
     fetched = _tensors(step.fetches)
     valued = np.zeros(len(graph), bool)
     valued[[graph.row(name.rpartition(":")[0]) for name in fetched]] = True
-    has_input, has_output, had_output = (np.zeros(len(graph), bool) for _ in range(3))
+    has_input, has_output = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
     has_input[given.dst] = True
     has_output[given.src] = True
-    had_output[graph.edge_src] = True
-    sinks = runs & (~had_output | (~has_output & ~valued))
+    sinks = runs & ((graph.creation.sink >= 0) | (~has_output & ~valued))
     return int(np.count_nonzero(runs & ~has_input) + np.count_nonzero(sinks)) + 2 * len(fetched)
 
 

@@ -84,7 +84,7 @@ def _reached_by(graph: Graph, rows: list[int]) -> dict[int, int]:
     reached = dict.fromkeys(fan_out(graph, rows), 0)
     for bit, row in enumerate(rows):
         reached[row] |= 1 << bit
-    inside = sorted(reached, key=graph.place.tolist().__getitem__)
+    inside = [row for row in graph.topological.tolist() if row in reached]
     in_ptr = graph.in_ptr.tolist()
     edge_src = graph.edge_src.tolist()
     changed = True

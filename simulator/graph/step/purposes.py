@@ -109,7 +109,7 @@ def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
     if True in mark:
         in_ptr = graph.in_ptr.tolist()
         edge_src = graph.edge_src.tolist()
-        for row in graph.order.tolist():
+        for row in graph.topological.tolist():
             if not mark[row]:
                 mark[row] = any(mark[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return flags(mark)
@@ -124,7 +124,7 @@ def _side_work(graph: Graph) -> list[bool]:
     for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
         work[row] = _initialises(row, in_ptr, edge_src)
     # A NoOp that groups others, or an Identity (a read) after them, is there for what they are there for.
-    for row in graph.order[_kinds(graph, _GROUP)[graph.order]].tolist():
+    for row in graph.topological[_kinds(graph, _GROUP)[graph.topological]].tolist():
         work[row] = work[row] or all(work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return work
 
