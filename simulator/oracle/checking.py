@@ -74,5 +74,5 @@ def differences(
     by = "task" if seen.oracle == STAND_INS else "device"
     partition = compare(partitions, () if refused else seen.partitions, graph=graph, by=by)
     if refused:
-        return Comparison(0, placement.of, ()), Comparison(0, partition.of, ())
+        return Comparison(0, placement.of, 0, ()), Comparison(0, partition.of, 0, ())
     return placement, partition

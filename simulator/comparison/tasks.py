@@ -1,28 +1,13 @@
-"""Lay two results side by side: two placements, or two cuts of the same step.
-
-Both sides are first reduced to facts, a sentence per item under a key that does not depend on the names that a
-partitioner invents, and the facts are compared: as many agree as are the same under the same key, out of all keys of
-either side.
-
-    a placement      node                                -> its device
-    a cut            node that the graph had             -> op, device, inputs, control inputs
-                     copy of a constant, on a device     -> the same
-                     transfer: tensor, from, to          -> kinds of Send and Recv, what the Recv waits for
-                     control loop's part, on a device    -> how many
-
-An input that came through a Send and a Recv counts as the tensor that was sent. A TensorFlow master cuts by task, and
-each worker cuts its part further; for comparing with it, `by="task"` takes the transfers between tasks alone.
-"""
+"""The transfers of a cut between tasks, without regard to names."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from simulator.assignment import RULES, Assignment
-from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
@@ -30,88 +15,6 @@ _COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # a copy by replicate_constants_pa
 _FED = re.compile(r"_arg_(.+)_(\d+)_\d+\Z")  # a local session's stand-in for a fed tensor
 
 Facts = Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One item on which the two sides differ; a side that does not have it is empty."""
-
-    node: str
-    ours: str
-    theirs: str
-    rule: str  # for a placement why ours is as it is; for a cut what differs
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How far two results agree: `agree` of `of` items."""
-
-    agree: int
-    of: int
-    differences: tuple[Difference, ...]  # in order of ours, then what only theirs has
-
-
-def compare(
-    ours: Assignment | Partitions,
-    theirs: Assignment | Partitions | Mapping[str, str] | Sequence[Proto],
-    *,
-    graph: Graph | None = None,
-    by: str = "device",
-) -> Comparison:
-    """Compare two Assignments or two Partitions, or ours with what was measured.
-
-    A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
-    piece. `graph` is the graph that was placed or cut; without it nodes of an Assignment are named by their rows, and
-    only the nodes that run in ours count as the graph's own. `by` is "device" or "task". Raises TypeError for two
-    results of different kinds.
-    """
-    if isinstance(ours, Assignment):
-        if isinstance(theirs, Assignment):
-            return _compared(_placed(ours, graph), _placed(theirs, graph), _reasons(ours, graph))
-        if isinstance(theirs, Mapping):
-            placed = {name: (device,) for name, device in theirs.items()}
-            return _compared(_placed(ours, graph), placed, _reasons(ours, graph))
-    elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Mapping):
-        own = frozenset(graph.names if graph else (ours.graph.names[row] for row in _kept(ours)))
-        nodes = _nodes_of(theirs) if isinstance(theirs, Partitions) else _nodes_of_messages(theirs)
-        return _compared(_cut_facts(_nodes_of(ours), own, by), _cut_facts(nodes, own, by), {})
-    raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
-
-
-def _compared(ours: Facts, theirs: Facts, reasons: Mapping[str, str]) -> Comparison:
-    differences = []
-    for item in dict.fromkeys((*ours, *theirs)):
-        here, there = ours.get(item), theirs.get(item)
-        if here != there:
-            rule = reasons.get(item) or _what_differs(here, there)
-            differences.append(Difference(item, ", ".join(here or ()), ", ".join(there or ()), rule))
-    of = len({**ours, **theirs})
-    return Comparison(of - len(differences), of, tuple(differences))
-
-
-def _what_differs(ours: tuple[str, ...] | None, theirs: tuple[str, ...] | None) -> str:
-    if ours is None:
-        return "only theirs"
-    if theirs is None:
-        return "only ours"
-    if len(ours) < len(_ASPECTS):
-        return "kind or number"
-    return ", ".join(name for name, here, there in zip(_ASPECTS, ours, theirs, strict=True) if here != there)
-
-
-_ASPECTS = ("op", "device", "inputs", "control inputs")  # of a node's fact in a cut
-
-
-def _placed(assignment: Assignment, graph: Graph | None) -> Facts:
-    return {_name(graph, row): (assignment.name_of(row),) for row in range(len(assignment))}
-
-
-def _reasons(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
-    return {_name(graph, row): RULES[why] for row, why in enumerate(assignment.why.tolist())}
-
-
-def _name(graph: Graph | None, row: int) -> str:
-    return graph.names[row] if graph else f"node {row}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +27,15 @@ class _Node:
     piece: int
 
 
-def _kept(cut: Partitions) -> list[int]:
-    return [row for row, inserted in enumerate(cut.inserted.tolist()) if not inserted]
-
-
-def _nodes_of(cut: Partitions) -> Iterator[_Node]:
+def nodes_of(cut: Partitions) -> Iterator[_Node]:
+    """The nodes of our cut."""
     graph = cut.graph
     for row, device in enumerate(cut.device.tolist()):
         yield _Node(graph.names[row], graph.ops[row], cut.devices[device], graph.inputs_of(row), graph.attrs[row], 0)
 
 
-def _nodes_of_messages(pieces: Iterable[Proto]) -> Iterator[_Node]:
+def nodes_of_messages(pieces: Iterable[Proto]) -> Iterator[_Node]:
+    """The nodes of GraphDef messages."""
     for piece, message in enumerate(pieces):
         for node in message.node:
             yield _Node(node.name, node.op, node.device, tuple(node.input), node.attr, piece)
@@ -148,7 +49,8 @@ class _Cut:
     by: str
 
 
-def _cut_facts(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
+def cut_facts(nodes: Iterable[_Node], own: frozenset[str], by: str) -> Facts:
+    """What is compared."""
     table = {(node.piece, node.name): node for node in nodes}
     made = [node for node in table.values() if node.name not in own]
     cut = _Cut(table, {_pairing(node): node for node in made if node.op in SENDS and node.inputs}, own, by)

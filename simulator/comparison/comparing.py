@@ -1,0 +1,229 @@
+"""Compare two results item by item: how many are equal, and what is different about each other one.
+
+    a placement      node                      -> its device
+    a cut            node of the graph         -> op, device, inputs in order, control inputs, attributes
+                     node that the cut made,   -> the same
+                     by its task and name
+    a trace          slice of a node           -> device, lane, start, end
+
+Of a cut two figures are given: `raw`, equal as they stand, and `agree`, equal after `unknowable.settled` undid what
+TensorFlow itself does differently in every run. docs/tensorflow.md says what that is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.assignment import RULES, Assignment
+from simulator.comparison import tasks
+from simulator.comparison.pieces import Key, Piece, attrs_that_differ, nodes_of, nodes_of_messages
+from simulator.comparison.unknowable import COPY, MOST_ORDERED, settled
+from simulator.execution.trace import Trace
+from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue, Proto
+from simulator.partitioning.partitions import RECVS, SENDS, Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One item on which the two sides differ; a side that does not have it is empty."""
+
+    node: str
+    ours: str
+    theirs: str
+    rule: str  # for a placement why ours is as it is; for a cut what differs, and the rule by which ours was made
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How far two results agree: `agree` of `of` items, `raw` of them without undoing what cannot be known."""
+
+    agree: int
+    of: int
+    raw: int
+    differences: tuple[Difference, ...]  # in order of ours, then what only theirs has
+
+
+Measured: TypeAlias = Mapping[str, str] | Sequence[Proto]
+
+
+def compare(
+    ours: Assignment | Partitions | Trace,
+    theirs: Assignment | Partitions | Trace | Measured,
+    *,
+    graph: Graph | None = None,
+    without: str = "",
+    by: str = "device",
+) -> Comparison:
+    """Compare two Assignments, two Partitions or two Traces, or ours with what was measured.
+
+    A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
+    piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph); without it the nodes of
+    an Assignment or a Trace are named by their rows, and only those that run in our cut count as the graph's own.
+    `without` names a task whose nodes of a cut are left out on both sides; `by` is "device" or "task". Raises TypeError
+    for two results of different kinds.
+    """
+    if isinstance(ours, Assignment):
+        if isinstance(theirs, Assignment):
+            return _compared(_placed(ours, graph), _placed(theirs, graph), _reasons(ours, graph))
+        if isinstance(theirs, Mapping):
+            return _compared(_placed(ours, graph), theirs, _reasons(ours, graph))
+    elif isinstance(ours, Trace):
+        if isinstance(theirs, Trace):
+            return _compared(_slices(ours, graph), _slices(theirs, graph), {})
+    elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Trace | Mapping):
+        if by == "task":
+            return _by_task(ours, theirs, graph)
+        here = nodes_of(ours)
+        there = nodes_of(theirs) if isinstance(theirs, Partitions) else nodes_of_messages(theirs)
+        own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
+        return _cuts(
+            [one for one in here if one.task != without], [one for one in there if one.task != without], own, graph
+        )
+    raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
+
+
+def _by_task(ours: Partitions, theirs: Partitions | Measured, graph: Graph | None) -> Comparison:
+    own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
+    nodes = tasks.nodes_of(theirs) if isinstance(theirs, Partitions) else tasks.nodes_of_messages(theirs)
+    here, there = (tasks.cut_facts(one, own, "task") for one in (tasks.nodes_of(ours), nodes))
+    return _compared({k: ", ".join(v) for k, v in here.items()}, {k: ", ".join(v) for k, v in there.items()}, {})
+
+
+def _compared(ours: Mapping[str, str], theirs: Mapping[str, str], reasons: Mapping[str, str]) -> Comparison:
+    items = dict.fromkeys((*ours, *theirs))
+    differences = tuple(
+        Difference(item, here, there, reasons.get(item) or _side(here, there))
+        for item in items
+        if (here := ours.get(item, "")) != (there := theirs.get(item, ""))
+    )
+    agree = len(items) - len(differences)
+    return Comparison(agree, len(items), agree, differences)
+
+
+def _side(ours: object, theirs: object) -> str:
+    return "only ours" if not theirs else "only theirs" if not ours else "differs"
+
+
+def _placed(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
+    return {_name(graph, row): assignment.name_of(row) for row in range(len(assignment))}
+
+
+def _reasons(assignment: Assignment, graph: Graph | None) -> dict[str, str]:
+    return {_name(graph, row): RULES[why] for row, why in enumerate(assignment.why.tolist())}
+
+
+def _name(graph: Graph | None, row: int) -> str:
+    return graph.names[row] if graph else f"node {row}"
+
+
+def _slices(trace: Trace, graph: Graph | None) -> dict[str, str]:
+    """Each slice by its node; what runs several times (in a loop, in several steps) by its turn."""
+    turns: Counter[int] = Counter()
+    found = {}
+    columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
+    for node, device, lane, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        turns[node] += 1
+        item = _name(graph, node) + (f" ({turns[node]})" if turns[node] > 1 else "")
+        found[item] = f"device {device}, lane {lane}, {start} to {end} ns"
+    return found
+
+
+def _cuts(ours: list[Piece], theirs: list[Piece], own: frozenset[str], graph: Graph | None) -> Comparison:
+    here, there = _keyed(ours, own), _keyed(theirs, own)
+    raw = sum(key in there and _equal(node, there[key]) for key, node in here.items())
+    widely = _copied_widely(ours, graph) if graph else frozenset()
+    calm, other = settled(ours, widely), settled(theirs, widely)
+    here, there = _keyed(calm, own), _keyed(other, own)
+    keys = dict.fromkeys((*here, *there))
+    differences = tuple(
+        _difference(key, here.get(key), there.get(key))
+        for key in keys
+        if key not in here or key not in there or not _equal(here[key], there[key])
+    )
+    return Comparison(len(keys) - len(differences), len(keys), raw, differences)
+
+
+def _keyed(nodes: Iterable[Piece], own: frozenset[str]) -> dict[Key, Piece]:
+    """Nodes of the graph by name, others by task and name; one that is there again has a further key."""
+    found: dict[Key, Piece] = {}
+    for node in nodes:
+        task, name = "" if node.name in own else node.task, node.name
+        while (task, name) in found:
+            name += " again"
+        found[task, name] = node
+    return found
+
+
+def _copied_widely(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
+    """The constants with copies whose out-edges have no known order."""
+    originals = {found[1] for found in (COPY.match(node.name) for node in ours) if found}
+    rows = [graph.index[name] for name in sorted(originals) if name in graph.index]
+    return frozenset(graph.names[row] for row in rows if graph.out_ptr[row + 1] - graph.out_ptr[row] > MOST_ORDERED)
+
+
+def _equal(ours: Piece, theirs: Piece) -> bool:
+    return (ours.op, ours.device, ours.data, ours.controls) == (
+        theirs.op,
+        theirs.device,
+        theirs.data,
+        theirs.controls,
+    ) and not attrs_that_differ(ours, theirs)
+
+
+def _difference(key: Key, ours: Piece | None, theirs: Piece | None) -> Difference:
+    name = f"{key[1]} on {key[0]}" if key[0] else key[1]
+    node = ours or theirs
+    assert node is not None, key
+    rule = _rule(node)
+    if ours is None or theirs is None:
+        here, there = (f"{one.op} on {one.device}" if one else "" for one in (ours, theirs))
+        return Difference(name, here, there, f"{_side(here, there)}: {rule}")
+    what, here_said, there_said = [], [], []
+    for aspect, here, there in (
+        ("op", ours.op, theirs.op),
+        ("device", ours.device, theirs.device),
+        ("inputs", f"({' '.join(ours.data)})", f"({' '.join(theirs.data)})"),
+        ("control inputs", _controls(ours, theirs), _controls(theirs, ours)),
+        *((f"attribute {attr}", _shown(ours, attr), _shown(theirs, attr)) for attr in attrs_that_differ(ours, theirs)),
+    ):
+        if here != there:
+            what.append(aspect)
+            here_said.append(here)
+            there_said.append(there)
+    return Difference(name, ", ".join(here_said), ", ".join(there_said), f"{', '.join(what)}: {rule}")
+
+
+def _controls(node: Piece, other: Piece) -> str:
+    """The control inputs that the other side lacks, and how many both have."""
+    more = " ".join(f"^{name}" for name in sorted(node.controls - other.controls))
+    return f"({more or 'no more'} than {len(node.controls & other.controls)} of both)"
+
+
+def _shown(node: Piece, attr: str) -> str:
+    if attr not in node.attrs:
+        return "absent"
+    return " ".join(str(AttrValue.FromString(node.attrs[attr])).split())[:200]
+
+
+def _rule(node: Piece) -> str:
+    """The rule by which a node of a cut is made."""
+    if node.op in SENDS or node.op in RECVS:
+        if node.name.startswith(("_send_", "_recv_")):
+            return "feeds and fetches end at the client (§6)"
+        return "a pair per tensor, destination and memory, named and numbered in order of readers (§5.2 to §5.5)"
+    if node.op in ("_Arg", "_Retval"):
+        return "feeds and fetches end at the client (§6)"
+    if COPY.match(node.name):
+        return "a small constant is copied to each device that reads it (§3.9)"
+    if node.name.startswith("_cloop"):
+        return "a device that takes part in a loop has a control loop (§5.7)"
+    if node.op in SWITCHES | EXITS | ENTERS | NEXT_ITERATIONS:
+        return "control flow runs next to its values (§5.7)"
+    return "a node reads what is on its device, and all else through a pair (§5.2)"

@@ -1,0 +1,156 @@
+"""Undo what nobody can know of a cut: what hangs on the order of a node's edges when it has more than eight of a kind.
+
+TensorFlow keeps the edges of a node in an array up to eight, and above that in a hash set of pointers, whose order is
+another in every run (`tensorflow/core/graph/edgeset.h`). Two things of a cut depend on it, and nothing else is undone:
+
+    a node with more than 8 in-edges    which of its control pairs has which numbers: each takes the next four, in the
+                                        order of the set, so the pairs of one node exchange their fours
+    a copied constant with more than 8  the ids of the copy's edges, made in the order of the set: the number in the
+    out-edges, or in-edges              `tensor_name` of what crosses
+
+Each side is brought to one form by itself: the fours of a node go to its control pairs in order of the sources' names,
+and the ids are struck out. Sides that differ in anything else differ still: in which numbers a node's pairs take
+together, in what crosses from where to where, in who waits for whom.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from simulator.comparison.pieces import Piece
+from simulator.graph.messages import AttrValue
+from simulator.partitioning.partitions import RECVS, SENDS
+
+MOST_ORDERED = 8  # edges in the order of their insertion: kInline in edgeset.h
+COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # replicate_constants_pass.cc
+_NUMBERED = re.compile(r"(.+/_[A-Z]?)(\d+)\Z")
+_EDGE = re.compile(r"edge_\d+_")
+_FOUR = 4  # numbers of a control pair: Const, Send, Recv, Identity
+
+Place = tuple[str, str]  # task, name
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side's nodes by where they are, and the nodes of pairs by whom the pair was made for."""
+
+    nodes: Mapping[Place, Piece]
+    ends: Mapping[str, Sequence[Piece]]  # Sends and Recvs by `_dst`
+    after: Mapping[Place, Piece]  # the Identity after a Recv, by the Recv
+
+
+def settled(nodes: Sequence[Piece], copied_widely: Collection[str]) -> list[Piece]:
+    """The nodes in the form that does not depend on what cannot be known.
+
+    `copied_widely` names the constants of the graph that have more than eight out-edges.
+    """
+    side = _side(nodes)
+    names: dict[Place, str] = {}
+    struck: set[Place] = set()
+    for node in nodes:
+        if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= MOST_ORDERED:
+            continue  # it has no more edges from control loops than inputs
+        if _in_edges(side, node) > MOST_ORDERED:
+            names.update(_exchanged(side, node))
+            if COPY.match(node.name):
+                struck.update((end.task, end.name) for end in side.ends.get(node.name, ()))
+    for ends in side.ends.values():
+        for end in ends:
+            copy = COPY.match(end.text("_src"))
+            if copy and copy[1] in copied_widely:
+                struck.add((end.task, end.name))
+    if not names and not struck:
+        return list(nodes)
+    return [_renamed(_struck(node) if (node.task, node.name) in struck else node, names) for node in nodes]
+
+
+def _side(nodes: Sequence[Piece]) -> _Side:
+    found: defaultdict[str, list[Piece]] = defaultdict(list)
+    after: dict[Place, Piece] = {}
+    for node in nodes:
+        if node.op in SENDS or node.op in RECVS:
+            found[node.text("_dst")].append(node)
+        elif node.op == "Identity" and len(node.data) == 1:
+            after[node.task, node.data[0]] = node
+    return _Side({(node.task, node.name): node for node in nodes}, found, after)
+
+
+def _inputs(node: Piece) -> int:
+    return len(node.data) + len(node.controls)
+
+
+def _in_edges(side: _Side, node: Piece) -> int:
+    """How many in-edges the node had when it was cut: its inputs, and those that came from a control loop.
+
+    In a loop each input that crosses brings an edge from the control loop's Merge; the Recv takes it over.
+    """
+    crossing = [end for end in (_recv(side, node.task, name) for name in (*node.data, *node.controls)) if end]
+    waits = [one for one in (node, *crossing) for name in one.controls if name.startswith("_cloop")]
+    loop = sum(name.startswith("_cloop") for name in node.controls)
+    return _inputs(node) - loop + (len(crossing) if waits else 0)
+
+
+def _recv(side: _Side, task: str, name: str) -> Piece | None:
+    """The Recv through which an input comes, directly or by the Identity of a control pair."""
+    node = side.nodes.get((task, name))
+    if node is not None and node.op == "Identity" and len(node.data) == 1:
+        node = side.nodes.get((task, node.data[0]))
+    return node if node is not None and node.op in RECVS else None
+
+
+def _exchanged(side: _Side, node: Piece) -> dict[Place, str]:
+    """New names for the nodes of the control pairs that were made for a node: by the names of the sources."""
+    pairs: defaultdict[tuple[str, str], list[tuple[Piece, int]]] = defaultdict(list)  # parts, each with its place
+    for end in side.ends.get(node.name, ()):
+        key = end.text("_src"), end.text("tensor_name")
+        if end.op in SENDS:
+            dummy = side.nodes.get((end.task, end.data[0])) if end.data else None
+            if dummy is not None and "/ctrl/" in dummy.name:
+                pairs[key] += [(dummy, 0), (end, 1)]
+        elif (identity := side.after.get((end.task, end.name))) is not None and _stem(identity) == _stem(end):
+            pairs[key] += [(end, 2), (identity, 3)]
+    first = {key: {_number(part) - at for part, at in parts} for key, parts in pairs.items()}
+    if any(len(numbers) != 1 for numbers in first.values()):
+        return {}  # not what TensorFlow makes: nothing to be undone
+    bases = sorted(numbers.pop() for numbers in first.values())
+    if any(after - before < _FOUR for before, after in pairwise(bases)):
+        return {}
+    return {
+        (part.task, part.name): _with_number(part.name, base + at)
+        for base, key in zip(bases, sorted(pairs), strict=True)
+        for part, at in pairs[key]
+    }
+
+
+def _stem(node: Piece) -> str:
+    found = _NUMBERED.match(node.name)
+    return found[1] if found else node.name
+
+
+def _number(node: Piece) -> int:
+    found = _NUMBERED.match(node.name)
+    return int(found[2]) if found else -1
+
+
+def _with_number(name: str, number: int) -> str:
+    return _NUMBERED.sub(lambda found: f"{found[1]}{number}", name)
+
+
+def _struck(node: Piece) -> Piece:
+    name = _EDGE.sub("edge_*_", node.text("tensor_name"), count=1)
+    return replace(node, attrs={**node.attrs, "tensor_name": AttrValue(s=name.encode()).SerializeToString()})
+
+
+def _renamed(node: Piece, names: Mapping[Place, str]) -> Piece:
+    """The node with its own name and those that it reads replaced."""
+    task = node.task
+    data = tuple(names.get((task, name), name) for name in node.data)
+    controls = frozenset(names.get((task, name), name) for name in node.controls)
+    name = names.get((task, node.name), node.name)
+    if name == node.name and data == node.data and controls == node.controls:
+        return node
+    return replace(node, name=name, data=data, controls=controls)
