@@ -1,8 +1,8 @@
 """Cut a placed graph by device: a Send and a Recv wherever an edge crosses, one pair per rendezvous key."""
 
 from simulator.partitioning.control_flow import moves_of_step, settled
-from simulator.partitioning.cutting import partition
+from simulator.partitioning.cutting import FLAVOURS, partition, partition_by_task
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.writing import partition_files
 
-__all__ = ["Partitions", "moves_of_step", "partition", "partition_files", "settled"]
+__all__ = ["FLAVOURS", "Partitions", "moves_of_step", "partition", "partition_by_task", "partition_files", "settled"]

@@ -1,59 +1,42 @@
-"""Lay the cut graph out as columns: the nodes that run in graph order, then those that were added."""
+"""Lay the cut graph out as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.graph.building import smallest_order_and_back
-from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires, type_attr
+from simulator.graph.graph import Graph, Shape
+from simulator.partitioning.draft import CONTROL, Added, Column, Wires
 
-_FED = frozenset({"Placeholder", "PlaceholderV2"})
-
-
-def new_rows(graph: Graph, kept: npt.NDArray[np.bool_], added: Added) -> Column:
-    """[N + added] row of each node in the cut graph, -1: not part of it."""
-    found = np.full(len(graph) + len(added), -1)
-    rows = np.flatnonzero(kept)
-    found[rows] = np.arange(len(rows))
-    found[len(graph) :] = np.arange(len(added)) + len(rows)
-    return found
+_T = TypeVar("_T")
 
 
-def assemble(
-    graph: Graph,
-    added: Added,
-    given: Wires,
-    kept: npt.NDArray[np.bool_],
-    fed: npt.NDArray[np.bool_],
-    requested: Sequence[str],
-) -> Graph:
-    """The cut graph: rows `kept` of the graph, the added nodes, and these wires; `requested` holds its devices."""
-    rows = np.flatnonzero(kept)
-    row_of = new_rows(graph, kept, added)
-    names = (*(graph.names[row] for row in rows.tolist()), *_free_names(graph, added))
-    ops, attrs = _definitions(graph, added, rows.tolist(), fed)
-    tensors = _tensors(graph, added, kept)
+def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested: Sequence[str]) -> Graph:
+    """The cut graph: these nodes of the graph and the added ones, in this order, and these wires between them.
+
+    `requested` holds their devices. Control inputs come in order of wire id.
+    """
+    rows = nodes.tolist()
+    row_of = np.full(len(graph) + len(added), -1)
+    row_of[nodes] = np.arange(len(nodes))
+    names = _of_both(graph.names, _free_names(graph, added), rows)
+    ops = _of_both(graph.ops, added.ops, rows)
+    tensors = _tensors(graph, added, nodes)
     src, dst = row_of[given.src], row_of[given.dst]
     order = np.lexsort((given.id, given.slot, dst))
     src, dst, port, back = src[order], dst[order], given.port[order], given.back[order]
-    new = np.ones(len(src), bool)  # the same control edge twice is one
-    new[1:] = (port[1:] != CONTROL) | (port[:-1] != CONTROL) | (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-    src, dst, port, back = src[new], dst[new], port[new], back[new]
     in_ptr = np.searchsorted(dst, np.arange(len(names) + 1))
     tensor_ptr = tensors["tensor_ptr"]
     return replace(
         graph,
         names=names,
         ops=ops,
-        attrs=attrs,
+        attrs=_of_both(graph.attrs, added.attrs, rows),
         requested=tuple(requested),
         **tensors,
         in_ptr=ids(in_ptr),
@@ -67,6 +50,11 @@ def assemble(
         lowered=None,
         source=f"the pieces of {graph.source}",
     )
+
+
+def _of_both(first: Sequence[_T], others: Sequence[_T], rows: Sequence[int]) -> tuple[_T, ...]:
+    whole = [*first, *others]
+    return tuple([whole[row] for row in rows])
 
 
 def _free_names(graph: Graph, added: Added) -> list[str]:
@@ -83,26 +71,6 @@ def _free_names(graph: Graph, added: Added) -> list[str]:
     return free
 
 
-def _definitions(
-    graph: Graph, added: Added, rows: list[int], fed: npt.NDArray[np.bool_]
-) -> tuple[tuple[str, ...], tuple[Attrs, ...]]:
-    """Ops and attributes; a fed node with one output becomes the Placeholder that it stands for."""
-    ops = [graph.ops[row] for row in rows]
-    attrs = [graph.attrs[row] for row in rows]
-    place = {row: at for at, row in enumerate(rows)}
-    for row in np.flatnonzero(fed).tolist():
-        first = int(graph.tensor_ptr[row])
-        if row in place and graph.ops[row] not in _FED and graph.tensor_ptr[row + 1] == first + 1:
-            ops[place[row]] = "Placeholder"
-            attrs[place[row]] = _placeholder(int(graph.tensor_dtype[first]), graph.tensor_shape[first])
-    return (*ops, *added.ops), (*attrs, *added.attrs)
-
-
-def _placeholder(dtype: int, shape: Shape | None) -> Attrs:
-    dims = {"unknown_rank": True} if shape is None else {"dim": [{"size": size} for size in shape]}
-    return {"dtype": type_attr(dtype), "shape": AttrValue(shape=dims)}
-
-
 class _Tensors(TypedDict):
     """The tensor columns of a Graph."""
 
@@ -114,18 +82,22 @@ class _Tensors(TypedDict):
     tensor_bytes: Ints
 
 
-def _tensors(graph: Graph, added: Added, kept: npt.NDArray[np.bool_]) -> _Tensors:
-    old = np.flatnonzero(kept[graph.tensor_node])
+def _tensors(graph: Graph, added: Added, nodes: Column) -> _Tensors:
     extra = [output for outputs in added.outputs for output in outputs]
-    counts = np.concatenate([np.diff(graph.tensor_ptr)[kept], [len(outputs) for outputs in added.outputs]])
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    node = np.repeat(np.arange(len(counts)), counts.astype(np.int64))
-    shapes = graph.tensor_shape
+    every = np.concatenate([np.diff(graph.tensor_ptr), [len(outputs) for outputs in added.outputs]]).astype(np.int64)
+    begin, counts = (np.cumsum(every) - every)[nodes], every[nodes]
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    node = np.repeat(np.arange(len(counts)), counts)
+    port = np.arange(len(node)) - ptr[node]
+    taken = begin[node] + port
+    shapes = (*graph.tensor_shape, *(one[1] for one in extra))
+    dtype = np.concatenate([graph.tensor_dtype, np.array([one[0] for one in extra], np.int64)])
+    nbytes = np.concatenate([graph.tensor_bytes, np.array([one[2] for one in extra], np.int64)])
     return {
         "tensor_ptr": ids(ptr),
         "tensor_node": ids(node),
-        "tensor_port": ids(np.arange(len(node)) - ptr[node]),
-        "tensor_dtype": ids(np.concatenate([graph.tensor_dtype[old], np.array([one[0] for one in extra], np.int64)])),
-        "tensor_shape": (*(shapes[row] for row in old.tolist()), *(one[1] for one in extra)),
-        "tensor_bytes": ints(np.concatenate([graph.tensor_bytes[old], np.array([one[2] for one in extra], np.int64)])),
+        "tensor_port": ids(port),
+        "tensor_dtype": ids(dtype[taken]),
+        "tensor_shape": tuple([shapes[row] for row in taken.tolist()]),
+        "tensor_bytes": ints(nbytes[taken]),
     }

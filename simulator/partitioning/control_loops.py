@@ -40,7 +40,7 @@ _Row = tuple[int, int, int, int]  # src, port, dst, slot
 
 
 def close_loops(
-    graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, next_id: int
+    graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, next_id: int, suffix: str
 ) -> tuple[Wires, int, tuple[str, ...]]:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
@@ -64,7 +64,7 @@ def close_loops(
     for loop, dst in zip(inside[far].tolist(), given.dst[far].tolist(), strict=True):
         if _has_predicate(frames, loop):
             remote.append((loop, dst))
-            _ensure(graph, frames, added, loop, dst, int(device[dst]), merges, rows, before)
+            _ensure(graph, frames, added, loop, dst, int(device[dst]), merges, rows, before, suffix)
         else:
             refused[loop] = None
     where = [*device.tolist(), *added.device[before:]]
@@ -112,12 +112,13 @@ def _ensure(
     merges: dict[tuple[int, int], int],
     rows: list[_Row],
     first: int,
+    suffix: str,
 ) -> None:
     """Make the control loops that a device lacks, from the innermost outwards."""
     enter = -1
     while loop and (loop, device) not in merges:
         inner = enter
-        enter, merge = _control_loop(graph, frames[loop], added, dst, device, rows, first)
+        enter, merge = _control_loop(graph, frames[loop], added, dst, device, rows, first, suffix)
         merges[loop, device] = merge
         if inner >= 0:
             rows.append((merge, 0, inner, 0))
@@ -128,12 +129,12 @@ def _ensure(
         rows.append((merges[loop, device], 0, enter, 0))
     else:
         name, origin = name_and_origin(graph, added, dst)
-        const = added.node(f"{name}/_{len(added) - first}", "Const", empty_attrs(), origin, device, (EMPTY,))
+        const = added.node(f"{name}{suffix}{len(added) - first}", "Const", empty_attrs(), origin, device, (EMPTY,))
         rows.append((len(graph) + const, 0, enter, 0))
 
 
 def _control_loop(
-    graph: Graph, frame: Frame, added: Added, dst: int, device: int, rows: list[_Row], first: int
+    graph: Graph, frame: Frame, added: Added, dst: int, device: int, rows: list[_Row], first: int, suffix: str
 ) -> tuple[int, int]:
     """Add one loop; its Enter and its Merge."""
     name, origin = name_and_origin(graph, added, dst)
@@ -145,7 +146,7 @@ def _control_loop(
         ("NextIteration", float_attrs(), (EMPTY,)),
     ):
         number = len(added) - first
-        nodes.append(len(graph) + added.node(f"_cloop{name}/_{number}", op, attrs, origin, device, outputs))
+        nodes.append(len(graph) + added.node(f"_cloop{name}{suffix}{number}", op, attrs, origin, device, outputs))
     enter, merge, switch, following = nodes
     rows += [
         (merge, 0, switch, 0),

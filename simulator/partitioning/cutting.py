@@ -5,21 +5,25 @@ the step's edges ─ copy small constants ─ move control flow ─ close loops 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import fed_rows
-from simulator.partitioning.assembling import assemble, new_rows
+from simulator.graph.step.fanin import PLACEHOLDERS
 from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires, step_wires
-from simulator.partitioning.pairs import INCARNATION, Ends, Pairs, find_ends, make_pairs, pair_wires
+from simulator.partitioning.draft import CONTROL, LAST, Added, Column, step_wires, type_attr
+from simulator.partitioning.levels import Level, local_level, master_level, worker_level
+from simulator.partitioning.pairs import INCARNATION
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate
+from simulator.partitioning.splitting import Draft, Pieces, split, split_by_worker
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
@@ -27,13 +31,37 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+FLAVOURS = ("local", "master")
 
-def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step) -> Partitions:
-    """Cut the nodes that run in the step by device, as TensorFlow's partitioner does in a local session.
 
-    Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. Fed nodes stay where they are,
-    as Placeholders. Raises SimvizError if the assignment or the step is one of another graph or cluster.
+def partition(
+    graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step, flavour: str = "local"
+) -> Partitions:
+    """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
+
+    Flavour "local": in one session, whatever the tasks. "master": a master cuts by task, then each worker cuts its
+    piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. Fed nodes stay
+    where they are, as Placeholders. Raises SimvizError if the assignment or the step is one of another graph or
+    cluster.
     """
+    if flavour not in FLAVOURS:
+        raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
+    if flavour == "local":
+        return _cut(graph, assignment, cluster, step, local_level(cluster), by_creation=False)
+    return _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), by_creation=True)
+
+
+def partition_by_task(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step) -> Partitions:
+    """Cut by task alone: what a master sends to its workers, nodes and control inputs in the order of RegisterGraph.
+
+    Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
+    """
+    return _cut(graph, assignment, cluster, step, master_level(cluster), by_creation=True)
+
+
+def _cut(
+    graph: Graph, assignment: Assignment, cluster: Cluster, step: Step, *levels: Level, by_creation: bool
+) -> Partitions:
     names = tuple(one.name for one in cluster.devices)
     if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
         raise SimvizError(
@@ -42,37 +70,53 @@ def partition(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: S
             "this graph on this cluster first."
         )
     fed = fed_rows(graph, step)
+    first, *later = levels
+    draft, notes = _drafted(graph, step, cluster, assignment.device.astype(np.int64), fed, first)
+    pieces = split(draft, first, cluster, by_creation=by_creation)
+    for level in later:
+        pieces = split_by_worker(pieces, level, cluster)
+    return Partitions(
+        graph=_with_placeholders(pieces, fed),
+        device=pieces.device,
+        origin=pieces.origin,
+        priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
+        inserted=pieces.inserted,
+        devices=names,
+        notes=notes,
+        **_transfers(graph, pieces, names),
+    )
+
+
+def _drafted(
+    graph: Graph, step: Step, cluster: Cluster, assigned: Column, fed: npt.NDArray[np.bool_], level: Level
+) -> tuple[Draft, tuple[str, ...]]:
+    """The passes before the pairs, and what to say about them."""
     added = Added()
-    assigned = assignment.device.astype(np.int64)
     whole = step_wires(graph, step, fed)
     given, gone, next_id = replicate(graph, step, cluster, whole, assigned, fed, added)
     placed = np.concatenate([assigned, added.device]).astype(np.int64)
     device = np.array(settled(placed.tolist(), moves(graph, given, len(placed))), np.int64)
-    given, numbered, notes = close_loops(graph, whole, given, device, added, next_id)
-    device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
-    ends = find_ends(graph, given, device, added, cluster)
-    pairs = make_pairs(graph, given, ends, cluster, added, numbered)
+    given, numbered, notes = close_loops(graph, whole, given, device, added, next_id, level.suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     kept = np.asarray(step.runs) & ~gone
-    rows = np.concatenate([np.flatnonzero(kept), np.arange(len(graph), len(device))])
-    where = device[rows]
-    cut = assemble(graph, added, pair_wires(given, ends, pairs), kept, fed, [names[row] for row in where.tolist()])
-    origin = np.concatenate([np.flatnonzero(kept), added.origin]).astype(np.int64)
-    return Partitions(
-        graph=cut,
-        device=ids(where),
-        origin=ids(origin),
-        priority=None if assignment.priority is None else ints(assignment.priority[origin]),
-        inserted=flags(rows >= len(graph)),
-        devices=names,
-        notes=(*_move_note(kept, assigned, device), *notes),
-        **_transfers(graph, given, ends, pairs, new_rows(graph, kept, added), added, names),
-    )
+    moved = int(np.count_nonzero(kept & (assigned != device[: len(assigned)])))
+    if moved:
+        notes = (f"{moved} control-flow nodes run next to their values, as TensorFlow moves them", *notes)
+    return Draft(graph, given, device, added, kept, [numbered]), notes
 
 
-def _move_note(kept: npt.NDArray[np.bool_], assigned: Column, device: Column) -> tuple[str, ...]:
-    count = int(np.count_nonzero(kept & (assigned != device[: len(assigned)])))
-    return (f"{count} control-flow nodes run next to their values, as TensorFlow moves them",) if count else ()
+def _with_placeholders(pieces: Pieces, fed: npt.NDArray[np.bool_]) -> Graph:
+    """The graph of the pieces, where a fed node with one output is the Placeholder that it stands for."""
+    graph = pieces.graph
+    ops, attrs = list(graph.ops), list(graph.attrs)
+    for row in np.flatnonzero(fed[pieces.origin] & ~pieces.inserted).tolist():
+        first = int(graph.tensor_ptr[row])
+        if ops[row] not in PLACEHOLDERS and graph.tensor_ptr[row + 1] == first + 1:
+            shape = graph.tensor_shape[first]
+            dims = {"unknown_rank": True} if shape is None else {"dim": [{"size": size} for size in shape]}
+            ops[row] = "Placeholder"
+            attrs[row] = {"dtype": type_attr(int(graph.tensor_dtype[first])), "shape": AttrValue(shape=dims)}
+    return replace(graph, ops=tuple(ops), attrs=tuple(attrs))
 
 
 class _Transfers(TypedDict):
@@ -87,30 +131,22 @@ class _Transfers(TypedDict):
     key: tuple[str, ...]
 
 
-def _transfers(
-    graph: Graph, given: Wires, ends: Ends, pairs: Pairs, row_of: Column, added: Added, names: tuple[str, ...]
-) -> _Transfers:
-    away = np.flatnonzero(ends.src_device[pairs.wire] != ends.dst_device[pairs.wire])
-    wire = pairs.wire[away]
-    origin = np.concatenate([np.arange(len(graph)), added.origin]).astype(np.int64)
-    node, port = origin[given.src[wire]], given.port[wire]
-    control = port == CONTROL
-    row = np.where(control, -1 - node, graph.tensor_ptr[node] + port)
-    order = np.lexsort((wire, ends.on_host[wire], ends.dst_device[wire], np.where(control, 2**31, port), node))
-    away, wire, row = away[order], wire[order], row[order]
+def _transfers(graph: Graph, pieces: Pieces, names: tuple[str, ...]) -> _Transfers:
+    links = pieces.links
+    here, there = pieces.device[links.send], pieces.device[links.recv]
+    control = links.port == CONTROL
+    row = np.where(control, -1 - links.node, graph.tensor_ptr[links.node] + links.port)
+    order = np.lexsort((links.host, there, np.where(control, LAST, links.port), links.node))
+    order = order[here[order] != there[order]]
+    here, there, row = here[order], there[order], row[order]
     known = len(graph.tensor_bytes) > 0
-    nbytes = np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)
-    here, there = ends.src_device[wire], ends.dst_device[wire]
-    pairing = [pairs.name[at] for at in away.tolist()]
+    pairs = zip(here.tolist(), there.tolist(), [links.name[at] for at in order.tolist()], strict=True)
     return _Transfers(
         tensor=ids(row),
-        send=ids(row_of[pairs.send[away]]),
-        recv=ids(row_of[pairs.recv[away]]),
+        send=ids(links.send[order]),
+        recv=ids(links.recv[order]),
         src_device=ids(here),
         dst_device=ids(there),
-        nbytes=ints(nbytes),
-        key=tuple(
-            f"{names[source]};{INCARNATION:016x};{names[target]};{tensor_name};0:0"
-            for source, target, tensor_name in zip(here.tolist(), there.tolist(), pairing, strict=True)
-        ),
+        nbytes=ints(np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)),
+        key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in pairs),
     )

@@ -36,6 +36,7 @@ from simulator.partitioning.draft import (
     type_attr,
     wires,
 )
+from simulator.partitioning.levels import Level
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
@@ -65,16 +66,18 @@ class Pairs:
     send: Column  # node
     recv: Column  # node
     out: Column  # node that the destination reads: the Recv, or the Identity of a control pair
+    first: Column  # first of the nodes that were added for it
     name: tuple[str, ...]  # tensor_name
 
 
-def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster: Cluster) -> Ends:
+def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster: Cluster, level: Level) -> Ends:
     """Devices, types and memory kinds at both ends of every wire."""
     src_device, dst_device = device[given.src], device[given.dst]
     is_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)
     types = tuple(one.type for one in cluster.devices)
-    away = src_device != dst_device
-    asked = away | ~is_cpu[dst_device]  # the only wires whose memory kinds matter
+    away = level.location[src_device] != level.location[dst_device]
+    alone = (src_device == dst_device) & ~is_cpu[dst_device]  # may need a pair within the device
+    asked = away | alone  # the only wires whose memory kinds matter
     data = given.port != CONTROL
     src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
     rows = np.flatnonzero(asked & data)
@@ -86,7 +89,7 @@ def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster:
     ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
     src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
     dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
-    mixed = ~is_cpu[dst_device] & data & (src_host != dst_host)
+    mixed = alone & data & (src_host != dst_host)
     return Ends(
         src_device=src_device,
         dst_device=dst_device,
@@ -114,10 +117,13 @@ def _types(graph: Graph, given: Wires, added: Added) -> Column:
     return found
 
 
-def make_pairs(graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, number: int) -> Pairs:
+def make_pairs(
+    graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, level: Level, numbers: list[int]
+) -> Pairs:
     """Add the nodes of every pair, in TensorFlow's order: by destination node id, its values by slot, its controls.
 
-    Names are the source's with "/_k", k counting created nodes from `number`.
+    Names are the source's with the level's suffix and a number, which counts the nodes created since `numbers`, the
+    next number of each of the level's counters.
     """
     place = np.concatenate([graph.place, np.arange(len(added)) + len(graph)])
     crossing = np.flatnonzero(ends.crosses & ~given.loop)
@@ -127,7 +133,7 @@ def make_pairs(graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: 
         [
             given.src[crossing],
             given.port[crossing],
-            ends.dst_device[crossing],
+            level.location[ends.dst_device[crossing]],
             ends.on_host[crossing].astype(np.int64),
             alone,
         ]
@@ -138,11 +144,19 @@ def make_pairs(graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: 
     rank[creation] = np.arange(len(creation))
     of_wire = np.full(len(given), -1)
     of_wire[crossing] = rank[inverse.reshape(-1)]
-    return _add_nodes(graph, given, ends, cluster, added, crossing[first[creation]], of_wire, number)
+    return _add_nodes(graph, given, ends, cluster, added, crossing[first[creation]], of_wire, level, list(numbers))
 
 
 def _add_nodes(
-    graph: Graph, given: Wires, ends: Ends, cluster: Cluster, added: Added, wire: Column, of_wire: Column, number: int
+    graph: Graph,
+    given: Wires,
+    ends: Ends,
+    cluster: Cluster,
+    added: Added,
+    wire: Column,
+    of_wire: Column,
+    level: Level,
+    numbers: list[int],
 ) -> Pairs:
     """Add the nodes of each pair; lean, because a random placement of a large graph makes tens of thousands."""
     devices = tuple(one.name for one in cluster.devices)
@@ -151,11 +165,13 @@ def _add_nodes(
     rows: list[NodeRow] = []
     made = []
     first = len(names)  # node id of the first row
+    counter, suffix = level.counter.tolist(), level.suffix
     columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device, ends.dtype)
     hosts = zip(ends.src_host[wire].tolist(), ends.dst_host[wire].tolist(), strict=True)
     ends_of = zip(*(column[wire].tolist() for column in columns), strict=True)
     for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(ends_of, hosts, strict=True):
         name, origin = names[src], origins[src]
+        number = numbers[counter[here]]
         tensor_name = f"edge_{edge}_{name}"
         between = {
             "tensor_name": AttrValue(s=tensor_name.encode()),
@@ -168,7 +184,7 @@ def _add_nodes(
         }
         value = EMPTY
         if port == CONTROL:
-            rows.append((f"{name}/ctrl/_{number}", "Const", empty_attrs(), origin, here, (EMPTY,)))
+            rows.append((f"{name}/ctrl{suffix}{number}", "Const", empty_attrs(), origin, here, (EMPTY,)))
             number += 1
         else:
             value = (base(dtype), *_shape_and_bytes(graph, added, src, port))
@@ -178,18 +194,19 @@ def _add_nodes(
             received["_start_time"] = _START
         send = first + len(rows)
         sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
-        rows.append((f"{name}/_{number}", sender, {"T": kind, **between}, origin, here, ()))
-        rows.append((f"{name}/_{number + 1}", receiver, received, origin, there, (value,)))
+        rows.append((f"{name}{suffix}{number}", sender, {"T": kind, **between}, origin, here, ()))
+        rows.append((f"{name}{suffix}{number + 1}", receiver, received, origin, there, (value,)))
         recv = out = send + 1
         number += 2
         if port == CONTROL:
-            rows.append((f"{name}/_{number}", "Identity", float_attrs(), origin, there, (EMPTY,)))
+            rows.append((f"{name}{suffix}{number}", "Identity", float_attrs(), origin, there, (EMPTY,)))
             number += 1
             out = recv + 1
-        made.append((send, recv, out, tensor_name))
+        numbers[counter[here]] = number
+        made.append((send, recv, out, send - (port == CONTROL), tensor_name))
     added.extend(rows)
-    nodes = np.array([row[:3] for row in made], np.int64).reshape(-1, 3)
-    return Pairs(wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], tuple(row[3] for row in made))
+    nodes = np.array([row[:4] for row in made], np.int64).reshape(-1, 4)
+    return Pairs(wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], nodes[:, 3], tuple(row[4] for row in made))
 
 
 def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:
@@ -237,7 +254,8 @@ def _loop_waits(given: Wires, pairs: Pairs, away: npt.NDArray[np.bool_]) -> Wire
         if dst in merge:
             count[dst] -= 1
             rows.append((merge[dst], CONTROL, recv, LAST, 0))
-    rows += [(merge[dst], CONTROL, dst, LAST, 0) for dst, left in count.items() if left > 0]
+    after = int(given.id.max(initial=0))  # what is left comes last
+    rows += [(merge[dst], CONTROL, dst, LAST, after) for dst, left in count.items() for _ in range(left)]
     return wires(rows)
 
 

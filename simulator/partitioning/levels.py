@@ -1,0 +1,87 @@
+"""Which partitioner cuts, by what, and how it names what it makes: a local session, a master, a worker.
+
+    local session   by device    a/_0
+    master          by task      a_S0             tensorflow/core/distributed_runtime/master_session.cc
+    worker          by device    a_G0 or a_S0_G0  tensorflow/core/distributed_runtime/graph_mgr.cc
+
+A master sends each worker the piece of its task, and the worker makes a graph of it, which numbers nodes and edges
+anew, and cuts that by device. Both run the same partitioner (`tensorflow/core/graph/graph_partition.cc`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Flags, Ids
+from simulator.graph.control_flow import MERGES
+from simulator.graph.graph import Graph
+from simulator.partitioning.draft import CONTROL, LAST, Column, Wires
+
+_CONTROL_LOOP = "_cloop"  # begins the names of control loops' nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One run of the partitioner, or one per task side by side. Axis: D devices."""
+
+    location: Column  # [D] devices of one location share a piece
+    counter: Column  # [D] those of one counter number the names that are made for them together
+    suffix: str  # of a made name, before its number
+
+    @property
+    def counters(self) -> int:
+        """How many counters there are."""
+        return int(self.counter.max(initial=0)) + 1
+
+
+def local_level(cluster: Cluster) -> Level:
+    """A session of one process."""
+    return Level(np.arange(len(cluster)), np.zeros(len(cluster), np.int64), "/_")
+
+
+def master_level(cluster: Cluster) -> Level:
+    """A master: pieces are tasks."""
+    return Level(_tasks(cluster), np.zeros(len(cluster), np.int64), "_S")
+
+
+def worker_level(cluster: Cluster) -> Level:
+    """The workers of all tasks."""
+    return Level(np.arange(len(cluster)), _tasks(cluster), "_G")
+
+
+def _tasks(cluster: Cluster) -> Column:
+    number = {task: at for at, task in enumerate(cluster.tasks)}
+    return np.array([number[device.task] for device in cluster.devices], np.int64)
+
+
+def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wires:
+    """The edges of the pieces by task as each worker numbers them: from 1, after the one from source to sink.
+
+    `graph` holds all pieces, in the order in which they were sent: no edge joins two, so the smallest topological
+    order of all is that of each. Edges are made with their destination, back edges of loops last of all.
+    """
+    src, dst = graph.edge_src.astype(np.int64), graph.edge_dst.astype(np.int64)
+    tensor = graph.edge_tensor.astype(np.int64)
+    position = np.arange(len(src)) - graph.in_ptr[dst]
+    worker = level.counter[device[dst]]
+    order = np.lexsort((position, graph.place[dst], graph.edge_back, worker))
+    number = np.empty(len(src), np.int64)
+    first = np.searchsorted(worker[order], np.arange(level.counters))  # edge with which each worker begins
+    number[order] = np.arange(len(src)) - first[worker[order]] + 1
+    ports = np.append(graph.tensor_port, 0).astype(np.int64)
+    looping = [
+        bool(made) and op in MERGES and name.startswith(_CONTROL_LOOP)
+        for made, op, name in zip(inserted.tolist(), graph.ops, graph.names, strict=True)
+    ]
+    return Wires(
+        src=src,
+        port=np.where(tensor < 0, CONTROL, ports[np.maximum(tensor, 0)]),
+        dst=dst,
+        slot=np.where(tensor < 0, LAST, position),
+        id=number,
+        back=np.asarray(graph.edge_back),
+        loop=np.array(looping, bool)[src] & (tensor < 0),
+    )

@@ -1,0 +1,152 @@
+"""One level of a cut: pair what crosses between locations, and lay the pieces out in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.graph.graph import Graph
+from simulator.partitioning.assembling import assemble
+from simulator.partitioning.draft import CONTROL, Added, Column, Wires
+from simulator.partitioning.levels import Level, worker_wires
+from simulator.partitioning.pairs import Ends, Pairs, find_ends, make_pairs, pair_wires
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A placed graph, ready to be split. Axis: nodes, those of the graph, then the added ones."""
+
+    graph: Graph
+    given: Wires
+    device: Column
+    added: Added
+    kept: npt.NDArray[np.bool_]  # of the graph's nodes
+    numbers: list[int]  # per counter of names the next number
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The pairs of all levels so far. Axis: pairs, in order of the edge for which each was made."""
+
+    send: Column  # row of the pieces
+    recv: Column  # row of the pieces
+    node: Column  # row of the first graph whose output, or whose end, is told
+    port: Column  # of that node, CONTROL for its end
+    host: Column  # 1 where it is received for host memory, or by a CPU
+    name: tuple[str, ...]  # tensor_name
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What a level makes. Axis: N' nodes."""
+
+    graph: Graph
+    device: Ids
+    origin: Ids  # row of the first graph: the node itself, or the one that it serves
+    inserted: Flags
+    links: Links
+
+
+def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) -> Pieces:
+    """Make the pairs and the pieces of the first level.
+
+    Rows are the graph's nodes, then those that were added. With `by_creation` they come as a master writes them, which
+    is the order in which its workers read them: the nodes by id, each before the pairs that were made for it.
+    """
+    graph, given, added = draft.graph, draft.given, draft.added
+    ends = find_ends(graph, given, draft.device, added, cluster, level)
+    pairs = make_pairs(graph, given, ends, cluster, added, level, draft.numbers)
+    device = np.concatenate([draft.device, added.device[len(draft.device) - len(graph) :]]).astype(np.int64)
+    kept = np.concatenate([draft.kept, np.ones(len(added), bool)])
+    rows = np.flatnonzero(kept)
+    if by_creation:
+        when = _created(graph, given, pairs, len(draft.device), len(device))
+        rows = rows[np.argsort(when[rows], kind="stable")]
+    names = [one.name for one in cluster.devices]
+    where = device[rows]
+    cut = assemble(graph, added, pair_wires(given, ends, pairs), rows, [names[row] for row in where.tolist()])
+    origin = np.concatenate([np.arange(len(graph)), added.origin]).astype(np.int64)
+    row_of = np.full(len(device), -1)
+    row_of[rows] = np.arange(len(rows))
+    return Pieces(
+        cut, ids(where), ids(origin[rows]), flags(rows >= len(graph)), _links(given, ends, pairs, origin, row_of)
+    )
+
+
+def _created(graph: Graph, given: Wires, pairs: Pairs, before: int, count: int) -> Column:
+    """[nodes] when each is made: by node id, what belongs to a pair just after the node that reads it first."""
+    place = np.concatenate([graph.place, np.arange(len(graph), before)]).astype(np.int64)
+    sizes = np.diff(np.append(pairs.first, count))
+    return np.concatenate([2 * place, np.repeat(2 * place[given.dst[pairs.wire]] + 1, sizes)])
+
+
+def _links(given: Wires, ends: Ends, pairs: Pairs, origin: Column, row_of: Column) -> Links:
+    order = np.argsort(pairs.wire)
+    wire = pairs.wire[order]
+    return Links(
+        send=row_of[pairs.send[order]],
+        recv=row_of[pairs.recv[order]],
+        node=origin[given.src[wire]],
+        port=given.port[wire],
+        host=ends.on_host[wire].astype(np.int64),
+        name=tuple(pairs.name[at] for at in order.tolist()),
+    )
+
+
+def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
+    """Cut the pieces by task further, as their workers do."""
+    first = pieces.graph
+    draft = Draft(
+        graph=first,
+        given=worker_wires(first, pieces.device, pieces.inserted, level),
+        device=pieces.device.astype(np.int64),
+        added=Added(),
+        kept=np.ones(len(first), bool),
+        numbers=[0] * level.counters,
+    )
+    second = split(draft, level, cluster, by_creation=True)
+    made = second.origin  # row of the pieces by task
+    row_of = np.empty(len(first), np.int64)
+    row_of[made[~second.inserted]] = np.flatnonzero(~second.inserted)
+    old = pieces.links
+    return Pieces(
+        graph=second.graph,
+        device=second.device,
+        origin=ids(pieces.origin[made]),
+        inserted=flags(second.inserted | pieces.inserted[made]),
+        links=_joined(old, row_of, _told(pieces, second.links)),
+    )
+
+
+def _told(pieces: Pieces, links: Links) -> Links:
+    """The links of the second level in terms of the first graph: a Recv tells what it received."""
+    port_of = np.zeros(len(pieces.graph), np.int64)
+    port_of[pieces.links.recv] = pieces.links.port
+    relayed = np.zeros(len(pieces.graph), bool)
+    relayed[pieces.links.recv] = True
+    passes_on = relayed[links.node] & (links.port != CONTROL)
+    return Links(
+        send=links.send,
+        recv=links.recv,
+        node=pieces.origin[links.node].astype(np.int64),
+        port=np.where(passes_on, port_of[links.node], links.port),
+        host=links.host,
+        name=links.name,
+    )
+
+
+def _joined(first: Links, row_of: Column, second: Links) -> Links:
+    columns: Sequence[tuple[Column, Column]] = (
+        (row_of[first.send], second.send),
+        (row_of[first.recv], second.recv),
+        (first.node, second.node),
+        (first.port, second.port),
+        (first.host, second.host),
+    )
+    send, recv, node, port, host = (np.concatenate(both) for both in columns)
+    return Links(send, recv, node, port, host, (*first.name, *second.name))
