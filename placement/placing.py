@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from placement.algorithms.heft import heft
 from placement.algorithms.requested import requested
@@ -55,6 +56,7 @@ def place(
     seed: int = 0,
     fallback: bool = True,
     tables: Tables | None = None,
+    seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Assignment:
     """Give every node of the graph a device.
 
@@ -62,7 +64,8 @@ def place(
     gives way to `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory;
     the result says so. `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of
     the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables`
-    are what `of_step` makes of the same values, where the caller has them already.
+    are what `of_step` makes of the same values, where the caller has them already. `seen`, node -> device, is where
+    TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance, and no others.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
     """
@@ -72,7 +75,7 @@ def place(
     constraints = constrain(graph, cluster, soft=soft)
     if tables is None:
         tables = of_step(graph, step, cluster, costs)
-    problem = pose(graph, tables, cluster, constraints, moves_of_step(graph, step))
+    problem = pose(graph, tables, cluster, constraints, moves_of_step(graph, step), seen=_rows(graph, cluster, seen))
     if algorithm not in _WITHOUT_COSTS:
         require_feasible(problem)
     result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)
@@ -84,9 +87,17 @@ def place(
         asked=algorithm,
         used=result.used,
         priority=None if plan.priority is None else ints(_spread(problem, plan.priority, len(graph))),
-        notes=(*constraints.notes, *result.notes),
+        notes=(*constraints.notes, *plan.notes, *result.notes),
         log_order=None if plan.log_order is None else ids(plan.log_order),
     )
+
+
+def _rows(graph: Graph, cluster: Cluster, seen: Mapping[str, str]) -> dict[int, int]:
+    return {
+        graph.index[name]: cluster.index[device]
+        for name, device in seen.items()
+        if name in graph.index and device in cluster.index
+    }
 
 
 def _solve(problem: Problem, algorithm: str, *, fallback: bool) -> _Result:

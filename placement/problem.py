@@ -6,10 +6,11 @@ device per group, so that no algorithm can split one; `placing.place` turns it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from types import MappingProxyType
 
 from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
@@ -45,6 +46,7 @@ class Problem:
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
+    seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
     moves: list[tuple[int, int]]  # control-flow op, op whose device it takes when the graph is cut; in order
 
 
@@ -58,6 +60,7 @@ class Plan:
     priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
+    notes: tuple[str, ...] = ()  # what the reader of the result should know
 
 
 def pose(
@@ -66,6 +69,8 @@ def pose(
     cluster: Cluster,
     constraints: Constraints,
     moves: Sequence[tuple[int, int]] = (),
+    *,
+    seen: Mapping[int, int] = MappingProxyType({}),
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one.
 
@@ -102,6 +107,7 @@ def pose(
         capacity=capacity,
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
+        seen=seen,
         moves=[(op_of[node], op_of[beside]) for node, beside in moves if node in op_of and beside in op_of],
     )
 

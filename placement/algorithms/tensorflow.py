@@ -6,6 +6,9 @@ comes first decides for the group. A node takes the first device that its group 
     metadata        Shape, Size and Rank go where their input is
     pass-through    an Identity between two nodes with the same request goes where its input is
     generator       a node without inputs goes where all its readers are
+
+Where an input is depends on which edge is the first. TensorFlow keeps a node's edges in order up to eight; beyond, the
+order is that of addresses in memory. For metadata ops with more edges, what TensorFlow chose can only be seen.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from placement.problem import Plan, Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
+from simulator.wording import counted
 
 _METADATA = frozenset({"Shape", "Size", "Rank"})
 _UNPLACED = -1
+_ORDERED = 8  # edges that EdgeSet keeps in order (tensorflow/core/graph/edgeset.h)
 
 
 def tensorflow(problem: Problem) -> Plan:
@@ -28,13 +33,16 @@ def tensorflow(problem: Problem) -> Plan:
     device = [_UNPLACED] * len(graph)  # a generator's group may be pinned before the generator itself is placed
     rule = [COLOCATED] * len(graph)
     followed = _followed(graph)
+    unordered = _by_chance(graph)
     early, late = placement_order(graph)
     for node in early:
         row = group[node]
         if pinned[row] == _UNPLACED:
             pinned[row], rule[node] = allowed[row][0], DEFAULT
             beside = followed.get(node)
-            if beside is not None and device[beside] in allowed[row]:
+            if node in unordered and problem.seen.get(node) in _choices(unordered[node], device, allowed[row]):
+                pinned[row], rule[node] = problem.seen[node], METADATA
+            elif beside is not None and device[beside] in allowed[row]:
                 pinned[row] = device[beside]
                 rule[node] = METADATA if graph.ops[node] in _METADATA else PASS_THROUGH
         device[node] = pinned[row]
@@ -47,7 +55,8 @@ def tensorflow(problem: Problem) -> Plan:
             if len(where) == 1 and (only := where.pop()) in allowed[row]:
                 pinned[row], rule[node] = only, GENERATOR
         device[node] = pinned[row]
-    return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late])
+    notes = (_said(graph, unordered),) if unordered else ()
+    return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
 
 
 def placement_order(graph: Graph) -> tuple[list[int], list[int]]:
@@ -79,3 +88,25 @@ def _followed(graph: Graph) -> dict[int, int]:
             if graph.requested[source] == asks:
                 found[node] = source
     return found
+
+
+def _by_chance(graph: Graph) -> dict[int, list[int]]:
+    """The metadata ops with more edges than TensorFlow keeps in order, each with the sources of all of them."""
+    found = {}
+    for node in np.flatnonzero(np.diff(graph.in_ptr) > _ORDERED).tolist():
+        if graph.ops[node] in _METADATA:
+            found[node] = graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()
+    return found
+
+
+def _choices(sources: list[int], device: list[int], allowed: tuple[int, ...]) -> set[int]:
+    """The devices at which TensorFlow may arrive, whichever source comes first."""
+    return {device[source] if device[source] in allowed else allowed[0] for source in sources}
+
+
+def _said(graph: Graph, unordered: dict[int, list[int]]) -> str:
+    first = graph.names[min(unordered)]
+    return (
+        f"{counted(len(unordered), 'shape op')} with more than {_ORDERED} inputs, the first {first!r}: which of them "
+        "TensorFlow follows is by chance; here it is the first"
+    )

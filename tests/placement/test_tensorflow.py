@@ -13,12 +13,12 @@ from tests.strategies import Rows, colocation, type_attr, typed
 INT32 = 3
 
 
-def placed(rows, cluster="4cpu", master=None):
+def placed(rows, cluster="4cpu", master=None, seen=None):
     """{node: (short device, rule)}, and the order of the log."""
     graph, there = rows.built(), load_cluster(cluster)
     there = there if master is None else connected(there, master)
     costs = costs_of(there, [[0] * len(there.kinds)] * len(graph))
-    found = place(graph, there, costs, step=whole(graph), algorithm="tensorflow")
+    found = place(graph, there, costs, step=whole(graph), algorithm="tensorflow", seen=seen or {})
     short = [there.devices[row].short.removeprefix("localhost:0/") for row in found.device.tolist()]
     log = [graph.names[row] for row in found.log_order.tolist()]
     return dict(zip(graph.names, zip(short, found.why.tolist(), strict=True), strict=True)), log
@@ -142,3 +142,18 @@ def test_a_gpu_of_another_task_comes_before_a_cpu_of_the_own():
 def test_a_master_that_is_not_there_is_refused_with_the_tasks():
     with pytest.raises(ClusterError, match="no task 'ps:2' to connect to; its tasks are ps:0, ps:1, worker:0"):
         connected(load_cluster("ps=2,worker=1x1gpu"), "ps:2")
+
+
+def test_above_eight_edges_a_metadata_op_may_follow_any_of_them_and_what_was_seen_decides():
+    rows = Rows()
+    const(rows, "a")
+    for at in range(10):
+        neg(rows, f"n{at}", "a", f"/cpu:{at % 3}")
+    rows.add("shape", "Shape", ["n0", *(f"^n{at}" for at in range(1, 10))], T=type_attr(), out_type=type_attr(INT32))
+    identity(rows, "after", "n1")
+    cpu = "/job:localhost/replica:0/task:0/device:CPU"
+    assert placed(rows)[0]["shape"] == ("CPU:0", why.METADATA)
+    found, _ = placed(rows, seen={"shape": f"{cpu}:2", "after": f"{cpu}:3", "unknown": f"{cpu}:1"})
+    assert found["shape"] == ("CPU:2", why.METADATA)
+    assert found["after"] == ("CPU:0", why.DEFAULT)  # nothing is by chance here
+    assert placed(rows, seen={"shape": f"{cpu}:3"})[0]["shape"] == ("CPU:0", why.METADATA)  # no input is there
