@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from placement.grouping import DeviceTypes, Groups, merge_types, tie
-from placement.refusals import refuse
+from placement.grouping import Groups, tie
+from placement.host_variants import host_bound
+from placement.initialising import DeviceTypes, initial
+from placement.ordering import placement_order
+from placement.refusals import no_device
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import Flags, Ids, flags, ids
-from simulator.errors import ClusterError, GraphError
 from simulator.graph import ops
-from simulator.graph.dtypes import STRING, VARIANT
 from simulator.graph.graph import Graph
-
-_CPU_ONLY: DeviceTypes = (("CPU", 0),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +41,13 @@ class Constraints:
 def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constraints:
     """Find the groups of a graph and the devices that each may use.
 
-    Raises GraphError for a malformed device string, and InfeasibleError for a group without a device: its members and
-    what each allows, or the job that the cluster lacks and a cluster that would hold the graph.
+    Raises GraphError for a malformed device string, and InfeasibleError for a node without a kernel, for nodes that
+    must share a device and can't, and for a group without a device: whatever TensorFlow would find first. The error
+    has the node that TensorFlow names, what each member of its group allows, and a cluster that would hold the graph.
     """
-    specs = _parse_all(graph)
-    groups, dropped = tie(graph, specs, _device_types(graph), soft=soft)
+    specs, types = initial(graph, cluster)
+    groups, dropped = tie(graph, specs, types, soft=soft)
+    _keep_on_host(groups, graph)
     roots = [groups.root(node) for node in range(len(graph))]
     row_of_root = {root: row for row, root in enumerate(dict.fromkeys(roots))}
     group = [row_of_root[root] for root in roots]
@@ -72,46 +73,12 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     )
 
 
-def _parse_all(graph: Graph) -> list[DeviceSpec]:
-    known: dict[str, DeviceSpec] = {}
-    for node, text in enumerate(graph.requested):
-        if text not in known:
-            try:
-                known[text] = parse(text)
-            except ClusterError as error:
-                raise GraphError(f"{error} (node {graph.names[node]!r})", node=graph.names[node]) from None
-    return [known[text] for text in graph.requested]
-
-
-def _device_types(graph: Graph) -> list[DeviceTypes]:
-    types = [ops.kernel_types(op, attrs) for op, attrs in zip(graph.ops, graph.attrs, strict=True)]
-    for node in _host_lists(graph):
-        types[node] = merge_types(types[node], _CPU_ONLY)
-    return types
-
-
-def _host_lists(graph: Graph) -> list[int]:
-    """Nodes that take a list of strings as a variant: a variant's content decides where it may live."""
-    todo = [node for node, op in enumerate(graph.ops) if _element_type(graph, node, op) == STRING]
-    limited: set[int] = set()
-    while todo:
-        node = todo.pop()
-        for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
-            tensor, target = int(graph.edge_tensor[edge]), int(graph.edge_dst[edge])
-            if tensor < 0 or graph.tensor_dtype[tensor] != VARIANT or target in limited:
-                continue
-            limited.add(target)
-            if not _element_type(graph, target, graph.ops[target]):
-                todo.append(target)
-    return sorted(limited)
-
-
-def _element_type(graph: Graph, node: int, op: str) -> int:
-    """What a list op holds; 0 for other ops and for lists of variants."""
-    if not op.startswith(("TensorList", "EmptyTensorList")):
-        return 0
-    value = graph.attrs[node].get("element_dtype")
-    return 0 if value is None or value.type == VARIANT else int(value.type)
+def _keep_on_host(groups: Groups, graph: Graph) -> None:
+    """Take all types but the CPU from the groups whose variants live on the host, unless they have no other."""
+    if any(name != "CPU" for types in set(groups.types) for name, _ in types):
+        for node in host_bound(graph):
+            root = groups.root(node)
+            groups.types[root] = tuple(pair for pair in groups.types[root] if pair[0] == "CPU") or groups.types[root]
 
 
 def _allowed(
@@ -137,9 +104,11 @@ def _allowed(
         if not known[key][0]:
             failed.append(row)
     if failed:
-        row = min(failed, key=lambda row: int(graph.place[members[row]].min()))
-        first = min(members[row], key=lambda node: int(graph.place[node]))
-        raise refuse(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
+        failing = {node: row for row in failed for node in members[row]}
+        early, late = placement_order(graph)
+        first = next(node for node in (*early, *late) if node in failing)
+        row = failing[first]
+        raise no_device(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
     return [devices for devices, _ in found], [relaxed for _, relaxed in found]
 
 

@@ -3,7 +3,7 @@
 Union-find with a request that travels along: each root carries what its members asked for. Three things tie nodes:
 an edge into a reference or resource input, a variant edge between two datasets, and a key in the `_class` lists. The
 order of the merges matters (it decides whose request wins), so edges come in the order
-in which TensorFlow creates them.
+in which TensorFlow creates them (§3.2 to §3.4).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
+from placement.initialising import DeviceTypes
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, specialise
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
 from simulator.graph.dtypes import REF, RESOURCE, VARIANT
 from simulator.graph.graph import Graph
-
-DeviceTypes: TypeAlias = tuple[tuple[str, int], ...]  # (device type, kernel priority), best first
+from simulator.graph.ops import registry
 
 # InputColocationExemptionRegistry of TensorFlow 2.21: ops that take resources from other devices than their own.
 EXEMPT = frozenset(
@@ -134,7 +133,14 @@ def _ties(graph: Graph, edge: int, source: int, target: int) -> bool:
 
 
 def _is_dataset(graph: Graph, node: int) -> bool:
-    return _DATASET.match(graph.ops[node]) is not None and graph.tensor_ptr[node + 1] - graph.tensor_ptr[node] == 1
+    """By name, and by what is declared: exactly one output, a variant."""
+    op = graph.ops[node]
+    if _DATASET.match(op) is None:
+        return False
+    given = registry.facts(op)
+    if given is None and op in graph.library:
+        given = registry.signature(graph.library[op])
+    return given is not None and [output.dtype for output in given.outputs] == [VARIANT]
 
 
 def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: bool) -> None:
@@ -147,6 +153,7 @@ def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: b
             "Cannot place the graph because a reference or resource edge connects colocation groups with incompatible "
             f"resource devices: {groups.resource[a]} vs {groups.resource[b]}. {names} "
             "Ask for the same device for both, or for none.",
+            node=graph.names[target],
             members=(graph.names[source], graph.names[target]),
         )
     if not compatible(groups.requested[a], groups.requested[b]):  # the source's request overrules, even when hard
@@ -157,6 +164,7 @@ def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: b
         raise InfeasibleError(
             "Nodes were connected by a reference or resource connection (requiring them to be on the same device), "
             f"but they cannot share one: {error}. {names}",
+            node=graph.names[target],
             members=(graph.names[source], graph.names[target]),
         ) from None
 
@@ -183,6 +191,7 @@ def _tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int,
                     raise InfeasibleError(
                         f"Cannot colocate nodes {graph.names[node]!r} and {graph.names[other]!r}: {error}. "
                         "Allow soft placement, or ask for devices that agree.",
+                        node=graph.names[node],
                         members=(graph.names[node], graph.names[other]),
                     ) from None
                 dropped.append((node, key))
@@ -191,23 +200,28 @@ def _tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int,
 
 def _class_keys(attrs: object) -> tuple[str, ...]:
     value = attrs["_class"]  # type: ignore[index]  # a mapping to AttrValue messages, whose fields no checker knows
-    return tuple(item[len(_PREFIX) :].decode("utf-8", "replace") for item in value.list.s if item.startswith(_PREFIX))
+    return tuple(
+        item[len(_PREFIX) :].decode("utf-8", "backslashreplace") for item in value.list.s if item.startswith(_PREFIX)
+    )
 
 
 def _join(groups: Groups, a: int, b: int, *, soft: bool) -> None:
     """Merge two roots; equal ranks make `a` the root.
 
-    Raises InfeasibleError, and changes nothing, where the two exclude each other.
+    Raises InfeasibleError where the two exclude each other. Where that is only because no device type supports both,
+    the one that would have been the root keeps the merged requests, as in TensorFlow, which then goes on if placement
+    is soft.
     """
     root, other = (b, a) if groups.rank[a] < groups.rank[b] else (a, b)
     resource = merge(groups.resource[root], groups.resource[other], soft=False)
     requested = specialise(merge(groups.requested[root], groups.requested[other], soft=soft), resource)
+    groups.resource[root], groups.requested[root] = resource, requested
     types = merge_types(groups.types[root], groups.types[other])
     if not types:
         raise InfeasibleError("no device type supports both of those nodes and the other nodes colocated with them")
     groups.rank[root] += groups.rank[a] == groups.rank[b]
     groups.parent[other] = root
-    groups.resource[root], groups.requested[root], groups.types[root] = resource, requested, types
+    groups.types[root] = types
 
 
 def merge_types(target: DeviceTypes, other: DeviceTypes) -> DeviceTypes:

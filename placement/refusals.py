@@ -1,4 +1,8 @@
-"""Say why no device can take a group: its members, what each allows, and a cluster that would hold the graph."""
+"""Say why a graph can't be placed, in substance as TensorFlow says it, and what would help.
+
+Each error names the node that TensorFlow names (§3.2 to §3.5): the node without a kernel, the destination of an edge,
+the node with the `_class` entry, or the first that no device is left for.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,44 @@ from collections.abc import Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.cluster.reading import named_cluster
-from simulator.errors import InfeasibleError
+from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.wording import LISTED, some
 
 
-def refuse(
+def malformed(graph: Graph, node: int, error: ClusterError | None) -> GraphError:
+    """The error for a device string that can't be read."""
+    return GraphError(f"{error} (node {graph.names[node]!r})", node=graph.names[node])
+
+
+def undeclared_attribute(graph: Graph, node: int, attr: str) -> InfeasibleError:
+    """The error for an op whose kernels ask for an attribute that no node of the op can have."""
+    name, op = graph.names[node], graph.ops[node]
+    return InfeasibleError(
+        f"OpKernel {op!r} has constraint on attr {attr!r} not in the node {name!r}: TensorFlow's registry contradicts "
+        "itself, so it can't place this op at all. Use a newer version of the op.",
+        node=name,
+        members=(name,),
+        allows={name: ()},
+    )
+
+
+def no_kernel(graph: Graph, node: int, present: Sequence[str]) -> InfeasibleError:
+    """The error for a node that no device type of the cluster has a kernel for, whether the node runs or not."""
+    name, op = graph.names[node], graph.ops[node]
+    others = [kind for kind, _ in ops.kernel_types(op, graph.attrs[node])]
+    helped = f"A cluster with a {others[0]} could." if others else "Every node is placed, even if not run; cut it out."
+    return InfeasibleError(
+        f"No OpKernel was registered to support Op {op!r} used by node {name!r} with its attributes, for any of the "
+        f"cluster's device types ({', '.join(present)}). {helped}",
+        node=name,
+        members=(name,),
+        allows={name: ()},
+    )
+
+
+def no_device(
     graph: Graph,
     cluster: Cluster,
     specs: Sequence[DeviceSpec],
@@ -23,13 +58,13 @@ def refuse(
 ) -> InfeasibleError:
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
-    reason = _reason(graph, cluster, specs, node, members, requested)
+    reason = _reason(graph, cluster, specs[node], node, requested)
     listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_shown(allows[name])}" for name in list(allows)[:LISTED]]
     if len(allows) > LISTED:  # the error's attributes hold them all
         listed.append(f"  and {len(allows) - LISTED} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
     message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
-    return InfeasibleError(message, members=tuple(allows), allows=allows)
+    return InfeasibleError(message, node=graph.names[node], members=tuple(allows), allows=allows)
 
 
 def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: int) -> tuple[str, ...]:
@@ -44,57 +79,46 @@ def _shown(devices: Sequence[str]) -> str:
     return some(devices) if devices else "no device of this cluster"
 
 
-def _reason(
-    graph: Graph,
-    cluster: Cluster,
-    specs: Sequence[DeviceSpec],
-    node: int,
-    members: Sequence[int],
-    requested: DeviceSpec,
-) -> str:
-    """What is missing, in the terms of placer.cc: the task, the kernel, or the agreement within the group."""
+def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requested: DeviceSpec) -> str:
+    """Which of the placer's complaints it is: the device, the kernel, or the agreement within the group."""
+    available = f"[ {_shown(sorted(device.name for device in cluster.devices))} ]"
+    if own != requested:
+        wanted = (
+            f"could not satisfy explicit device specification {str(own)!r}" if own != ANYWHERE else "no device left"
+        )
+        return (
+            f"{wanted} because the node was colocated with a group of nodes that required incompatible device "
+            f"{str(requested)!r}. Available devices are {available}.{_help(graph, cluster, requested)}"
+        )
+    if not any(matches(requested, parse(device.name)) for device in cluster.devices):
+        return (
+            f"it was explicitly assigned to {graph.requested[node]} but available devices are {available}."
+            f"{_help(graph, cluster, requested)}"
+        )
+    return (
+        f"could not satisfy explicit device specification {graph.requested[node]!r} because no supported kernel for "
+        f"{requested.type or 'those'} devices is available.{_help(graph, cluster, requested)}"
+    )
+
+
+def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
+    """What is missing in the cluster, and one that holds the graph."""
     devices = [parse(device.name) for device in cluster.devices]
     place = requested._replace(type=None, id=None)
-    here = [device for device in devices if matches(place, device)]
-    if not here:
-        return _missing_task(graph, cluster, requested, devices)
-    without = [member for member in members if not ops.kernel_types(graph.ops[member], graph.attrs[member])]
-    if without:
-        first = graph.node(without[0])
-        return (
-            f"no OpKernel is registered for the op {first.op!r} of node {first.name!r} with these attributes, neither "
-            "for CPUs nor for GPUs, and every node is placed, whether it runs or not; cut it out of the graph."
-        )
-    available = _shown(sorted(device.name for device in cluster.devices))
-    if requested == ANYWHERE:
-        return f"no device of this cluster has a kernel for all of these nodes. Available devices are [ {available} ]."
     if any(matches(requested, device) for device in devices):
-        return (
-            f"could not satisfy the device specification {str(requested)!r} because no supported kernel for "
-            f"{requested.type or 'those'} devices is available for all of these nodes; allow soft placement."
-        )
-    if specs[node] != requested and specs[node] != ANYWHERE:
-        return (
-            f"could not satisfy {str(specs[node])!r} because the node was colocated with nodes that require the "
-            f"incompatible device {str(requested)!r}. Available devices are [ {available} ]."
-        )
-    return (
-        f"it was explicitly assigned to {requested} but available devices are [ {available} ]. Allow soft placement, "
-        f"or use a cluster that has this device.{_proposal(graph, requested)}"
-    )
-
-
-def _missing_task(graph: Graph, cluster: Cluster, requested: DeviceSpec, devices: Sequence[DeviceSpec]) -> str:
-    jobs = list(dict.fromkeys(device.job for device in devices))
-    if requested.job is not None and requested.job not in jobs:
-        lacks = f"the job {requested.job!r}"
+        return " Allow soft placement, or ask for other devices."
+    if any(matches(place, device) for device in devices):
+        advice = " Allow soft placement, or use a cluster that has this device."
     else:
-        lacks = f"the task {str(requested._replace(type=None, id=None))!r}"
-    return (
-        f"it was explicitly assigned to {requested} but the cluster {cluster.name!r} lacks {lacks}; its tasks are "
-        f"{some(cluster.tasks)}. Soft placement never moves a node to another task."
-        f"{_proposal(graph, requested)}"
-    )
+        jobs = {device.job for device in devices}
+        lacks = (
+            f"the task {str(place)!r}" if requested.job is None or requested.job in jobs else f"the job {place.job!r}"
+        )
+        advice = (
+            f" The cluster {cluster.name!r} lacks {lacks}; its tasks are {some(cluster.tasks)}. Soft placement never "
+            "moves a node to another task."
+        )
+    return advice + _proposal(graph, requested)
 
 
 def _proposal(graph: Graph, requested: DeviceSpec) -> str:

@@ -41,17 +41,20 @@ class ClusterError(SimvizError):
 class InfeasibleError(SimvizError):
     """No allowed device can hold a group or its resident bytes.
 
-    `members` are the names of the nodes that must stay together, `allows` says per member which devices it admits.
+    `node` is the one that TensorFlow names in its refusal, None where it names none. `members` are the names of the
+    nodes that must stay together, `allows` says per member which devices it admits.
     """
 
     def __init__(
         self,
         message: str,
         *,
+        node: str | None = None,
         members: Sequence[str] = (),
         allows: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(message)
+        self.node = node
         self.members = tuple(members)
         self.allows = dict(allows or {})
 

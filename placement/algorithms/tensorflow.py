@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from placement.ordering import placement_order
 from placement.problem import Plan, Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
-from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.wording import counted
 
@@ -57,20 +57,6 @@ def tensorflow(problem: Problem) -> Plan:
         device[node] = pinned[row]
     notes = (_said(graph, unordered),) if unordered else ()
     return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
-
-
-def placement_order(graph: Graph) -> tuple[list[int], list[int]]:
-    """The nodes in the order in which the placer takes them: by id without the generators, then the generators.
-
-    A generator has no data inputs and exactly one output, which is no reference.
-    """
-    first = graph.in_ptr[:-1]
-    reads = np.append(graph.edge_tensor, -1)[first] >= 0  # data inputs come before control inputs
-    reads &= np.diff(graph.in_ptr) > 0
-    single = np.diff(graph.tensor_ptr) == 1
-    dtype = np.append(graph.tensor_dtype, 0)[graph.tensor_ptr[:-1]]
-    generator = ~reads & single & (dtype < REF)
-    return graph.order[~generator[graph.order]].tolist(), graph.order[generator[graph.order]].tolist()
 
 
 def _followed(graph: Graph) -> dict[int, int]:

@@ -46,14 +46,14 @@ _COMPONENT = re.compile(
 )
 
 
-def _number(text: str | None, whole: str) -> int | None:
+def _number(text: str | None) -> int | None:
     """A decimal number, or None for "*" and for nothing."""
-    if text is None or text == "*":
-        return None
-    digits = text.lstrip("0") or "0"
-    if len(digits) > 10 or int(digits) > MAX_NUMBER:
-        raise ClusterError(f"Malformed device specification {whole!r}: {text[:20]} is too large a number")
-    return int(digits)
+    return None if text is None or text == "*" else int(text)
+
+
+def _too_large(found: re.Match[str]) -> bool:
+    digits = (found["number"] or found["id"] or found["legacy_id"] or "").strip("*").lstrip("0")
+    return len(digits) > 10 or int(digits or "0") > MAX_NUMBER
 
 
 @lru_cache(maxsize=4096)
@@ -71,27 +71,41 @@ def parse(text: str) -> DeviceSpec:
     >>> parse("/device:GPU").id is None
     True
     """
+    spec, place = _read(text)
+    if place < len(text):
+        raise ClusterError(
+            f"Malformed device specification {text!r}: cannot read {text[place : place + 40]!r}; "
+            'write it like "/job:worker/replica:0/task:1/device:GPU:0", leaving out what is open'
+        )
+    return spec
+
+
+def parse_beginning(text: str) -> DeviceSpec:
+    """What can be read of a device string before the place where it is malformed."""
+    return _read(text)[0]
+
+
+def _read(text: str) -> tuple[DeviceSpec, int]:
+    """What a device string says, and the place up to which it can be read."""
     fields: dict[str, str | int | None] = {}
     place = 0
-    while place < len(text) and text != "/":
+    while place < len(text):
         found = _COMPONENT.match(text, place)
-        if found is None:
-            raise ClusterError(
-                f"Malformed device specification {text!r}: cannot read {text[place : place + 40]!r}; "
-                'write it like "/job:worker/replica:0/task:1/device:GPU:0", leaving out what is open'
-            )
+        if found is None or _too_large(found):
+            break
         place = found.end()
         if found["job"]:
             fields["job"] = None if found["job"] == "*" else found["job"]
         elif found["field"]:
-            fields[found["field"]] = _number(found["number"], text)
+            fields[found["field"]] = _number(found["number"])
         elif found["type"]:
             fields["type"] = None if found["type"] == "*" else found["type"]
-            fields["id"] = _number(found["id"], text)
+            fields["id"] = _number(found["id"])
         else:
             fields["type"] = found["legacy"].upper()
-            fields["id"] = _number(found["legacy_id"], text)
-    return DeviceSpec(**fields)  # type: ignore[arg-type]  # the pattern's groups give each field its own type
+            fields["id"] = _number(found["legacy_id"])
+    spec = DeviceSpec(**fields)  # type: ignore[arg-type]  # the pattern's groups give each field its own type
+    return spec, len(text) if text == "/" else place
 
 
 def matches(spec: DeviceSpec, device: DeviceSpec) -> bool:

@@ -67,7 +67,9 @@ def _json(value: object) -> str:
 
 
 def _op(op: Any, kernels: Sequence[Any]) -> dict[str, object]:
+    held = [_host_variant(argument.experimental_full_type) for argument in op.output_arg]
     return {
+        "h": next((attr for attr in held if attr), ""),
         "i": [_argument(argument) for argument in op.input_arg],
         "o": [_argument(argument) for argument in op.output_arg],
         "a": {attr.name: attr.type for attr in op.attr},
@@ -75,6 +77,18 @@ def _op(op: Any, kernels: Sequence[Any]) -> dict[str, object]:
         "s": int(op.is_stateful),
         "k": sorted((_kernel(kernel) for kernel in kernels), key=_json),
     }
+
+
+def _host_variant(given: Any) -> str:
+    """`OpFacts.host_variant` of an output, from its full type (tensorflow/core/framework/full_type_util.h)."""
+    from tensorflow.core.framework import full_type_pb2 as full
+
+    if given.type_id in {full.TFT_DATASET, full.TFT_MUTEX_LOCK, full.TFT_STRING}:
+        return "*"
+    if given.type_id == full.TFT_VAR:
+        return str(given.s)
+    holds = {full.TFT_TENSOR, full.TFT_ARRAY, full.TFT_RAGGED, full.TFT_OPTIONAL, full.TFT_FOR_EACH, full.TFT_PRODUCT}
+    return next(filter(None, map(_host_variant, given.args)), "") if given.type_id in holds else ""
 
 
 def _argument(argument: Any) -> list[object]:

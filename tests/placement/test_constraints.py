@@ -223,6 +223,10 @@ def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_
     allowed, _, found = places(rows, "2gpu")
     assert allowed == {"text": ["CPU:0"], "far": ["GPU:0", "GPU:1", "CPU:0"]}
     assert found.relaxed.tolist() == [True, True]
+    with pytest.raises(InfeasibleError, match="operation far: it was explicitly assigned to /gpu:7") as caught:
+        places(rows, "2gpu", soft=False)
+    assert caught.value.node == "far"  # the constant has no inputs, so TensorFlow would place it last
+    rows.requested[-1] = ""
     with pytest.raises(InfeasibleError, match="no supported kernel for GPU devices"):
         places(rows, "2gpu", soft=False)
 
@@ -319,7 +323,7 @@ def test_a_type_that_no_device_has_gets_no_proposal():
 def test_an_op_without_any_kernel_is_named():
     rows = Rows()
     rows.add("infeed", "TPUCompilationResult")
-    with pytest.raises(InfeasibleError, match="no OpKernel is registered for the op 'TPUCompilationResult'"):
+    with pytest.raises(InfeasibleError, match="No OpKernel was registered to support Op 'TPUCompilationResult'"):
         places(rows, "1gpu")
 
 
@@ -350,9 +354,11 @@ def test_long_groups_are_cut_in_the_message_and_whole_in_the_error():
 def test_the_first_node_in_tensorflows_order_is_reported():
     rows = Rows()
     rows.add("late", "Task", ["early:0"], device="/job:b")
+    rows.add("middle", "Task", ["early:0"], device="/job:c")
     rows.add("early", "Task", device="/job:a")
-    with pytest.raises(InfeasibleError, match="for operation early"):
+    with pytest.raises(InfeasibleError, match="for operation late") as caught:  # what has no inputs is placed last
         places(rows, "1gpu")
+    assert caught.value.node == "late"
 
 
 # ---- properties -----------------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from functools import lru_cache
 
 from simulator.graph.graph import Attrs
 from simulator.graph.ops import registry
-from simulator.graph.ops.kernels import DEVICE_TYPES, host_memory, kernel_attrs, kernel_types
+from simulator.graph.ops.kernels import DEVICE_TYPES, Support, host_memory, kernel_attrs, kernel_types, support
 from simulator.graph.ops.registry import Plain
 from simulator.graph.ops.signatures import MAX_ARGUMENTS, inputs, output_ranges, outputs, signature_attrs
 
 __all__ = [
     "DEVICE_TYPES",
     "MAX_ARGUMENTS",
+    "Support",
     "defaults",
     "host_memory",
     "inputs",
@@ -29,6 +30,7 @@ __all__ = [
     "missing_attrs",
     "output_ranges",
     "outputs",
+    "support",
 ]
 
 

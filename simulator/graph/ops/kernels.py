@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from simulator.graph.dtypes import INT32, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
@@ -32,16 +33,29 @@ _HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
 _NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
-def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
-    """Device types that have a kernel for the node, with the kernel's priority; best first.
+class Support(NamedTuple):
+    """What the kernel registry says of a node."""
 
-    TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel priority, then GPU
-    before CPU. An op that is not registered (a function, a custom op) may run on either; () means no kernel at all.
-    Where TensorFlow would refuse because two registrations match alike, one of them counts.
+    types: tuple[tuple[str, int], ...]  # device types that have a kernel for it, with its priority; best first
+    elsewhere: bool = False  # kernels are registered for these types, but for other values of the attributes
+    undeclared: str = ""  # an attribute that decides between kernels and that the op does not have
+
+
+def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
+    """Device types that have a kernel for the node, with the kernel's priority; best first; () means none."""
+    return support(op, attrs).types
+
+
+def support(op: str, attrs: Attrs, present: tuple[str, ...] = DEVICE_TYPES) -> Support:
+    """Which of the device types that are present have a kernel for the node.
+
+    TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel priority, then in the
+    order of `present`. An op that is not registered (a function, a custom op) may run on any. Two kernels of equal
+    priority that match are an error in TensorFlow; its registry has no such pair.
     """
     if registry.facts(op) is None:
-        return tuple((device_type, 0) for device_type in DEVICE_TYPES)
-    return _kernel_types(op, values(kernel_attrs(op), attrs))
+        return Support(tuple((device_type, 0) for device_type in present))
+    return _support(op, values(kernel_attrs(op), attrs), present)
 
 
 def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> tuple[frozenset[int], frozenset[int]]:
@@ -101,11 +115,30 @@ def _by_constraint(op: str, values: Values) -> dict[str, Plain]:
 
 
 @lru_cache(maxsize=16_384)
-def _kernel_types(op: str, values: Values) -> tuple[tuple[str, int], ...]:
+def _support(op: str, values: Values, present: tuple[str, ...]) -> Support:
     value = _by_constraint(op, values)
-    found = ((device_type, _kernel(op, device_type, value)) for device_type in DEVICE_TYPES)
-    supported = [(device_type, kernel.priority) for device_type, kernel in found if kernel]
-    return tuple(sorted(supported, key=lambda pair: -pair[1]))
+    looked_at = [
+        kernel
+        for kernel in registered(op).kernels
+        if kernel.label == value[_LABEL] and kernel.device_type in (*present, "DEFAULT")
+    ]
+    found = [(device_type, _kernel(op, device_type, value)) for device_type in present]
+    types = [(device_type, kernel.priority) for device_type, kernel in found if kernel]
+    return Support(
+        types=tuple(sorted(types, key=lambda pair: -pair[1])),
+        elsewhere=any(not _holds(value[name], allowed) for kernel in looked_at for name, allowed in kernel.constraints),
+        undeclared=next((name for kernel in looked_at for name in [_undeclared(op, kernel, value)] if name), ""),
+    )
+
+
+def _undeclared(op: str, kernel: Kernel, value: Mapping[str, Plain]) -> str:
+    """The attribute that the kernel asks for and no node of the op can have, unless another one rules it out before."""
+    for name, allowed in kernel.constraints:
+        if name not in registered(op).attrs and value[name] is None:
+            return name
+        if not _holds(value[name], allowed):
+            return ""
+    return ""
 
 
 def _always_on_host(types: Types, *more: int) -> set[int]:

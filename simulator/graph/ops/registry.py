@@ -59,6 +59,7 @@ class OpFacts:
     defaults: Mapping[str, Plain]
     stateful: bool
     kernels: tuple[Kernel, ...]
+    host_variant: str = ""  # "*": its variants live on the host; or the attribute that makes them if it is a string
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def facts(op: str) -> OpFacts | None:
         defaults={name: _plain(value) for name, value in written["d"].items()},
         stateful=bool(written["s"]),
         kernels=tuple(_kernel(kernel) for kernel in written["k"]),
+        host_variant=written["h"],
     )
 
 
