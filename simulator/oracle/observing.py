@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from glob import glob
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def observe(
     `devices` gives a device string per node, which replaces the requested one. A graph that TensorFlow refuses gives a
     Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
-    message = _as_it_stands(_without_large_values(graph_def(graph, devices=devices)))
+    message = _as_it_stands(without_large_values(graph_def(graph, devices=devices)))
     content = message.SerializeToString(deterministic=True)
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
     here = _own_session(cluster)
@@ -88,9 +89,10 @@ def _with_master(cluster: Cluster) -> Cluster:
     return cluster if can_hold_master(cluster) else with_client(cluster)
 
 
-def _without_large_values(message: Any) -> Any:
+def without_large_values(message: Any) -> Any:
     """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
-    for node in message.node:
+    bodies = (function.node_def for function in message.library.function)
+    for node in chain(message.node, *bodies):
         if node.op == "Const" and node.attr["value"].ByteSize() > _LARGE_BYTES:
             tensor = node.attr["value"].tensor
             node.attr["value"].tensor.CopyFrom(TensorProto(dtype=tensor.dtype, tensor_shape=tensor.tensor_shape))

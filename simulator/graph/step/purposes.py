@@ -61,6 +61,17 @@ def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
     return rows
 
 
+def first_values(graph: Graph) -> list[int]:
+    """Per variable the first node that gives it a value which needs nothing from outside."""
+    rows = _kinds(graph, _ASSIGN) & ~_below(graph, _LIVE) & ~_below(graph, _SAVE)
+    in_ptr, edge_src = graph.in_ptr.tolist(), graph.edge_src.tolist()
+    found: dict[int, int] = {}
+    for row in np.flatnonzero(rows).tolist():
+        if _initialises(row, in_ptr, edge_src):
+            found.setdefault(edge_src[in_ptr[row]], row)
+    return list(found.values())
+
+
 def _called(attrs: Attrs) -> list[str]:
     names = []
     for value in attrs.values():

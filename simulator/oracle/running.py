@@ -1,0 +1,159 @@
+"""In the child process: say what this machine has, and run one step of a graph there to time it.
+
+Everything else behind this door makes TensorFlow look at a graph; here its ops are executed. Whoever asks has said
+that the graph can be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simulator.oracle import child
+from simulator.oracle.session import configuration, opened, prepare, sentence
+
+WARM_UP = 2  # steps before the one that is timed: a GPU's first ones choose and load kernels
+_SMI_TIMEOUT_S = 20
+_SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
+_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
+
+
+def answer(payload: bytes) -> bytes:
+    """Answer a question of `record`: without a blob what the machine has, with a GraphDef one step of it, timed.
+
+    Asked: `cpus`, how many CPU devices; for a step `counts`, devices per type, `soft`, `feeds` as (tensor, DataType,
+    shape), `fetches`, `targets`, `first`, the nodes that give variables their first value, `step_timeout_s`, and the
+    `folder` to run in.
+    Told: the fields of a Machine; or StepStats as a blob, or `not_run`, the sentence that says why not.
+    """
+    facts, blobs = child.unpack(payload)
+    prepare(gpus=facts.get("counts", {"GPU": 1})["GPU"] > 0)
+    if not blobs:
+        return child.pack(_machine(facts["cpus"]))
+    os.chdir(facts["folder"])
+    stats, refusal = _step(blobs[0], facts)
+    return child.pack({"not_run": refusal}, () if stats is None else (stats,))
+
+
+def _machine(cpus: int) -> dict[str, Any]:
+    import tensorflow as tf
+
+    physical = tf.config.list_physical_devices("GPU")
+    config = configuration(soft=True)
+    config.device_count.update({"CPU": cpus})
+    with tf.compat.v1.Session(graph=tf.Graph(), config=config) as session:
+        devices = [(one.name, one.device_type, one.memory_limit_bytes) for one in session.list_devices()]
+    built = tf.sysconfig.get_build_info()
+    return {
+        "tensorflow": tf.__version__,
+        "cuda": built.get("cuda_version"),
+        "cudnn": built.get("cudnn_version"),
+        "driver": driver(),
+        "gpus": [_model(tf.config.experimental.get_device_details(one)) for one in physical],
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "devices": devices,
+    }
+
+
+def _model(details: Mapping[str, Any]) -> str:
+    capability = ".".join(map(str, details.get("compute_capability", ())))
+    return f"{details.get('device_name', 'a GPU')}, compute capability {capability or 'unknown'}"
+
+
+def driver() -> str | None:
+    """The version of NVIDIA's driver; None where there is no nvidia-smi or it finds none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):  # a driver that does not work has no version
+        return None
+    return done.stdout.strip().partition("\n")[0] or None
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    for line in described.read_text(encoding="utf-8").splitlines() if described.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+    """Time one step: its StepStats, or why it does not run."""
+    import tensorflow as tf
+
+    config = configuration(soft=facts["soft"])
+    config.log_device_placement = False
+    config.device_count.update(facts["counts"])
+    try:
+        values = [_made_up(*feed) for feed in facts["feeds"]]
+        session = opened(graph_def, config)
+        feeds = [name for name, _, _ in facts["feeds"]]
+        # made before any other, so that its Sends and Recvs are numbered as those of the cut that was recorded
+        step = _callable(session, feeds, facts["fetches"], facts["targets"], facts["step_timeout_s"], traced=True)
+        if facts["first"]:
+            _callable(session, (), (), facts["first"], facts["step_timeout_s"], traced=False)()
+        for _ in range(WARM_UP):
+            step(*values)
+        timed = tf.compat.v1.RunMetadata()
+        step(*values, run_metadata=timed)
+    except tf.errors.DeadlineExceededError:  # TensorFlow's own sentence speaks of a notification
+        return None, f"it did not end within {facts['step_timeout_s']:g} s; it may wait for a queue that nobody fills"
+    except (tf.errors.OpError, ValueError, TypeError) as error:  # the importer and numpy raise ValueError and TypeError
+        return None, sentence(_SEVERAL.sub("", str(getattr(error, "message", error))))
+    return _slim(timed.step_stats).SerializeToString(deterministic=True), None
+
+
+def _callable(
+    session: Any,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    timeout_s: float,
+    *,
+    traced: bool,
+) -> Any:
+    from tensorflow.core.protobuf import config_pb2
+
+    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
+    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=int(1000 * timeout_s))
+    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
+    return session._make_callable_from_options(step)
+
+
+def _made_up(name: str, dtype: int, shape: Sequence[int]) -> Any:
+    """A value to feed: small random numbers, zeros for whatever may be an index, empty strings."""
+    import numpy as np
+    import tensorflow as tf
+
+    kind = tf.as_dtype(dtype)
+    if kind == tf.string:
+        return np.full(shape, b"", object)
+    if kind in (tf.resource, tf.variant):
+        raise ValueError(f"{name} is fed a {kind.name}, which cannot be made up")
+    if kind.is_floating:
+        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
+    return np.zeros(shape, kind.as_numpy_dtype)
+
+
+def _slim(stats: Any) -> Any:
+    """Without what is said of memory and of outputs: it is most of the message, and nothing reads it."""
+    for device in stats.dev_stats:
+        for node in device.node_stats:
+            for field in ("memory", "output", "referenced_tensor", "memory_stats"):
+                node.ClearField(field)
+    return stats
+
+
+if __name__ == "__main__":
+    child.serve(answer)
