@@ -1,7 +1,8 @@
-"""Expand function calls, If, Case and While into a flat graph, under the names that TensorFlow gives.
+"""Functions and functional control flow: expanded into a flat graph, or as far as TensorFlow does before it places.
 
-`expanding` walks the graph; `calls`, `branches` and `loops` each know one construct; `bodies` reads a library
-function, `draft` is the graph while it is being rewritten.
+`expanding` walks the graph; `calls`, `branches` and `loops` each know one construct, `rewriting` the other ops that
+TensorFlow replaces; `bodies` reads a library function, `draft` is the graph while it is being rewritten.
 """
 
 from simulator.graph.inlining.expanding import inline as inline
+from simulator.graph.inlining.expanding import lower as lower

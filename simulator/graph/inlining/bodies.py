@@ -30,7 +30,7 @@ class Body:
     argument_types: tuple[int, ...]  # [A] DataType
     result_types: tuple[int, ...]  # [R] DataType
     results: tuple[Endpoint, ...]  # [R] what is handed back
-    side_effects: tuple[int, ...]  # rows that run whatever is used of the results, by name of the control output
+    side_effects: tuple[int, ...]  # rows that run whatever is used of the results, in the order of their ids
 
 
 def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], source: str) -> Body:
@@ -68,7 +68,7 @@ def instantiate(function: Proto, attrs: Attrs, library: Mapping[str, Proto], sou
         types,
         result_types,
         tuple(_row(graph, text) for text in endpoints.results(function.ret, result_ranges)),
-        tuple(graph.row(function.control_ret[key]) for key in sorted(function.control_ret)),
+        tuple(sorted({graph.row(name) for name in function.control_ret.values()}, key=graph.place.__getitem__)),
     )
 
 

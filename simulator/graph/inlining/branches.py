@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from simulator.graph.control_flow import IFS
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.graph import Attrs
+from simulator.graph.inlining.attributes import COLOCATION, SCALAR, beside, declared_shapes, number, shaped, typed
 from simulator.graph.inlining.bodies import Endpoint
-from simulator.graph.inlining.calls import keep_fetchable
-from simulator.graph.inlining.draft import COLOCATION, SCALAR, Draft, beside, declared_shapes, number, shaped, typed
+from simulator.graph.inlining.calls import keep_fetchable, part
+from simulator.graph.inlining.draft import Draft
 from simulator.graph.messages import AttrValue, Proto
 
 
@@ -48,24 +49,24 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     attrs, device, call, name = draft.attrs[row], draft.devices[row], draft.call[row], draft.names[row]
     form = _if(attrs) if draft.ops[row] in IFS else _case(attrs)
     own = {COLOCATION: attrs[COLOCATION]} if form.colocates and COLOCATION in attrs else {}
-    selector, *inputs = [draft.endpoint(at) for at in draft.inputs[row]]
+    selector, *inputs = draft.inputs_of(row)
     kind = typed(draft.dtype(selector) or form.dtype)
     call_names = [draft.fresh(f"{name}/{infix}") for _, infix, _ in form.branches]
 
     def make(infix: str, op: str, data: Sequence[Endpoint], waits: Sequence[int], given: Attrs) -> int:
         return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device, call=call)
 
-    waits = [draft.completion(src) for src in draft.controls[row]]
     sides = shaped([SCALAR] * len(form.pivots))
-    switch = make(form.selector, form.switch, (selector, selector), waits, {**kind, **form.outs, **sides})
+    switch = make(form.selector, form.switch, (selector, selector), (), {**kind, **form.outs, **sides})
     scalar = {**kind, **shaped([SCALAR])}
     pivots = [make(infix, "Identity", ((switch, port),), (), scalar) for port, infix in enumerate(form.pivots)]
     switches = [_switched(draft, row, form, at, selector) for at in inputs]
-    signature = {key: attrs[key] for key in ("Tin", "Tout") if key in attrs}
-    calls = []
-    for call_name, (port, _, function) in zip(call_names, form.branches, strict=True):
-        data, given = [(at, port) for at in switches], {**signature, "f": function}
-        calls.append(draft.add(call_name, "PartitionedCall", data, (pivots[port],), given, device=device, call=call))
+    for src in draft.controls_of(row):
+        draft.wait(src, switch)
+    calls = [
+        part(draft, row, call_name, function, [(at, port) for at in switches], pivots[port])
+        for call_name, (port, _, function) in zip(call_names, form.branches, strict=True)
+    ]
     count = {"N": number(len(calls))}
     kinds = list(attrs["Tout"].list.type) if "Tout" in attrs else []
     merges = [
@@ -82,7 +83,8 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     done = make("branch_executed", "Merge", in_order, calls, {**kind, **count, **shaped([SCALAR, SCALAR])})
     outputs = [(merge, 0) for merge in merges]
     keep_fetchable(draft, row, outputs, (done,))
-    draft.replace(row, outputs, done)
+    draft.hand_over(row, outputs, done)
+    draft.remove(row)
     return calls
 
 

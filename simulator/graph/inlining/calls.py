@@ -12,29 +12,22 @@ The rules are those of `tensorflow/core/common_runtime/inline_function_utils.cc`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+
+import numpy as np
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.control_flow import ENTERS
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
 from simulator.graph.inlining.bodies import Body, Endpoint, instantiate
-from simulator.graph.inlining.draft import (
-    COLOCATION,
-    MAX_DEPTH,
-    NO_ATTRS,
-    Call,
-    Draft,
-    beside,
-    shaped,
-    texts,
-    typed,
-    types,
-)
+from simulator.graph.inlining.draft import MAX_DEPTH, RESULT, Call, Draft, erase
 from simulator.graph.messages import AttrValue, Proto
 
 PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+MARK = "_lower_as_multi_device_function"  # of calls that stand for parts of a construct; lower_functional_ops.cc
 
 
 class Bodies:
@@ -67,6 +60,18 @@ def target(draft: Draft, row: int) -> tuple[str, Attrs] | None:
     return (draft.ops[row], draft.attrs[row]) if draft.ops[row] in draft.library else None
 
 
+def may_inline(function: Proto) -> bool:
+    """Whether TensorFlow inlines calls of the function (ValidateInlining): some are kept whole for a later choice."""
+    return not is_true(function.attr, "_noinline") and "api_implements" not in function.attr
+
+
+def part(draft: Draft, row: int, name: str, function: Proto, inputs: Sequence[Endpoint], pivot: int) -> int:
+    """Add the call that stands for a part of the construct in that row; it runs after `pivot`."""
+    attrs = {**function.func.attr, MARK: AttrValue(b=True)}
+    device, call = draft.devices[row], draft.call[row]
+    return draft.add(name, function.func.name, inputs, (pivot,), attrs, device=device, call=call)
+
+
 def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
     """Replace the call in that row by the body.
 
@@ -79,36 +84,36 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
     call = _entered(draft, row, body)
     inputs = _arguments(draft, row, body)
     gate: tuple[int, ...] = ()
-    if draft.controls[row]:
-        controls = [draft.completion(src) for src in draft.controls[row]]
+    if controls := draft.controls_of(row):
         name = draft.fresh(f"Func/{caller}/input_control_node")
         gate = (draft.add(name, "NoOp", (), controls, device=device, call=call),)
 
-    def forward(kind: str, at: Endpoint, dtype: int, waits: tuple[int, ...], where: str) -> int:
+    def forward(kind: str, at: Endpoint, dtype: int, where: str) -> int:
         attrs = {**typed(dtype or draft.dtype(at)), **shaped([draft.shape(at)])}
         if many_devices:
             attrs = {**attrs, COLOCATION: beside(draft.names[at[0]])}
         name = draft.fresh(f"Func/{caller}/{kind}")
-        return draft.add(name, "Identity", (at,), waits, attrs, device=where if many_devices else device, call=call)
+        return draft.add(name, "Identity", (at,), (), attrs, device=where if many_devices else device, call=call)
 
-    rows = [
-        forward("input", at, dtype, gate, draft.devices[at[0]])
-        for at, dtype in zip(inputs, body.argument_types, strict=True)
+    arguments = [
+        forward("input", at, dtype, draft.devices[at[0]]) for at, dtype in zip(inputs, body.argument_types, strict=True)
     ]
-    rows = _copied(draft, row, body, rows, gate, call, many_devices)
-    results = [
-        (forward("output", draft.endpoint((rows[at], port)), dtype, (), ""), 0)
-        for (at, port), dtype in zip(body.results, body.result_types, strict=True)
-    ]
+    rows = _copied(draft, row, body, arguments, gate, call, many_devices)
+    results = []
+    for slot, ((at, port), dtype) in enumerate(zip(body.results, body.result_types, strict=True)):
+        results.append((forward("output", (rows[at], port), dtype, ""), 0))
+        handed = next(edge for edge in draft.outs[rows[at]] if draft.edges[edge][2:] == (RESULT, slot))
+        erase(draft.outs[rows[at]], handed)
     effects = [rows[at] for at in body.side_effects] if many_devices else [at for at, _ in results]
     name = draft.fresh(f"Func/{caller}/output_control_node")
     done = draft.add(name, "NoOp", (), effects or gate, device=device, call=call)
+    draft.hand_over(row, results, done)
     keep_fetchable(draft, row, results, (done,))
-    draft.replace(row, results, done)
+    draft.remove(row)
 
 
 def _arguments(draft: Draft, row: int, body: Body) -> list[Endpoint]:
-    inputs = [draft.endpoint(at) for at in draft.inputs[row]]
+    inputs = draft.inputs_of(row)
     if len(inputs) != len(body.argument_types):
         raise GraphError(
             f"{draft.source}: {draft.names[row]!r} hands over {len(inputs)} tensors, but its function "
@@ -150,33 +155,57 @@ def _copied(
     """Add the body's nodes; the row in the draft of every row of the body, its arguments included.
 
     A node without inputs runs only when the call does: it waits for the caller's control inputs, and so does a call,
-    so that nodes without inputs in the body of that call can.
+    so that nodes without inputs in the body of that call can. The body's edges are made once all its nodes are there,
+    first from stand-ins for the arguments, and then anew from those who forward them.
     """
     graph, device, prefix = body.graph, draft.devices[row], draft.names[row] + "/"
     count = len(arguments)
-    rows = arguments + [0] * (len(graph) - count)
+    rows = [draft.add("", "_Arg", call=call) for _ in arguments] + [0] * (len(graph) - count)
+    inputs = np.diff(graph.in_ptr)
+    waits = np.bincount(graph.edge_dst[graph.edge_tensor < 0], minlength=len(graph))
     made = [at for at in graph.order.tolist() if at >= count]
     for at in made:
+        op = graph.ops[at]
+        gated = not inputs[at] or (not waits[at] and _is_call(draft, op))
         wanted = _merged(graph.requested[at], device) if many_devices else device
         name = _unused(draft, prefix + graph.names[at])
-        rows[at] = draft.add(name, graph.ops[at], (), (), graph.attrs[at], device=wanted, call=call)
-    edges = zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist(), strict=True)
-    ports = graph.tensor_port.tolist()
-    for src, dst, tensor in edges:
-        if tensor < 0:
-            draft.controls[rows[dst]].append(rows[src])
-        else:
-            draft.inputs[rows[dst]].append((rows[src], ports[tensor]))
+        rows[at] = draft.add(name, op, (), gate if gated else (), graph.attrs[at], device=wanted, call=call)
+    _join_copies(draft, body, rows)
+    for at, argument in enumerate(arguments):
+        for waited in gate:
+            draft.wait(waited, argument)
+        draft.hand_over(rows[at], [(argument, 0)], argument)
+        draft.remove(rows[at])
+        rows[at] = argument
     for at in made:
-        new = rows[at]
-        if gate and not draft.controls[new] and (not draft.inputs[new] or _is_call(draft, new)):
-            draft.controls[new] += gate
-        _rename(draft, new, graph, rows, prefix)
+        _rename(draft, rows[at], graph, rows, prefix)
     return rows
 
 
-def _is_call(draft: Draft, row: int) -> bool:
-    op = draft.ops[row]
+def _join_copies(draft: Draft, body: Body, rows: Sequence[int]) -> None:
+    """Add the edges of a body in the order in which TensorFlow makes them: what it hands back before its back edges."""
+    graph = body.graph
+    ports, first = graph.tensor_port.tolist(), graph.in_ptr.tolist()
+    src, dst, tensor = graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist()
+    back = np.flatnonzero(graph.edge_back).tolist()
+    forward = np.flatnonzero(~graph.edge_back)
+    forward = forward[np.argsort(graph.place[graph.edge_dst[forward]], kind="stable")]
+
+    def join(edge: int) -> None:
+        if tensor[edge] < 0:
+            draft.wait(rows[src[edge]], rows[dst[edge]])
+        else:
+            draft.join(rows[src[edge]], ports[tensor[edge]], rows[dst[edge]], edge - first[dst[edge]])
+
+    for edge in forward.tolist():
+        join(edge)
+    for slot, (at, port) in enumerate(body.results):
+        draft.join(rows[at], port, RESULT, slot)
+    for edge in back:
+        join(edge)
+
+
+def _is_call(draft: Draft, op: str) -> bool:
     return op in PARTITIONED or op in draft.library or op == "SymbolicGradient"
 
 

@@ -1,31 +1,35 @@
-"""A graph while it is being rewritten: rows that are added and replaced, until `finish` makes a Graph of what is left.
+"""A graph while it is being rewritten, as TensorFlow's own `Graph` is: nodes and edges come and go one by one.
 
-A replaced node stays as a row, together with what stands in for each of its outputs and for its completion; readers
-are pointed there when they are asked for, so that no list of readers has to be kept.
+The order of these steps is all that TensorFlow's ids are made of, so it is kept exactly: rows of nodes and of edges are
+never used twice, and a node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.h`), where the
+last edge takes the place of one that is removed. Above eight edges TensorFlow's order is unspecified; here it goes on
+in the same manner. `finish` makes a Graph of what is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simulator.columns import ids
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
+from simulator.graph.creation import Creation, Lowered
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import NO_ATTRS
 from simulator.graph.inlining.bodies import Endpoint
-from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.messages import Proto
 from simulator.graph.tensors import SHAPES
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
 MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
-COLOCATION = "_class"
-NO_ATTRS: Attrs = MappingProxyType({})
+CONTROL = -1  # the port and the slot of a control edge
+SOURCE, SINK = -1, -2  # TensorFlow's own two nodes, which every graph has
+RESULT = -3  # what a body hands back, by slot, while it is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +52,20 @@ class Call:
 
 @dataclass(slots=True)
 class Draft:
-    """Columns of a graph in the making; a row is never removed, only replaced."""
+    """Columns of a graph in the making; rows of removed nodes and edges stay."""
 
-    names: list[str]
-    ops: list[str]
-    devices: list[str]
-    inputs: list[list[Endpoint]]  # data inputs
-    controls: list[list[int]]  # control inputs
-    attrs: list[Attrs]
-    call: list[Call | None]  # the call that made the node; None: it is in the file
     library: Mapping[str, Proto]
     source: str
-    taken: set[str]  # names in use; only asked for membership
-    outputs_of: dict[int, Sequence[Endpoint]] = field(default_factory=dict)  # replaced row -> per port what stands in
-    done_of: dict[int, int] = field(default_factory=dict)  # replaced row -> what stands in for its completion
+    names: list[str] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+    devices: list[str] = field(default_factory=list)
+    attrs: list[Attrs] = field(default_factory=list)
+    call: list[Call | None] = field(default_factory=list)  # the call that made the node; None: it is in the file
+    ins: list[list[int]] = field(default_factory=list)  # edges that lead into each node
+    outs: list[list[int]] = field(default_factory=list)  # edges that leave it
+    edges: list[tuple[int, int, int, int]] = field(default_factory=list)  # source, port, destination, slot
+    removed: set[int] = field(default_factory=set)  # nodes
+    taken: set[str] = field(default_factory=set)  # names in use; only asked for membership
     counter: int = 0  # the next number of TensorFlow's Graph::NewName
 
     def fresh(self, prefix: str) -> str:
@@ -83,7 +87,7 @@ class Draft:
         device: str = "",
         call: Call | None = None,
     ) -> int:
-        """Append a node and return its row."""
+        """Append a node with its edges, data before control, and return its row."""
         row = len(self.names)
         if row >= MAX_NODES:
             raise GraphError(
@@ -95,32 +99,67 @@ class Draft:
         self.names.append(name)
         self.ops.append(op)
         self.devices.append(device)
-        self.inputs.append(list(inputs))
-        self.controls.append(list(controls))
         self.attrs.append(attrs)
         self.call.append(call)
+        self.ins.append([])
+        self.outs.append([])
+        for slot, (src, port) in enumerate(inputs):
+            self.join(src, port, row, slot)
+        for src in controls:
+            self.wait(src, row)
         return row
 
-    def replace(self, row: int, outputs: Sequence[Endpoint], done: int) -> None:
-        """Let readers of a node's outputs read `outputs` instead, and those that wait for it wait for `done`."""
-        self.outputs_of[row] = outputs
-        self.done_of[row] = done
+    def join(self, src: int, port: int, dst: int, slot: int) -> None:
+        """Add an edge; one of its ends may be SOURCE or SINK."""
+        edge = len(self.edges)
+        self.edges.append((src, port, dst, slot))
+        if src >= 0:
+            self.outs[src].append(edge)
+        if dst >= 0:
+            self.ins[dst].append(edge)
 
-    def endpoint(self, at: Endpoint) -> Endpoint:
-        """What an output is now, after replacements."""
-        while at[0] in self.outputs_of:
-            stand_ins = self.outputs_of[at[0]]
-            if at[1] >= len(stand_ins):
-                name = self.names[at[0]]
-                raise GraphError(f"{self.source}: {name!r} has no output {at[1]}; its function gives {len(stand_ins)}.")
-            at = stand_ins[at[1]]
-        return at
+    def wait(self, src: int, dst: int) -> None:
+        """Add a control edge."""
+        self.join(src, CONTROL, dst, CONTROL)
 
-    def completion(self, row: int) -> int:
-        """What a control input is now, after replacements."""
-        while row in self.done_of:
-            row = self.done_of[row]
-        return row
+    def remove(self, row: int) -> None:
+        """Take a node and its edges away."""
+        for edge in self.ins[row]:
+            if (src := self.edges[edge][0]) >= 0:
+                erase(self.outs[src], edge)
+        for edge in self.outs[row]:
+            if (dst := self.edges[edge][2]) >= 0:
+                erase(self.ins[dst], edge)
+        self.ins[row], self.outs[row] = [], []
+        self.removed.add(row)
+
+    def lead(self, row: int, slot: int, source: int) -> None:
+        """Let an input come from output 0 of another node, over a new edge."""
+        edge = next(edge for edge in self.ins[row] if self.edges[edge][3] == slot)
+        erase(self.outs[self.edges[edge][0]], edge)
+        erase(self.ins[row], edge)
+        self.join(source, 0, row, slot)
+
+    def inputs_of(self, row: int) -> list[Endpoint]:
+        """The data inputs of a node, by slot."""
+        data = sorted((self.edges[edge][3], edge) for edge in self.ins[row] if self.edges[edge][3] != CONTROL)
+        return [self.edges[edge][:2] for _, edge in data]
+
+    def controls_of(self, row: int) -> list[int]:
+        """What a node waits for; SOURCE if it has no inputs at all."""
+        return [self.edges[edge][0] for edge in self.ins[row] if self.edges[edge][3] == CONTROL]
+
+    def hand_over(self, row: int, outputs: Sequence[Endpoint], done: int) -> None:
+        """Let a node's readers read `outputs` instead, and those that wait for it wait for `done`."""
+        for edge in list(self.outs[row]):
+            _, port, dst, slot = self.edges[edge]
+            if port == CONTROL:
+                self.wait(done, dst)
+            elif port < len(outputs):
+                self.join(*outputs[port], dst, slot)
+            else:
+                name = self.names[row]
+                raise GraphError(f"{self.source}: {name!r} has no output {port}; its function gives {len(outputs)}.")
 
     def dtype(self, at: Endpoint) -> int:
         """DataType of an output, without the mark of a reference; 0 where unknown."""
@@ -133,96 +172,50 @@ class Draft:
         return listed.list.shape[at[1]] if listed is not None and at[1] < len(listed.list.shape) else None
 
 
-SCALAR = TensorShapeProto()
-_UNKNOWN = TensorShapeProto(unknown_rank=True)
-
-
-def shaped(shapes: Sequence[Proto | None]) -> Attrs:
-    """The attribute that says those shapes of a node's outputs; none when all are unknown."""
-    if not any(shape is not None for shape in shapes):
-        return NO_ATTRS
-    made = AttrValue()
-    made.list.shape.extend(_UNKNOWN if shape is None else shape for shape in shapes)
-    return {SHAPES: made}
-
-
-def declared_shapes(attrs: Attrs, count: int) -> list[Proto | None]:
-    """The shapes that an If, Case or While declares for its outputs; TensorFlow's `output_shapes` may be empty."""
-    for key in ("output_shapes", SHAPES):
-        listed = attrs.get(key)
-        if listed is not None and len(listed.list.shape) == count:
-            return list(listed.list.shape)
-    return [None] * count
-
-
-@lru_cache(maxsize=4096)
-def typed(dtype: int) -> Attrs:
-    """The attribute T of a node that has one type; none where it is unknown."""
-    return {"T": AttrValue(type=dtype)} if dtype else NO_ATTRS
-
-
-@lru_cache(maxsize=4096)
-def number(value: int) -> Proto:
-    """An AttrValue that holds an integer."""
-    return AttrValue(i=value)
-
-
-def texts(values: Sequence[str]) -> Proto:
-    """An AttrValue that holds a list of strings."""
-    made = AttrValue()
-    made.list.s.extend(value.encode() for value in values)
-    return made
-
-
-def types(values: Sequence[int]) -> Proto:
-    """An AttrValue that holds a list of types."""
-    made = AttrValue()
-    made.list.type.extend(values)
-    return made
-
-
-def beside(name: str) -> Proto:
-    """The AttrValue of `_class` that colocates a node with the one of that name."""
-    return texts([f"loc:@{name}"])
+def erase(listed: list[int], edge: int) -> None:
+    """Remove an edge as an EdgeSet does: the last one moves to its place."""
+    at, last = listed.index(edge), listed.pop()
+    if last != edge:
+        listed[at] = last
 
 
 def draft_of(graph: Graph) -> Draft:
-    """A draft with the graph's nodes as its first rows."""
-    inputs: list[list[Endpoint]] = [[] for _ in graph.names]
-    controls: list[list[int]] = [[] for _ in graph.names]
-    ports = graph.tensor_port.tolist()
-    for src, dst, tensor in zip(
-        graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist(), strict=True
-    ):
-        if tensor < 0:
-            controls[dst].append(src)
-        else:
-            inputs[dst].append((src, ports[tensor]))
-    return Draft(
-        list(graph.names),
-        list(graph.ops),
-        list(graph.requested),
-        inputs,
-        controls,
-        list(graph.attrs),
-        [None] * len(graph),
-        graph.library,
-        graph.source,
-        set(graph.names),
-    )
+    """A draft with the graph's nodes as its first rows, and its edges in the order in which TensorFlow makes them."""
+    draft = Draft(graph.library, graph.source)
+    for row, name in enumerate(graph.names):
+        draft.add(name, graph.ops[row], attrs=graph.attrs[row], device=graph.requested[row])
+    made, ports = graph.creation, graph.tensor_port.tolist()
+    slots = (np.arange(len(graph.edge_src)) - graph.in_ptr[graph.edge_dst]).tolist()
+    tensors, waits = graph.edge_tensor.tolist(), set[tuple[int, int]]()
+    src, dst = graph.edge_src.tolist(), graph.edge_dst.tolist()
+    ranked = [(rank, edge, "") for edge, rank in enumerate(made.edge.tolist())]
+    ranked += [(rank, row, "source") for row, rank in enumerate(made.source.tolist()) if rank >= 0]
+    ranked += [(rank, row, "sink") for row, rank in enumerate(made.sink.tolist()) if rank >= 0]
+    for _, at, end in sorted(ranked):
+        if end:
+            draft.wait(*((SOURCE, at) if end == "source" else (at, SINK)))
+        elif tensors[at] >= 0:
+            draft.join(src[at], ports[tensors[at]], dst[at], slots[at])
+        elif (src[at], dst[at]) not in waits:  # one that stands twice is one edge
+            waits.add((src[at], dst[at]))
+            draft.wait(src[at], dst[at])
+    return draft
 
 
-def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequence[str]) -> Graph:
-    """Make a Graph of the rows that are left, in the order in which they were made; the rest is as in `graph`."""
-    rows = [row for row in range(len(draft.names)) if row not in draft.done_of]
+def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequence[str], *, given: bool) -> Graph:
+    """Make a Graph of the rows that are left, in the order in which they were made; the rest is as in `graph`.
+
+    `given`: TensorFlow makes this of `graph` by itself; nodes and edges then have the order in which it does so.
+    """
+    rows = [row for row in range(len(draft.names)) if row not in draft.removed]
     names = draft.names
-    written = []
+    written, in_order = [], []
     for row in rows:
-        data = [draft.endpoint(at) for at in draft.inputs[row]]
-        texts = [f"{names[src]}:{port}" if port else names[src] for src, port in data]
-        waits = dict.fromkeys(draft.completion(src) for src in draft.controls[row])
-        written.append(texts + ["^" + names[src] for src in waits])
-    return build(
+        found = sorted((draft.edges[edge][3] == CONTROL, draft.edges[edge][3], edge) for edge in draft.ins[row])
+        edges = [edge for *_, edge in found if draft.edges[edge][0] != SOURCE]
+        written.append([_written(names, draft.edges[edge]) for edge in edges])
+        in_order += edges
+    made = build(
         [names[row] for row in rows],
         [draft.ops[row] for row in rows],
         [draft.devices[row] for row in rows],
@@ -238,3 +231,24 @@ def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequ
         source=graph.source,
         notes=(*graph.notes, *notes),
     )
+    return _as_made(draft, graph, made, rows, in_order) if given else made
+
+
+def _written(names: Sequence[str], edge: tuple[int, int, int, int]) -> str:
+    src, port, *_ = edge
+    return "^" + names[src] if port == CONTROL else f"{names[src]}:{port}" if port else names[src]
+
+
+def _as_made(draft: Draft, graph: Graph, made: Graph, rows: Sequence[int], edges: Sequence[int]) -> Graph:
+    """The graph with the order in which TensorFlow makes its nodes and edges; `edges`: [E] in the draft."""
+    row_of = {row: at for at, row in enumerate(rows)}
+    first = [row_of[row] for row in graph.order.tolist() if row in row_of]
+    order = ids([*first, *range(len(first), len(rows))])
+    source, sink = np.full(len(rows), -1), np.full(len(rows), -1)
+    for edge, (src, _, dst, _) in enumerate(draft.edges):
+        if src == SOURCE and dst in row_of:
+            source[row_of[dst]] = edge
+        elif dst == SINK and src in row_of:
+            sink[row_of[src]] = edge
+    creation = Creation(ids(edges), ids(source), ids(sink))
+    return replace(made, order=order, lowered=Lowered(graph, creation, made.order))

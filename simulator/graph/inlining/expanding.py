@@ -1,13 +1,14 @@
-"""Expand function calls, If, Case and While into a flat graph, under the names that TensorFlow gives.
+"""What becomes of functions and functional control flow: `inline` makes a flat graph, `lower` what TensorFlow places.
 
 TensorFlow's session lowers functional control flow in the outer graph before it places it, and inlines the branches
-and bodies; a call in the outer graph it expands only with `do_function_inlining`. `inline` expands both, in the order
-of TensorFlow's pass (`tensorflow/core/common_runtime/lower_functional_ops.cc`): nodes in their order, and after them
-the nodes that were made meanwhile; one counter numbers the names of all that is made.
+and bodies; a call in the outer graph it expands only with `do_function_inlining`. `inline` expands both, `lower` what
+a session expands by itself. Both go in the order of TensorFlow's pass
+(`tensorflow/core/common_runtime/lower_functional_ops.cc`): nodes in their order, and after them the nodes that were
+made meanwhile; one counter numbers the names of all that is made.
 
-Calls that TensorFlow would hand over whole (to XLA, or marked `_noinline`) are expanded too, so that the computation
-can be seen. Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay where they
-are.
+`inline` also expands calls that TensorFlow would hand over whole (to XLA, or marked `_noinline`), so that the
+computation can be seen. Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay
+where they are.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from itertools import chain
 
 from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining import branches, calls, loops
+from simulator.graph.inlining import branches, calls, loops, rewriting
+from simulator.graph.inlining.attributes import is_true
 from simulator.graph.inlining.draft import Draft, draft_of, finish
 from simulator.graph.messages import Proto
 from simulator.graph.ops import registry
 from simulator.wording import counted
 
 _KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}
+_CONSTRUCTS = IFS | CASES | WHILES
+_LOWERED = "_lower_using_switch_merge"  # set by Python on every construct that it makes
+_XLA = ("_xla_compile_id", "_tpu_replicate")  # nodes that have one of these are left to XLA
 
 
 def inline(graph: Graph) -> Graph:
@@ -37,18 +42,54 @@ def inline(graph: Graph) -> Graph:
     Raises GraphError for a function that calls itself, for arguments that do not fit, and when the graph would have
     more than `draft.MAX_NODES` nodes.
     """
+    if not any(op in _CONSTRUCTS or _is_call(graph, op) for op in set(graph.ops)):
+        return graph
     draft = draft_of(graph)
-    bodies = calls.Bodies(graph.library, graph.source)
-    done: Counter[str] = Counter()
-    parts: set[int] = set()  # calls that stand for a branch or for a loop's condition or body: not counted again
-    for row in _rows(draft, graph):
-        kind, made = _expand(draft, row, bodies)
-        parts.update(made)
-        done[kind] += row not in parts
+    done = _expand_all(draft, graph, everything=True)
     notes = tuple(_notes(done))
     if not any(done[kind] for kind in _KINDS):
         return graph.noting(*notes) if notes else graph
-    return finish(draft, graph, _referenced(draft, graph.gradients), notes)
+    return finish(draft, graph, _referenced(draft, graph.gradients), notes, given=False)
+
+
+def lower(graph: Graph) -> Graph:
+    """What TensorFlow's placer sees when a session is handed the graph: `lowered.given` of the result is the graph.
+
+    If, Case and While that ask for it are lowered, with the bodies of their parts, AccumulateNV2 and ParallelConcat are
+    rewritten, and calls that hand back resources are isolated; other calls stay nodes. What is replaced survives under
+    its name, so fetches stay valid. A graph without any of these is returned as it is.
+
+    Raises GraphError as `inline` does.
+    """
+    rewritten = {rewriting.ACCUMULATE, rewriting.PARALLEL}
+    if not any(op in _CONSTRUCTS or op in rewritten or _is_call(graph, op) for op in set(graph.ops)):
+        return graph
+    draft = draft_of(graph)
+    rewriting.accumulate(draft, graph)
+    done = _expand_all(draft, graph, everything=False)
+    rewriting.concatenate(draft)
+    rewriting.isolate(draft)
+    if len(draft.names) == len(graph):
+        return graph
+    return finish(draft, graph, graph.library, tuple(_notes(done)), given=True)
+
+
+def _is_call(graph: Graph, op: str) -> bool:
+    return op in calls.PARTITIONED or op in graph.library
+
+
+def _expand_all(draft: Draft, graph: Graph, *, everything: bool) -> Counter[str]:
+    """Expand node after node; how many of which kind. Parts of a construct are not counted again."""
+    bodies = calls.Bodies(graph.library, graph.source)
+    done: Counter[str] = Counter()
+    parts: set[int] = set()
+    for row in _rows(draft, graph):
+        if row in draft.removed or not (everything or _wanted(draft, row)):
+            continue
+        kind, made = _expand(draft, row, bodies)
+        parts.update(made)
+        done[kind] += row not in parts
+    return done
 
 
 def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
@@ -60,11 +101,22 @@ def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
         row += 1
 
 
+def _wanted(draft: Draft, row: int) -> bool:
+    """Whether a session expands the node by itself: a construct that asks for it, or a call that is part of one."""
+    attrs, op = draft.attrs[row], draft.ops[row]
+    if any(key in attrs and attrs[key].s for key in _XLA):
+        return False
+    if op in _CONSTRUCTS:
+        return is_true(attrs, _LOWERED)
+    found = calls.target(draft, row) if is_true(attrs, calls.MARK) else None
+    return found is not None and calls.may_inline(draft.library[found[0]])
+
+
 def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence[int]]:
     """Expand one node where it can be: what was done, and the calls that now stand for its parts."""
     op = draft.ops[row]
     if op in IFS or op in CASES:
-        if not draft.inputs[row] or not _there(draft, branches.functions(draft.attrs[row], op)):
+        if not draft.inputs_of(row) or not _there(draft, branches.functions(draft.attrs[row], op)):
             return "missing", ()
         return "branch", branches.lower(draft, row)
     if op in WHILES:
@@ -75,7 +127,8 @@ def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence
         found = calls.target(draft, row)
         if found is None:
             return "missing", ()
-        calls.expand(draft, row, bodies.of(*found), many_devices=op in calls.PARTITIONED)
+        many_devices = op in calls.PARTITIONED or is_true(draft.attrs[row], calls.MARK)
+        calls.expand(draft, row, bodies.of(*found), many_devices=many_devices)
         return "call", ()
     return "other", ()
 
@@ -94,7 +147,7 @@ def _notes(done: Mapping[str, int]) -> Iterator[str]:
 
 def _referenced(draft: Draft, gradients: Mapping[str, str]) -> Mapping[str, Proto]:
     """The functions that the remaining nodes refer to, and those that these refer to, their gradients too."""
-    remaining = (row for row in range(len(draft.names)) if row not in draft.done_of)
+    remaining = (row for row in range(len(draft.names)) if row not in draft.removed)
     waiting = list(chain.from_iterable(_mentions(draft.ops[row], draft.attrs[row]) for row in remaining))
     found: set[str] = set()
     while waiting:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.graph.dtypes import BOOL, RESOURCE
+from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs
+from simulator.graph.inlining.attributes import NO_ATTRS, SCALAR, declared_shapes, number, shaped, typed
 from simulator.graph.inlining.bodies import Endpoint
-from simulator.graph.inlining.calls import keep_fetchable
-from simulator.graph.inlining.draft import NO_ATTRS, SCALAR, Draft, declared_shapes, number, shaped, typed, types
-from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.inlining.calls import keep_fetchable, part
+from simulator.graph.inlining.draft import Draft
+from simulator.graph.messages import AttrValue
 
 PARALLEL_ITERATIONS = 10  # the op's default
 
@@ -30,7 +31,7 @@ def functions(attrs: Attrs) -> list[str]:
 
 def variables(draft: Draft, row: int) -> list[bool]:
     """Per input of a While whether it is a loop variable; a resource is not."""
-    return [draft.dtype(draft.endpoint(at)) != RESOURCE for at in draft.inputs[row]]
+    return [draft.dtype(at) != RESOURCE for at in draft.inputs_of(row)]
 
 
 def lower(draft: Draft, row: int) -> Sequence[int]:
@@ -40,7 +41,7 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     order of their numbers.)
     """
     name, device, call, attrs = draft.names[row], draft.devices[row], draft.call[row], draft.attrs[row]
-    inputs = [draft.endpoint(at) for at in draft.inputs[row]]
+    inputs = draft.inputs_of(row)
     varies = variables(draft, row)
     kinds = [draft.dtype(at) for at in inputs]
     looping = [at for at, variable in enumerate(varies) if variable]
@@ -49,25 +50,26 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     where = [draft.devices[src] for src, _ in inputs]
     call_names = [draft.fresh(f"{name}/{infix}") for infix in ("cond", "body")]
 
-    def make(infix: str, op: str, data: Sequence[Endpoint], given: Attrs, on: str = device) -> int:
-        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, (), given, device=on, call=call)
+    def make(
+        infix: str, op: str, data: Sequence[Endpoint], given: Attrs, on: str = device, waits: Sequence[int] = ()
+    ) -> int:
+        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, given, device=on, call=call)
 
     enters = [
         make("enter", "Enter", (at,), _enter(draft, row, at, variable), on)
         for at, variable, on in zip(inputs, varies, where, strict=True)
     ]
-    if draft.controls[row]:
-        gate = make("LoopControlInputs", "NoOp", (), NO_ATTRS)
-        draft.controls[gate] += [draft.completion(src) for src in draft.controls[row]]
+    if controls := draft.controls_of(row):
+        gate = make("LoopControlInputs", "NoOp", (), NO_ATTRS, waits=controls)
         for enter in enters:
-            draft.controls[enter].append(gate)
+            draft.wait(gate, enter)
     merges, switches, exits = dict[int, int](), dict[int, int](), dict[int, int]()
     for at in looping:
         merged = {**typed(kinds[at]), "N": number(2), **shaped([shapes[at], SCALAR])}
-        merges[at] = make("merge", "Merge", ((enters[at], 0),), merged, where[at])
+        merges[at] = make("merge", "Merge", ((enters[at], 0),) * 2, merged, where[at])
     first = looping[0]
     handed = [(merges.get(at, enter), 0) for at, enter in enumerate(enters)]
-    cond = _call(draft, row, call_names[0], handed, merges[first], attrs["cond"], (kinds, [BOOL]))
+    cond = part(draft, row, call_names[0], attrs["cond"], handed, merges[first])
     decide = make("LoopCond", "LoopCond", ((cond, 0),), shaped([SCALAR]))
     for at in looping:
         sides = {**typed(kinds[at]), **shaped([shapes[at]] * 2)}
@@ -75,18 +77,19 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
         switches[at] = make(infix, "Switch", ((merges[at], 0), (decide, 0)), sides, where[at])
     handed = [(switches[at], 1) if at in switches else (enter, 0) for at, enter in enumerate(enters)]
     pivot = make("loop_body_control", "Identity", ((switches[first], 1),), value[first])
-    body = _call(draft, row, call_names[1], handed, pivot, attrs["body"], (kinds, kinds))
+    body = part(draft, row, call_names[1], attrs["body"], handed, pivot)
     for at in looping:
         exits[at] = make("exit", "Exit", ((switches[at], 0),), value[at], where[at])
-    done = make("LoopExecuted", "NoOp", (), NO_ATTRS)
-    draft.controls[done] += exits.values()
+    done = make("LoopExecuted", "NoOp", (), NO_ATTRS, waits=list(exits.values()))
     outputs = [(exits[at], 0) if at in exits else source for at, source in enumerate(inputs)]
     keep_fetchable(draft, row, outputs, ())
-    for at in looping:
-        following = make("next_iteration", "NextIteration", ((body, at),), value[at], where[at])
-        draft.controls[following].append(body)
-        draft.inputs[merges[at]].append((following, 0))
-    draft.replace(row, outputs, done)
+    following = [
+        make("next_iteration", "NextIteration", ((body, at),), value[at], where[at], (body,)) for at in looping
+    ]
+    for at, source in zip(looping, following, strict=True):
+        draft.lead(merges[at], 1, source)
+    draft.hand_over(row, outputs, done)
+    draft.remove(row)
     return cond, body
 
 
@@ -98,16 +101,3 @@ def _enter(draft: Draft, row: int, at: Endpoint, variable: bool) -> Attrs:
         "is_constant": AttrValue(b=not variable),
         "parallel_iterations": draft.attrs[row].get("parallel_iterations") or number(PARALLEL_ITERATIONS),
     }
-
-
-def _call(
-    draft: Draft,
-    row: int,
-    name: str,
-    inputs: Sequence[Endpoint],
-    pivot: int,
-    function: Proto,
-    signature: tuple[Sequence[int], Sequence[int]],
-) -> int:
-    attrs = {"f": function, "Tin": types(signature[0]), "Tout": types(signature[1])}
-    return draft.add(name, "PartitionedCall", inputs, (pivot,), attrs, device=draft.devices[row], call=draft.call[row])

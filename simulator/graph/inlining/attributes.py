@@ -1,0 +1,71 @@
+"""The attributes of nodes that lowering makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from simulator.graph.graph import Attrs
+from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.tensors import SHAPES
+
+COLOCATION = "_class"
+NO_ATTRS: Attrs = MappingProxyType({})
+SCALAR = TensorShapeProto()
+_UNKNOWN = TensorShapeProto(unknown_rank=True)
+
+
+def shaped(shapes: Sequence[Proto | None]) -> Attrs:
+    """The attribute that says those shapes of a node's outputs; none when all are unknown."""
+    if not any(shape is not None for shape in shapes):
+        return NO_ATTRS
+    made = AttrValue()
+    made.list.shape.extend(_UNKNOWN if shape is None else shape for shape in shapes)
+    return {SHAPES: made}
+
+
+def declared_shapes(attrs: Attrs, count: int) -> list[Proto | None]:
+    """The shapes that an If, Case or While declares for its outputs; TensorFlow's `output_shapes` may be empty."""
+    for key in ("output_shapes", SHAPES):
+        listed = attrs.get(key)
+        if listed is not None and len(listed.list.shape) == count:
+            return list(listed.list.shape)
+    return [None] * count
+
+
+@lru_cache(maxsize=4096)
+def typed(dtype: int) -> Attrs:
+    """The attribute T of a node that has one type; none where it is unknown."""
+    return {"T": AttrValue(type=dtype)} if dtype else NO_ATTRS
+
+
+@lru_cache(maxsize=4096)
+def number(value: int) -> Proto:
+    """An AttrValue that holds an integer."""
+    return AttrValue(i=value)
+
+
+def texts(values: Sequence[str]) -> Proto:
+    """An AttrValue that holds a list of strings."""
+    made = AttrValue()
+    made.list.s.extend(value.encode() for value in values)
+    return made
+
+
+def types(values: Sequence[int]) -> Proto:
+    """An AttrValue that holds a list of types."""
+    made = AttrValue()
+    made.list.type.extend(values)
+    return made
+
+
+def beside(name: str) -> Proto:
+    """The AttrValue of `_class` that colocates a node with the one of that name."""
+    return texts([f"loc:@{name}"])
+
+
+def is_true(attrs: Attrs, key: str) -> bool:
+    """Whether a boolean attribute is there and set."""
+    value = attrs.get(key)
+    return value is not None and bool(value.b)

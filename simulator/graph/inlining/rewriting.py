@@ -1,0 +1,161 @@
+"""What TensorFlow rewrites before placement besides functions: AccumulateNV2 and ParallelConcat, and lone calls.
+
+The rules and names are those of `accumulate_n_optimizer.cc`, `parallel_concat_optimizer.cc` and
+`placer_inspection_required_ops_utils.cc` (`tensorflow/core/common_runtime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.graph import ops
+from simulator.graph.control_flow import ENTERS, EXITS
+from simulator.graph.dtypes import RESOURCE
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import number, shaped, typed
+from simulator.graph.inlining.calls import PARTITIONED, target
+from simulator.graph.inlining.draft import CONTROL, Draft
+from simulator.graph.messages import AttrValue, TensorProto
+from simulator.graph.tensors import SHAPES
+
+ACCUMULATE, PARALLEL = "AccumulateNV2", "ParallelConcat"
+_EMPTY = AttrValue(shape={"dim": [{"size": 0}]})
+
+
+def accumulate(draft: Draft, graph: Graph) -> None:
+    """Replace every AccumulateNV2 of the graph by a temporary variable that its inputs are added to.
+
+    Within a loop whose iterations may overlap it becomes an AddN.
+    """
+    rows = [row for row in graph.order.tolist() if graph.ops[row] == ACCUMULATE]
+    looping = _overlapping(graph) if rows else set()
+    for row in rows:
+        if row in looping:
+            _into_add(draft, row)
+        else:
+            _into_variable(draft, row)
+
+
+def _overlapping(graph: Graph) -> set[int]:
+    """The nodes inside loops that run more than one iteration at a time."""
+    enter_of: dict[int, list[int]] = {}  # the Enters around a node, outermost first
+    for row in graph.order.tolist():
+        around: list[int] = []
+        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+            source = int(graph.edge_src[edge])
+            if not graph.edge_back[edge]:
+                seen = enter_of[source][:-1] if graph.ops[source] in EXITS else enter_of[source]
+                around = max(around, seen, key=len)
+        enter_of[row] = [*around, row] if graph.ops[row] in ENTERS else around
+    return {row for row, around in enter_of.items() if around and _parallel(graph.attrs[around[-1]]) != 1}
+
+
+def _parallel(attrs: Attrs) -> int:
+    return int(attrs["parallel_iterations"].i) if "parallel_iterations" in attrs else 10
+
+
+def _into_add(draft: Draft, row: int) -> None:
+    attrs = {key: draft.attrs[row][key] for key in ("N", "T", SHAPES) if key in draft.attrs[row]}
+    inputs, controls = draft.inputs_of(row), draft.controls_of(row)
+    made = draft.add(draft.names[row], "AddN", inputs, controls, attrs, device=draft.devices[row])
+    draft.hand_over(row, [(made, 0)], made)
+    draft.remove(row)
+
+
+def _into_variable(draft: Draft, row: int) -> None:
+    name, device, inputs = draft.names[row], draft.devices[row], draft.inputs_of(row)
+    dtype = int(draft.attrs[row]["T"].type) if "T" in draft.attrs[row] else draft.dtype(inputs[0])
+    kind, shape = typed(dtype), shaped([draft.shape((row, 0))])
+    value = TensorProto(dtype=dtype, tensor_shape={}, tensor_content=b"")
+    variable = {"dtype": AttrValue(type=dtype), "var_name": AttrValue(s=f"{name}/Internal/Accumulator".encode())}
+
+    def make(op: str, data: Sequence[int], attrs: Attrs) -> int:
+        return draft.add(draft.fresh(f"{name}/Internal"), op, [(at, 0) for at in data], (), attrs, device=device)
+
+    created = make("TemporaryVariable", (), {**variable, "shape": _EMPTY})
+    of_first = draft.add(
+        draft.fresh(f"{name}/Internal"), "Shape", inputs[:1], (), {**kind, "out_type": AttrValue(type=3)}, device=device
+    )
+    zero = make("Const", (), {"dtype": AttrValue(type=dtype), "value": AttrValue(tensor=value)})
+    filled = make("Fill", (of_first, zero), {**kind, "index_type": AttrValue(type=3), **shape})
+    unchecked, locked = {"validate_shape": AttrValue(b=False)}, {"use_locking": AttrValue(b=True)}
+    assigned = make("Assign", (created, filled), {**kind, **unchecked, **locked, **shape})
+    added = []
+    for at in inputs:
+        add = draft.fresh(f"{name}/Internal")
+        added.append(draft.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape}, device=device))
+    freed = {**kind, "var_name": variable["var_name"], **shape}
+    done = draft.add(name, "DestroyTemporaryVariable", ((assigned, 0),), (), freed, device=device)
+    for src in draft.controls_of(row):
+        draft.wait(src, assigned)
+    for one in added:
+        draft.wait(one, done)
+    draft.hand_over(row, [(done, 0)], done)
+    draft.remove(row)
+
+
+def concatenate(draft: Draft) -> None:
+    """Replace every ParallelConcat by an empty tensor that its inputs are written into, each when it comes."""
+    rows = [row for row, op in enumerate(draft.ops) if op == PARALLEL and row not in draft.removed]
+    for row in rows:
+        name, device, attrs = draft.names[row], draft.devices[row], draft.attrs[row]
+        dtype, shape = attrs.get("T", AttrValue()), shaped([draft.shape((row, 0))])
+        kind = {"T": dtype, **shape}
+        made = {"shape": attrs.get("shape", AttrValue()), "dtype": dtype, **shape}
+        start = draft.add(draft.fresh(f"{name}/Internal"), "_ParallelConcatStart", (), (), made, device=device)
+        updates: list[int] = []
+        for edge in list(draft.ins[row]):
+            src, port, _, slot = draft.edges[edge]
+            if slot == CONTROL:
+                draft.wait(src, start)
+                continue
+            update, given = draft.fresh(f"{name}/Internal"), {**kind, "loc": number(len(updates))}
+            inputs = ((start, 0), (src, port))
+            updates.append(draft.add(update, "_ParallelConcatUpdate", inputs, (), given, device=device))
+        done = draft.add(name, "Identity", ((start, 0),), updates, kind, device=device)
+        draft.hand_over(row, [(done, 0)], done)
+        draft.remove(row)
+
+
+def isolate(draft: Draft) -> None:
+    """Put an Identity around every input and output of a call that hands back a resource.
+
+    The placer looks into the bodies of such calls, and the Identities may stand elsewhere than the call.
+    """
+    for row in range(len(draft.names)):
+        if row not in draft.removed and draft.ops[row] in PARTITIONED and _hands_back_resource(draft, row):
+            _isolate(draft, row, {name for at, name in enumerate(draft.names) if at not in draft.removed})
+
+
+def _hands_back_resource(draft: Draft, row: int) -> bool:
+    found = target(draft, row)
+    return found is not None and RESOURCE in (ops.outputs(found[0], found[1], draft.library) or ())
+
+
+def _isolate(draft: Draft, row: int, names: set[str]) -> None:
+    own = draft.names[row]
+
+    def forward(at: tuple[int, int], name: str) -> int:
+        attrs = {**typed(draft.dtype(at)), **shaped([draft.shape(at)])}
+        return draft.add(_unlike(name, names), "Identity", (at,), (), attrs)
+
+    for slot, at in enumerate(draft.inputs_of(row)):
+        draft.lead(row, slot, forward(at, f"{draft.names[at[0]]}_{own}"))
+    used = set()
+    for edge in sorted(draft.outs[row]):
+        _, port, dst, slot = draft.edges[edge]
+        if slot != CONTROL:
+            used.add(port)
+            draft.lead(dst, slot, forward((row, port), f"{own}_{draft.names[dst]}"))
+    for port in range(len(ops.outputs(draft.ops[row], draft.attrs[row], draft.library) or ())):
+        if port not in used:
+            forward((row, port), own)
+
+
+def _unlike(name: str, names: set[str]) -> str:
+    """The name, or the first of name_0, name_1, ... that is not among the names; it joins them."""
+    chosen, suffix = name, 0
+    while chosen in names:
+        chosen, suffix = f"{name}_{suffix}", suffix + 1
+    names.add(chosen)
+    return chosen
