@@ -105,10 +105,9 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
     from simulator import load
 
     graph = load(request.graph)
-    if not request.keep_calls:
-        from simulator.graph.inlining import inline
+    from simulator.graph.inlining import inline, lower
 
-        graph = inline(graph)
+    graph = lower(graph if request.keep_calls else inline(graph))
 
     def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
         from simulator.oracle.shapes import infer

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from simulator.graph.step import Step
 
 _LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape functions read, are smaller
-_LOWERED = "_lower_using_switch_merge"  # tensorflow/core/common_runtime/lower_functional_ops.cc
 LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
 
@@ -50,10 +49,12 @@ def observe(
 ) -> Measurement:
     """Have TensorFlow place the graph on the cluster and cut the step; nothing of the graph is run.
 
+    Of a graph that `lower` made TensorFlow is handed the one that it was made of, and lowers it by itself.
     `devices` gives a device string per node, which replaces the requested one. A graph that TensorFlow refuses gives a
     Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
-    message = _as_it_stands(without_large_values(graph_def(graph, devices=devices)))
+    handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
+    message = without_large_values(graph_def(handed, devices=devices))
     content = message.SerializeToString(deterministic=True)
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
     here = _own_session(cluster)
@@ -96,13 +97,6 @@ def without_large_values(message: Any) -> Any:
         if node.op == "Const" and node.attr["value"].ByteSize() > _LARGE_BYTES:
             tensor = node.attr["value"].tensor
             node.attr["value"].tensor.CopyFrom(TensorProto(dtype=tensor.dtype, tensor_shape=tensor.tensor_shape))
-    return message
-
-
-def _as_it_stands(message: Any) -> Any:
-    """The same GraphDef with its If, While and Case kept whole: a session would lower those that ask for it."""
-    for node in message.node:
-        node.attr.pop(_LOWERED, None)
     return message
 
 
