@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = npt.NDArray[np.int64]
 CONTROL = -1  # the port of a control wire
+FIRST_ID = 3  # edges 0, 1 and 2 join TensorFlow's own source and sink
 LAST = 2**31  # the slot of a control wire: after all data
 Output: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
 NodeRow: TypeAlias = tuple[str, str, Attrs, int, int, tuple[Output, ...]]  # the columns of Added
@@ -91,8 +92,7 @@ def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:
 def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     """The edges between nodes that run; a fed node waits for nothing.
 
-    Ids are dense in the order of creation; 0, 1 and 2 join TensorFlow's own source and sink. A control input that
-    stands twice is one edge.
+    Ids are in the order of creation, with gaps; `replicate` closes them. A control input that stands twice is one edge.
     """
     kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
     edge = _without_twins(graph, np.flatnonzero(kept))
@@ -102,17 +102,9 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     slot = np.where(control, LAST, edge - graph.in_ptr[dst])
     ports = np.append(graph.tensor_port, 0)  # never empty: control wires ask for row 0
     port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64)
+    number = FIRST_ID + graph.creation.edge[edge].astype(np.int64)
     none = np.zeros(len(edge), bool)
-    return Wires(src, port, dst, slot, _dense_ids(graph, step, edge), graph.edge_back[edge], none)
-
-
-def _dense_ids(graph: Graph, step: Step, edge: npt.NDArray[np.intp]) -> Column:
-    """Ids of the edges that are kept; those of source and sink count where they were made in between."""
-    made = graph.creation
-    rank = made.edge[edge].astype(np.int64)
-    of_ends = np.concatenate([made.source[step.runs], made.sink[step.runs]])
-    found: Column = 3 + np.searchsorted(np.sort(rank), rank) + np.searchsorted(np.sort(of_ends[of_ends >= 0]), rank)
-    return found
+    return Wires(src, port, dst, slot, number, graph.edge_back[edge], none)
 
 
 def _without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

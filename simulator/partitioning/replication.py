@@ -16,7 +16,7 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning.draft import CONTROL, LAST, Added, Column, Wires, wires
+from simulator.partitioning.draft import CONTROL, FIRST_ID, LAST, Added, Column, Wires, wires
 
 MAX_ELEMENTS = 16  # replicate_constants_pass.cc
 
@@ -46,8 +46,8 @@ def replicate(
     gone[_of_several_targets(given.src[reading], target)] = True
     chosen = gone[given.src[reading]]
     stays = ~(gone[given.src] | gone[given.dst])
-    given = replace(given, id=_dense_ids(given, stays))
-    next_id = 3 + int(np.count_nonzero(stays)) + _source_and_sink_edges(graph, step, given, gone)
+    given = replace(given, id=_dense_ids(graph, given, stays, step.runs & ~gone))
+    next_id = FIRST_ID + int(np.count_nonzero(stays)) + _source_and_sink_edges(graph, step, given, gone)
     if gone.any():
         given, next_id = _copies(graph, cluster, given, gone, reading[chosen], target[chosen], added, next_id)
     return given, gone, next_id
@@ -112,11 +112,16 @@ def _copy(graph: Graph, row: int, home: int, added: Added) -> int:
     return len(graph) + added.node(name, "Const", graph.attrs[row], row, home, (output,))
 
 
-def _dense_ids(given: Wires, stays: npt.NDArray[np.bool_]) -> Column:
-    """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones."""
-    number: Column = given.id.copy()
+def _dense_ids(graph: Graph, given: Wires, stays: npt.NDArray[np.bool_], runs: npt.NDArray[np.bool_]) -> Column:
+    """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones.
+
+    The edges of TensorFlow's source and sink count where they were made before others.
+    """
+    ends = np.concatenate([graph.creation.source[runs], graph.creation.sink[runs]])
     rows = np.flatnonzero(stays)
-    number[rows[np.argsort(given.id[rows])]] = np.arange(3, len(rows) + 3)
+    all_ids = np.sort(np.concatenate([given.id[rows], FIRST_ID + ends[ends >= 0]]))
+    number: Column = given.id.copy()
+    number[rows] = FIRST_ID + np.searchsorted(all_ids, given.id[rows])
     return number
 
 

@@ -4,8 +4,7 @@
            input Switch ┼────────────▶          │
                         └─ pivot_f ··> else/_1 ─┘  branch_executed (Merge) ··> those that wait
 
-The rules and names are those of `tensorflow/core/common_runtime/lower_if_op.cc` and `lower_case_op.cc`. TensorFlow
-also gives the switches of a Case a `_class` without "loc:@", which its placer ignores; here they have none.
+The rules and names are those of `tensorflow/core/common_runtime/lower_if_op.cc` and `lower_case_op.cc`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,16 @@ from dataclasses import dataclass
 from simulator.graph.control_flow import IFS
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.graph import Attrs
-from simulator.graph.inlining.attributes import COLOCATION, SCALAR, beside, declared_shapes, number, shaped, typed
+from simulator.graph.inlining.attributes import (
+    COLOCATION,
+    SCALAR,
+    beside,
+    declared_shapes,
+    number,
+    shaped,
+    texts,
+    typed,
+)
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable, part
 from simulator.graph.inlining.draft import Draft
@@ -91,9 +99,9 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
 def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
     """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
     source = draft.names[at[0]]
-    beside_source: Attrs = {COLOCATION: beside(source)} if form.colocates else {}
+    tied = beside(source) if form.colocates else texts([source])  # without "loc:@", so that the placer passes it over
     shapes = shaped([draft.shape(at)] * len(form.pivots))
-    attrs = {**typed(draft.dtype(at)), **form.outs, **shapes, **beside_source}
+    attrs = {**typed(draft.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
     name = draft.fresh(f"{draft.names[row]}/{source}")
     return draft.add(name, form.switch, (at, selector), (), attrs, device=draft.devices[at[0]], call=draft.call[row])
 

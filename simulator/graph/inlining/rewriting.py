@@ -15,10 +15,21 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import number, shaped, typed
 from simulator.graph.inlining.calls import PARTITIONED, target
 from simulator.graph.inlining.draft import CONTROL, Draft
-from simulator.graph.messages import AttrValue, TensorProto
+from simulator.graph.messages import AttrValue, Proto, TensorProto
 from simulator.graph.tensors import SHAPES
 
 ACCUMULATE, PARALLEL = "AccumulateNV2", "ParallelConcat"
+_VALUES = {  # DataType -> the field of a TensorProto that holds its values, and how many there are per element
+    1: ("float_val", 1),
+    2: ("double_val", 1),
+    8: ("scomplex_val", 2),
+    9: ("int64_val", 1),
+    14: ("half_val", 1),
+    18: ("dcomplex_val", 2),
+    19: ("half_val", 1),
+    22: ("uint32_val", 1),
+    23: ("uint64_val", 1),
+}
 _EMPTY = AttrValue(shape={"dim": [{"size": 0}]})
 
 
@@ -66,7 +77,7 @@ def _into_variable(draft: Draft, row: int) -> None:
     name, device, inputs = draft.names[row], draft.devices[row], draft.inputs_of(row)
     dtype = int(draft.attrs[row]["T"].type) if "T" in draft.attrs[row] else draft.dtype(inputs[0])
     kind, shape = typed(dtype), shaped([draft.shape((row, 0))])
-    value = TensorProto(dtype=dtype, tensor_shape={}, tensor_content=b"")
+    value = _zero(dtype)
     variable = {"dtype": AttrValue(type=dtype), "var_name": AttrValue(s=f"{name}/Internal/Accumulator".encode())}
 
     def make(op: str, data: Sequence[int], attrs: Attrs) -> int:
@@ -92,6 +103,12 @@ def _into_variable(draft: Draft, row: int) -> None:
         draft.wait(one, done)
     draft.hand_over(row, [(done, 0)], done)
     draft.remove(row)
+
+
+def _zero(dtype: int) -> Proto:
+    """A scalar of that type as TensorFlow writes it; a complex one has two parts."""
+    field, count = _VALUES.get(dtype, ("int_val", 1))
+    return TensorProto(dtype=dtype, tensor_shape={}, **{field: [0] * count})
 
 
 def concatenate(draft: Draft) -> None:
