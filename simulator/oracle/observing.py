@@ -15,7 +15,6 @@ of the same type, so an answer about placement is then one for the cluster with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from glob import glob
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.messages import GraphDef, TensorProto
 from simulator.oracle.child import pack, run, unpack
+from simulator.oracle.machine import gpus
 from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
 
 if TYPE_CHECKING:
@@ -117,8 +117,9 @@ def _own_session(cluster: Cluster) -> dict[str, int] | None:
     """Devices per type if a session of one process on this machine has the cluster's devices, by their names too."""
     counts = {kind: sum(one.type == kind for one in cluster.devices) for kind in ("CPU", "GPU")}
     named = {f"{LOCALHOST}/device:{kind}:{number}" for kind, count in counts.items() for number in range(count)}
-    there = counts["CPU"] > 0 and counts["GPU"] <= len(glob("/dev/nvidia[0-9]*"))
-    return counts if there and named == set(cluster.index) else None
+    if counts["CPU"] == 0 or named != set(cluster.index):
+        return None
+    return counts if not counts["GPU"] or counts["GPU"] <= gpus() else None
 
 
 def _targets(step: Step) -> list[str]:

@@ -33,9 +33,10 @@ from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
 from simulator.graph.step.purposes import first_values
 from simulator.oracle.child import pack, run, unpack
+from simulator.oracle.machine import Machine, machine
 from simulator.oracle.measurement import GPUS
 from simulator.oracle.observing import LOCALHOST, TIMEOUT_S, observe, without_large_values
-from simulator.oracle.recording import Machine, Recording, dump
+from simulator.oracle.recording import Recording, dump
 from simulator.oracle.recording import load as load
 from simulator.units import show_bytes
 
@@ -51,13 +52,6 @@ _SCATTERED = 0.3
 AS_THEY_STAND = "as they stand"
 FITTED = "without job, replica and task, to fit one machine"
 _HERE = ("localhost", 0, 0)  # job, replica and task of the one process of a machine
-
-
-def machine(cpus: int = 1, *, timeout_s: float = TIMEOUT_S) -> Machine:
-    """What TensorFlow finds on this machine when a session has `cpus` CPU devices and all GPUs."""
-    told, _ = unpack(run("simulator.oracle.running", pack({"cpus": cpus}), timeout_s=timeout_s))
-    told["gpus"] = tuple(told["gpus"])
-    return Machine(**{**told, "devices": tuple((name, kind, memory) for name, kind, memory in told["devices"])})
 
 
 def cluster_of(devices: Sequence[tuple[str, str, int]]) -> str:

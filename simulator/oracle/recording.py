@@ -20,25 +20,12 @@ from google.protobuf.message import DecodeError
 
 from simulator.errors import OracleError
 from simulator.graph.messages import GraphDef, StepStats
+from simulator.oracle.machine import Machine
 from simulator.oracle.measurement import Measurement
 
 FORMAT = 1
 MAX_FILE_BYTES = 2**24  # as written; a graph of 6,000 nodes with its pieces takes 0.5 MB
 MAX_BYTES = 2**29  # unpacked
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where a recording was made."""
-
-    tensorflow: str  # version
-    cuda: str | None  # version for which this TensorFlow was built; None: for none
-    cudnn: str | None
-    driver: str | None  # version of NVIDIA's driver, as nvidia-smi tells it
-    gpus: tuple[str, ...]  # model and compute capability of each that TensorFlow uses
-    processor: str
-    cores: int
-    devices: tuple[tuple[str, str, int], ...]  # of a session: full name, type, memory limit in bytes
 
 
 @dataclass(frozen=True, eq=False)

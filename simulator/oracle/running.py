@@ -1,4 +1,4 @@
-"""In the child process: say what this machine has, and run one step of a graph there to time it.
+"""In the child process: run one step of a graph on this machine, and time it.
 
 Everything else behind this door makes TensorFlow look at a graph; here its ops are executed. Whoever asks has said
 that the graph can be trusted.
@@ -7,85 +7,30 @@ that the graph can be trusted.
 from __future__ import annotations
 
 import os
-import platform
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from simulator.oracle import child
 from simulator.oracle.session import configuration, opened, prepare, sentence
 
 WARM_UP = 2  # steps before the one that is timed: a GPU's first ones choose and load kernels
-_SMI_TIMEOUT_S = 20
 _SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
 _SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 
 
 def answer(payload: bytes) -> bytes:
-    """Answer a question of `record`: without a blob what the machine has, with a GraphDef one step of it, timed.
+    """Answer a question of `record`: one step of a GraphDef, timed.
 
-    Asked: `cpus`, how many CPU devices; for a step `counts`, devices per type, `soft`, `feeds` as (tensor, DataType,
-    shape), `fetches`, `targets`, `first`, the nodes that give variables their first value, `step_timeout_s`, and the
-    `folder` to run in.
-    Told: the fields of a Machine; or StepStats as a blob, or `not_run`, the sentence that says why not.
+    Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`; `first`, the
+    nodes that give variables their first value; `step_timeout_s`; and the `folder` to run in. Told: StepStats as a
+    blob, or `not_run`, the sentence that says why there are none.
     """
-    facts, blobs = child.unpack(payload)
-    prepare(gpus=facts.get("counts", {"GPU": 1})["GPU"] > 0)
-    if not blobs:
-        return child.pack(_machine(facts["cpus"]))
+    facts, (graph_def,) = child.unpack(payload)
+    prepare(gpus=facts["counts"]["GPU"] > 0)
     os.chdir(facts["folder"])
-    stats, refusal = _step(blobs[0], facts)
+    stats, refusal = _step(graph_def, facts)
     return child.pack({"not_run": refusal}, () if stats is None else (stats,))
-
-
-def _machine(cpus: int) -> dict[str, Any]:
-    import tensorflow as tf
-
-    physical = tf.config.list_physical_devices("GPU")
-    config = configuration(soft=True)
-    config.device_count.update({"CPU": cpus})
-    with tf.compat.v1.Session(graph=tf.Graph(), config=config) as session:
-        devices = [(one.name, one.device_type, one.memory_limit_bytes) for one in session.list_devices()]
-    built = tf.sysconfig.get_build_info()
-    return {
-        "tensorflow": tf.__version__,
-        "cuda": built.get("cuda_version"),
-        "cudnn": built.get("cudnn_version"),
-        "driver": driver(),
-        "gpus": [_model(tf.config.experimental.get_device_details(one)) for one in physical],
-        "processor": _processor(),
-        "cores": os.cpu_count() or 0,
-        "devices": devices,
-    }
-
-
-def _model(details: Mapping[str, Any]) -> str:
-    capability = ".".join(map(str, details.get("compute_capability", ())))
-    return f"{details.get('device_name', 'a GPU')}, compute capability {capability or 'unknown'}"
-
-
-def driver() -> str | None:
-    """The version of NVIDIA's driver; None where there is no nvidia-smi or it finds none."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return None
-    command = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True)
-    except (OSError, subprocess.SubprocessError):  # a driver that does not work has no version
-        return None
-    return done.stdout.strip().partition("\n")[0] or None
-
-
-def _processor() -> str:
-    described = Path("/proc/cpuinfo")
-    for line in described.read_text(encoding="utf-8").splitlines() if described.exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
 
 
 def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str | None]:

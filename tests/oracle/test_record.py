@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ from simulator.graph.graph import Graph
 from simulator.graph.loading import load as load_graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step.purposes import first_values
-from simulator.oracle import record, recording, running
+from simulator.oracle import machine, observing, record, recording
 from simulator.oracle.checking import differences
+from simulator.oracle.machine import Machine
 from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
 from simulator.oracle.observing import observe
-from simulator.oracle.recording import Machine, Recording, load
+from simulator.oracle.recording import Recording, load
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed
 
@@ -225,8 +226,8 @@ def test_devices_that_no_cluster_describes_are_refused(odd: tuple[str, int]) -> 
 
 def test_a_gpu_is_told_by_model_and_compute_capability() -> None:
     given = {"device_name": "NVIDIA A100-SXM4-80GB", "compute_capability": (8, 0)}
-    assert running._model(given) == "NVIDIA A100-SXM4-80GB, compute capability 8.0"
-    assert running._model({}) == "a GPU, compute capability unknown"
+    assert machine._model(given) == "NVIDIA A100-SXM4-80GB, compute capability 8.0"
+    assert machine._model({}) == "a GPU, compute capability unknown"
 
 
 @pytest.mark.parametrize(
@@ -239,10 +240,33 @@ def test_the_driver_is_what_nvidia_smi_says(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert running.driver() == version
+    assert machine.driver() == version
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert running.driver() is None
+    assert machine.driver() is None
+
+
+@pytest.fixture
+def device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A driver's files, as they lie about on a machine whose GPU no TensorFlow can use."""
+    monkeypatch.setattr(machine, "_DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
+    machine.gpus.cache_clear()
+    yield tmp_path
+    machine.gpus.cache_clear()
+
+
+def test_without_a_driver_nobody_is_asked_for_gpus(device_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "machine", None)
+    assert machine.gpus() == 0
+
+
+@pytest.mark.tensorflow
+def test_a_driver_without_a_gpu_counts_as_none_both_for_the_question_and_for_the_prediction(device_files: Path) -> None:
+    (device_files / "nvidia0").touch()
+    cluster = load_cluster("cpu=1,gpu=1")
+    assert machine.gpus() == 0
+    assert observing.extended(cluster).tasks == (LOCALHOST, observing.STANDIN_CLIENT)
+    assert observing.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
 
 
 @pytest.mark.tensorflow
