@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from placement.grouping import Groups, tie
-from placement.host_variants import host_bound
-from placement.initialising import DeviceTypes, initial
+from placement.colocating import colocate
+from placement.grouping import Groups
+from placement.initialising import DeviceTypes
 from placement.ordering import placement_order
 from placement.refusals import no_device
 from simulator.cluster.cluster import Cluster
@@ -45,9 +45,7 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     must share a device and can't, and for a group without a device: whatever TensorFlow would find first. The error
     has the node that TensorFlow names, what each member of its group allows, and a cluster that would hold the graph.
     """
-    specs, types = initial(graph, cluster)
-    groups, dropped = tie(graph, specs, types, soft=soft)
-    _keep_on_host(groups, graph)
+    specs, groups, dropped = colocate(graph, cluster, soft=soft)
     roots = [groups.root(node) for node in range(len(graph))]
     row_of_root = {root: row for row, root in enumerate(dict.fromkeys(roots))}
     group = [row_of_root[root] for root in roots]
@@ -71,14 +69,6 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
         dropped=tuple(dropped),
         notes=notes,
     )
-
-
-def _keep_on_host(groups: Groups, graph: Graph) -> None:
-    """Take all types but the CPU from the groups whose variants live on the host, unless they have no other."""
-    if any(name != "CPU" for types in set(groups.types) for name, _ in types):
-        for node in host_bound(graph):
-            root = groups.root(node)
-            groups.types[root] = tuple(pair for pair in groups.types[root] if pair[0] == "CPU") or groups.types[root]
 
 
 def _allowed(

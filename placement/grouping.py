@@ -9,7 +9,7 @@ in which TensorFlow creates them (§3.2 to §3.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,22 +89,22 @@ def _is_generator(graph: Graph, node: int) -> bool:
     return bool(edge == graph.in_ptr[node + 1] or graph.edge_tensor[edge] < 0)
 
 
-def tie(
-    graph: Graph, requested: Sequence[DeviceSpec], types: Sequence[DeviceTypes], *, soft: bool
-) -> tuple[Groups, list[tuple[int, str]]]:
-    """Group the nodes of a graph; also the `_class` entries (node, key) that soft placement gave up.
-
-    Soft placement keeps two nodes apart whose `_class` ties them though they ask for different tasks, are variables
-    with different places, or have no device type in common, as TensorFlow does; an edge is never given up.
-    Raises InfeasibleError where members of a group exclude each other.
-    """
+def alone(graph: Graph, requested: Sequence[DeviceSpec], types: Sequence[DeviceTypes]) -> Groups:
+    """Every node in a group of its own."""
     resource = [
         spec if spec != ANYWHERE and _is_generator(graph, node) else ANYWHERE for node, spec in enumerate(requested)
     ]
-    groups = Groups(list(range(len(graph))), [0] * len(graph), list(requested), resource, list(types))
+    return Groups(list(range(len(graph))), [0] * len(graph), list(requested), resource, list(types))
+
+
+def tie_edges(groups: Groups, graph: Graph, *, soft: bool, passed_over: Collection[int] = ()) -> None:
+    """Tie the ends of edges, but for those of the nodes `passed_over`.
+
+    Raises InfeasibleError where the ends exclude each other: an edge is never given up.
+    """
     for source, target in _tied_edges(graph):
-        _tie_edge(groups, graph, source, target, soft=soft)
-    return groups, _tie_classes(groups, graph, soft=soft)
+        if source not in passed_over and target not in passed_over:
+            tie_edge(groups, graph, source, target, soft=soft)
 
 
 def _tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
@@ -143,7 +143,8 @@ def _is_dataset(graph: Graph, node: int) -> bool:
     return given is not None and [output.dtype for output in given.outputs] == [VARIANT]
 
 
-def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: bool) -> None:
+def tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: bool) -> None:
+    """Tie the reader of a reference or resource to what it reads, whose request wins (§3.3)."""
     a, b = groups.root(source), groups.root(target)
     if a == b:
         return
@@ -169,8 +170,12 @@ def _tie_edge(groups: Groups, graph: Graph, source: int, target: int, *, soft: b
         ) from None
 
 
-def _tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int, str]]:
-    """Join the nodes that share a key; every node also joins the group that is named after itself."""
+def tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int, str]]:
+    """Join the nodes that share a key; every node also joins the group that is named after itself (§3.4).
+
+    Returns the entries (node, key) that soft placement gave up: of two nodes that ask for different tasks, are
+    variables with different places, or have no device type in common. Hard placement raises InfeasibleError for these.
+    """
     keys = [_class_keys(attrs) if "_class" in attrs else () for attrs in graph.attrs]
     mentioned = {key for row in keys for key in row}
     if not mentioned:
@@ -181,21 +186,39 @@ def _tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int,
         own = (graph.names[node],) if graph.names[node] in mentioned else ()
         for key in (*keys[node], *own):
             other = first.setdefault(key, node)
-            a, b = groups.root(node), groups.root(other)
-            if a == b:
-                continue
             try:
-                _join(groups, a, b, soft=soft)
-            except InfeasibleError as error:
+                tie_nodes(groups, graph, node, other, soft=soft)
+            except InfeasibleError:
                 if not soft:
-                    raise InfeasibleError(
-                        f"Cannot colocate nodes {graph.names[node]!r} and {graph.names[other]!r}: {error}. "
-                        "Allow soft placement, or ask for devices that agree.",
-                        node=graph.names[node],
-                        members=(graph.names[node], graph.names[other]),
-                    ) from None
+                    raise
                 dropped.append((node, key))
     return dropped
+
+
+def tie_nodes(groups: Groups, graph: Graph, one: int, other: int, *, soft: bool) -> None:
+    """Put two nodes into one group. Raises InfeasibleError, which names `one`, where they exclude each other."""
+    a, b = groups.root(one), groups.root(other)
+    if a == b:
+        return
+    try:
+        _join(groups, a, b, soft=soft)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            f"Cannot colocate nodes {graph.names[one]!r} and {graph.names[other]!r}: {error}. "
+            "Allow soft placement, or ask for devices that agree.",
+            node=graph.names[one],
+            members=(graph.names[one], graph.names[other]),
+        ) from None
+
+
+def limit(
+    groups: Groups, node: int, requested: DeviceSpec, resource: DeviceSpec, types: DeviceTypes, *, soft: bool
+) -> None:
+    """Narrow a node's group down; types that it does not have change nothing. Raises InfeasibleError on a conflict."""
+    root = groups.root(node)
+    groups.requested[root] = merge(groups.requested[root], requested, soft=soft)
+    groups.resource[root] = merge(groups.resource[root], resource, soft=False)
+    groups.types[root] = merge_types(groups.types[root], types) or groups.types[root]
 
 
 def _class_keys(attrs: object) -> tuple[str, ...]:

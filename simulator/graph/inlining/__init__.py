@@ -5,4 +5,5 @@ TensorFlow replaces; `bodies` reads a library function, `draft` is the graph whi
 """
 
 from simulator.graph.inlining.expanding import inline as inline
+from simulator.graph.inlining.expanding import isolated as isolated
 from simulator.graph.inlining.expanding import lower as lower

@@ -74,6 +74,15 @@ def lower(graph: Graph) -> Graph:
     return finish(draft, graph, graph.library, tuple(_notes(done)), given=True)
 
 
+def isolated(graph: Graph) -> Graph:
+    """The graph with Identities around the calls that hand back resources, as in `lower`, and nothing else changed."""
+    if calls.PARTITIONED.isdisjoint(graph.ops):
+        return graph
+    draft = draft_of(graph)
+    rewriting.isolate(draft)
+    return finish(draft, graph, graph.library, (), given=True) if len(draft.names) > len(graph) else graph
+
+
 def _is_call(graph: Graph, op: str) -> bool:
     return op in calls.PARTITIONED or op in graph.library
 
