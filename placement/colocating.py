@@ -15,7 +15,7 @@ from placement import grouping
 from placement.grouping import Groups
 from placement.host_variants import host_bound
 from placement.initialising import initial
-from placement.inspecting import Tied, body_of, inspected, signature
+from placement.inspecting import Tied, body_of, inspected, require_functions, signature
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec
 from simulator.graph.dtypes import RESOURCE
@@ -43,6 +43,7 @@ def colocate(graph: Graph, cluster: Cluster, *, soft: bool) -> tuple[list[Device
 def _colocate(
     graph: Graph, placer: _Placer, callers: tuple[str, ...]
 ) -> tuple[list[DeviceSpec], Groups, list[tuple[int, str]]]:
+    require_functions(graph)
     specs, types = initial(graph, placer.cluster)
     groups = grouping.alone(graph, specs, types)
     calls = inspected(graph)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from placement.initialising import DeviceTypes
 from simulator.cluster.devicespec import DeviceSpec
-from simulator.errors import InfeasibleError
+from simulator.errors import GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.building import build
 from simulator.graph.dtypes import RESOURCE
@@ -19,6 +21,7 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import isolated
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.inlining.calls import PARTITIONED
+from simulator.graph.inlining.draft import MAX_DEPTH
 from simulator.graph.messages import AttrValue
 
 
@@ -34,13 +37,30 @@ class Tied:
 
 
 def inspected(graph: Graph) -> list[int]:
-    """The calls that hand back a resource and that some data edge leads to or from, in the order of their ids."""
+    """The calls that hand back a resource and that some data edge leads to or from, in the order of looking into them.
+
+    TensorFlow keeps them in a set of pointers, which gives the one back first that it met last, as long as it holds few
+    (two of a dozen may share a bucket, which no one can know). It matters where calls contradict each other.
+    """
     if PARTITIONED.isdisjoint(graph.ops):
         return []
-    calls = [row for row in graph.order.tolist() if graph.ops[row] in PARTITIONED and _hands_back_resource(graph, row)]
-    data = graph.edge_tensor >= 0
-    met = {*graph.edge_src[data].tolist(), *graph.edge_dst[data].tolist()}
-    return [row for row in calls if row in met]
+    calls = {row for row, op in enumerate(graph.ops) if op in PARTITIONED and _hands_back_resource(graph, row)}
+    data = np.flatnonzero(graph.edge_tensor >= 0)
+    edges = data[np.argsort(graph.creation.edge[data])]
+    met = zip(graph.edge_src[edges].tolist(), graph.edge_dst[edges].tolist(), strict=True)
+    first = dict.fromkeys(source if source in calls else target for source, target in met)
+    return [row for row in reversed(first) if row in calls]
+
+
+def require_functions(graph: Graph) -> None:
+    """Raise GraphError for a call of a function that the library lacks: no session takes such a graph."""
+    for row in np.flatnonzero([op in PARTITIONED for op in graph.ops]).tolist():
+        name, _ = _called(graph, row)
+        if name not in graph.library:
+            raise GraphError(
+                f"Failed to find function {name!r} in the library of {graph.source}; {graph.names[row]!r} calls it. "
+                "Write the graph with its functions."
+            )
 
 
 def _called(graph: Graph, row: int) -> tuple[str, Attrs]:
@@ -56,16 +76,21 @@ def signature(graph: Graph, row: int) -> tuple[str, bytes]:
 
 def _hands_back_resource(graph: Graph, row: int) -> bool:
     name, attrs = _called(graph, row)
-    return name in graph.library and RESOURCE in (ops.outputs(name, attrs, graph.library) or ())
+    return RESOURCE in (ops.outputs(name, attrs, graph.library) or ())
 
 
 def body_of(graph: Graph, row: int, callers: tuple[str, ...]) -> tuple[str, Graph, list[int], list[int]]:
     """The function that a node calls, its body as the placer looks at it, and there the rows of arguments and results.
 
-    Raises InfeasibleError for a function that stands among its callers, as TensorFlow does.
+    Raises InfeasibleError for a function that stands among its callers, as TensorFlow does, and GraphError where more
+    than MAX_DEPTH calls lie within each other.
     """
     name, attrs = _called(graph, row)
     body = instantiate(graph.library[name], attrs, graph.library, graph.source)
+    if len(callers) > MAX_DEPTH:
+        raise GraphError(
+            f"More than {MAX_DEPTH} calls that hand back resources lie within each other, down to {name!r}."
+        )
     if name in callers:
         raise InfeasibleError(
             f"Recursive function calls are not supported. Node {graph.names[row]!r} calls the function {name!r}, which "

@@ -46,12 +46,14 @@ def tensorflow(problem: Problem) -> Plan:
                 pinned[row] = device[beside]
                 rule[node] = METADATA if graph.ops[node] in _METADATA else PASS_THROUGH
         device[node] = pinned[row]
-    readers, first = graph.edge_dst[graph.out_edge], graph.out_ptr.tolist()
+    readers, first, sink = graph.edge_dst[graph.out_edge], graph.out_ptr.tolist(), graph.creation.sink.tolist()
     for node in late:
         row = group[node]
         if pinned[row] == _UNPLACED:
             pinned[row], rule[node] = allowed[row][0], DEFAULT
             where = {device[reader] for reader in readers[first[node] : first[node + 1]].tolist()}
+            if sink[node] >= 0:  # TensorFlow's own reader of what nobody reads is on no device
+                where.add(_UNPLACED)
             if len(where) == 1 and (only := where.pop()) in allowed[row]:
                 pinned[row], rule[node] = only, GENERATOR
         device[node] = pinned[row]
