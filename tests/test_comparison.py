@@ -11,6 +11,7 @@ from simulator.assignment import COST, REQUESTED, RULES, Assignment
 from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison import compare
+from simulator.comparison.values import written_alike
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -397,3 +398,23 @@ def test_a_cut_of_garbage_is_all_different_and_raises_nothing() -> None:
     garbage.node.add(name="a", op="Mul", input=["r", "gone:7", "^^", ""], attr={"T": type_attr()})
     result = compare(ours, [garbage], graph=BRANCHES)
     assert result.agree == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"dtype": 1, "float_val": [1.5, 2.5]}, {"dtype": 1, "tensor_content": b"\0\0\xc0\x3f\0\0\x20\x40"}),
+        ({"dtype": 3, "int_val": [-1, 7, 7]}, {"dtype": 3, "int_val": [-1, 7]}),
+        ({"dtype": 6, "int_val": [-1]}, {"dtype": 6, "tensor_content": b"\xff"}),
+        ({"dtype": 19, "half_val": [15360]}, {"dtype": 19, "tensor_content": b"\0\x3c"}),
+        ({"dtype": 10, "bool_val": [True]}, {"dtype": 10, "tensor_content": b"\1"}),
+        ({"dtype": 7, "string_val": [b"a" * 200]}, {"dtype": 7, "tensor_content": b"\xc8\1" + b"a" * 200}),
+        ({"dtype": 9, "int64_val": [0]}, {"dtype": 9}),
+        ({"dtype": 8, "scomplex_val": [1.5, 2.5]}, {"dtype": 8, "tensor_content": b"\0\0\xc0\x3f\0\0\x20\x40"}),
+    ],
+)
+def test_a_tensor_may_be_written_in_several_ways(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    here, there = AttrValue(tensor=ours).tensor, AttrValue(tensor=theirs).tensor
+    assert written_alike(here, there)
+    there.tensor_content = b"\2" * 8
+    assert not written_alike(here, there)

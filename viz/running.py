@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InfeasibleError, OracleError, OutOfMemoryError, SimvizError
 
 if TYPE_CHECKING:
+    from simulator.assignment import Assignment
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph, Shape
@@ -146,18 +147,33 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
     from simulator.execution.laws import check_trace
     from simulator.oracle import check, extended
 
-    cluster, assignment, partitions = scene.cluster, scene.assignment, scene.partitions
+    graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     mode = "predict" if request.algorithm in PREDICTED else "pin"
-    if mode == "predict" and (longer := extended(cluster)) is not cluster:  # what is asked about is what is predicted
-        cluster = longer
-        assignment = place(
-            scene.graph, cluster, scene.costs, step=scene.step, algorithm=request.algorithm, soft=request.soft
+    partitions, moved = scene.partitions, 0
+    longer = extended(cluster)
+
+    def predicted(seen: Mapping[str, str]) -> Assignment:
+        made: Assignment = place(
+            graph, longer, scene.costs, step=step, algorithm=request.algorithm, soft=request.soft, seen=seen
         )
-        partitions = partition(scene.graph, assignment, cluster, step=scene.step)
+        return made
+
+    if mode == "predict" and longer is not cluster:  # what is asked about is what is predicted
+        cluster, assignment = longer, predicted({})
+        partitions = partition(graph, assignment, cluster, step=step)
+        moved = sum(scene.assignment.name_of(row) != assignment.name_of(row) for row in range(len(graph)))
     found: Mapping[str, Any] = check(
-        scene.graph, cluster, assignment, partitions, scene.step, mode=mode, soft=request.soft
+        graph,
+        cluster,
+        assignment,
+        partitions,
+        step,
+        mode=mode,
+        soft=request.soft,
+        informed=predicted if mode == "predict" else None,
     )
-    return {**found, "laws": [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]}
+    laws = [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]
+    return {**found, "laws": laws, "moved_by_added_task": moved}
 
 
 def parse_feed(text: str) -> tuple[str, Shape]:

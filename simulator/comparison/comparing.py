@@ -20,7 +20,6 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.assignment import RULES, Assignment
-from simulator.comparison import tasks
 from simulator.comparison.pieces import Key, Piece, attrs_that_differ, nodes_of, nodes_of_messages
 from simulator.comparison.unknowable import COPY, MOST_ORDERED, settled
 from simulator.execution.trace import Trace
@@ -59,15 +58,14 @@ def compare(
     *,
     graph: Graph | None = None,
     without: str = "",
-    by: str = "device",
 ) -> Comparison:
     """Compare two Assignments, two Partitions or two Traces, or ours with what was measured.
 
     A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
     piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph); without it the nodes of
     an Assignment or a Trace are named by their rows, and only those that run in our cut count as the graph's own.
-    `without` names a task whose nodes of a cut are left out on both sides; `by` is "device" or "task". Raises TypeError
-    for two results of different kinds.
+    `without` names a task whose nodes of a cut are left out on both sides. Raises TypeError for two results of
+    different kinds.
     """
     if isinstance(ours, Assignment):
         if isinstance(theirs, Assignment):
@@ -78,8 +76,6 @@ def compare(
         if isinstance(theirs, Trace):
             return _compared(_slices(ours, graph), _slices(theirs, graph), {})
     elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Trace | Mapping):
-        if by == "task":
-            return _by_task(ours, theirs, graph)
         here = nodes_of(ours)
         there = nodes_of(theirs) if isinstance(theirs, Partitions) else nodes_of_messages(theirs)
         own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
@@ -87,13 +83,6 @@ def compare(
             [one for one in here if one.task != without], [one for one in there if one.task != without], own, graph
         )
     raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
-
-
-def _by_task(ours: Partitions, theirs: Partitions | Measured, graph: Graph | None) -> Comparison:
-    own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
-    nodes = tasks.nodes_of(theirs) if isinstance(theirs, Partitions) else tasks.nodes_of_messages(theirs)
-    here, there = (tasks.cut_facts(one, own, "task") for one in (tasks.nodes_of(ours), nodes))
-    return _compared({k: ", ".join(v) for k, v in here.items()}, {k: ", ".join(v) for k, v in there.items()}, {})
 
 
 def _compared(ours: Mapping[str, str], theirs: Mapping[str, str], reasons: Mapping[str, str]) -> Comparison:

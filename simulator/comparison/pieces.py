@@ -4,6 +4,7 @@ Two nodes are equal when name, op, device, data inputs in order, the set of cont
 
 - attributes that TensorFlow's own later passes write, and the incarnations of devices, are left out (`IGNORED`);
 - an attribute that is absent counts as its op's default, which TensorFlow writes out when it takes a graph over;
+- a tensor may be written in several ways (`values`);
 - of a large constant only type and shape are compared: its value is not handed to TensorFlow (`without_value`).
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from simulator.comparison.values import written_alike
 from simulator.graph import ops
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto, TensorProto
@@ -96,8 +98,16 @@ def attrs_that_differ(ours: Piece, theirs: Piece) -> list[str]:
             assert given is not None, name
             if _is_default(ours.op, name, given):
                 continue
+        elif _same_tensor(here, there):
+            continue
         found.append(name)
     return found
+
+
+def _same_tensor(ours: bytes, theirs: bytes) -> bool:
+    here, there = AttrValue.FromString(ours), AttrValue.FromString(theirs)
+    both = here.HasField("tensor") and there.HasField("tensor")
+    return bool(both) and written_alike(here.tensor, there.tensor)
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,8 @@ from simulator.partitioning.partitions import RECVS, SENDS
 
 MOST_ORDERED = 8  # edges in the order of their insertion: kInline in edgeset.h
 COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # replicate_constants_pass.cc
-_NUMBERED = re.compile(r"(.+/_[A-Z]?)(\d+)\Z")
+_NUMBERED = re.compile(r"(.+(?:/_|_S|_G))(\d+)\Z")  # names of a session, a master, a worker
+_DUMMY = re.compile(r".+/ctrl(?:/_|_S|_G)\d+\Z")
 _EDGE = re.compile(r"edge_\d+_")
 _FOUR = 4  # numbers of a control pair: Const, Send, Recv, Identity
 
@@ -109,7 +110,7 @@ def _exchanged(side: _Side, node: Piece) -> dict[Place, str]:
         key = end.text("_src"), end.text("tensor_name")
         if end.op in SENDS:
             dummy = side.nodes.get((end.task, end.data[0])) if end.data else None
-            if dummy is not None and "/ctrl/" in dummy.name:
+            if dummy is not None and _DUMMY.match(dummy.name):
                 pairs[key] += [(dummy, 0), (end, 1)]
         elif (identity := side.after.get((end.task, end.name))) is not None and _stem(identity) == _stem(end):
             pairs[key] += [(end, 2), (identity, 3)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simulator.checking import assignment_laws, graph_laws, partition_laws
+from simulator.cluster.client import with_client
 from simulator.comparison import Comparison, compare
 from simulator.oracle.measurement import STAND_INS, Measurement
-from simulator.oracle.observing import TIMEOUT_S, observe
+from simulator.oracle.observing import TIMEOUT_S, Asking, ask, observe
+from simulator.partitioning import partition, partition_by_task
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from simulator.partitioning.partitions import Partitions
 
 MODES = ("predict", "pin")
+Informed: TypeAlias = Callable[[Mapping[str, str]], "Assignment"]  # TensorFlow's placement -> ours
 
 
 def check(
@@ -30,32 +34,34 @@ def check(
     mode: str,
     soft: bool = True,
     timeout_s: float = TIMEOUT_S,
+    asking: Asking = ask,
+    informed: Informed | None = None,
 ) -> dict[str, Any]:
-    """Ask TensorFlow and count where it agrees: the `check` of the JSON.
+    """Ask TensorFlow and count where it agrees: the `check` of the JSON, described in docs/json.md.
 
     "predict": does it place and cut this graph as we say? "pin": with our device written into every node, and hard
-    placement, does it accept the placement and cut the graph as we say? The agreement of partitions counts nodes and
-    transfers, whose inputs, devices and kinds are compared without regard to the names of inserted nodes; with
-    stand-in workers, which show the cut by task, transfers are those between tasks. A graph that TensorFlow refuses
-    agrees nowhere, and `refused` holds its sentence. `laws` are the laws that our own result breaks. Raises OracleError
-    if TensorFlow is missing or does not answer.
+    placement, does it accept the placement and cut the graph as we say? What is compared with its cut is ours of the
+    same flavour, whatever the flavour of `partitions`, of which only the laws are checked: by device for a session of
+    one process, by task for a master over stand-in workers. A graph that TensorFlow refuses agrees nowhere, and
+    `refused` holds its sentence. Raises OracleError if TensorFlow is missing or does not answer.
 
     TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster. `added_task` is the task
-    that was added for TensorFlow's master, or None.
+    that was added for TensorFlow's master, or None. `informed` gives the prediction once TensorFlow's placement is
+    known: it may follow it where TensorFlow itself decides by chance, and nowhere else.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
     pinned = [assignment.name_of(row) for row in range(len(graph))] if mode == "pin" else None
-    seen = observe(graph, cluster, step=step, soft=soft and mode == "predict", devices=pinned, timeout_s=timeout_s)
-    placement, partition = differences(graph, assignment, partitions, seen)
+    hard = mode == "pin"
+    seen = observe(
+        graph, cluster, step=step, soft=soft and not hard, devices=pinned, timeout_s=timeout_s, asking=asking
+    )
     return {
         "mode": mode,
         "oracle": seen.oracle,
         "tensorflow": seen.tensorflow,
         "added_task": seen.added_task,
-        "placement": {"agree": placement.agree, "of": placement.of},
-        "partition": {"agree": partition.agree, "of": partition.of},
-        "differences": [asdict(one) for one in (*placement.differences, *partition.differences)],
+        **agreement(graph, cluster, assignment, step, seen, informed),
         "laws": [
             *graph_laws(graph),
             *assignment_laws(graph, assignment, cluster),
@@ -65,14 +71,55 @@ def check(
     }
 
 
+def agreement(
+    graph: Graph,
+    cluster: Cluster,
+    assignment: Assignment,
+    step: Step,
+    seen: Measurement,
+    informed: Informed | None = None,
+) -> dict[str, Any]:
+    """How far placement, order of the log and partition agree with what was observed: that part of `check`."""
+    placement, partition = differences(graph, cluster, assignment, step, seen)
+    if informed is not None and seen.refusal is None and placement.differences:
+        again = differences(graph, cluster, informed(seen.placement), step, seen)
+        placement, partition = (
+            replace(after, raw=before.raw) for before, after in zip((placement, partition), again, strict=True)
+        )
+    return {
+        "placement": {"agree": placement.agree, "of": placement.of, "raw": placement.raw},
+        "log_order": _log_order(graph, assignment, seen),
+        "partition": {"agree": partition.agree, "of": partition.of, "raw": partition.raw},
+        "bodies": seen.bodies,
+        "differences": [asdict(one) for one in (*placement.differences, *partition.differences)],
+    }
+
+
 def differences(
-    graph: Graph, assignment: Assignment, partitions: Partitions, seen: Measurement
+    graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement
 ) -> tuple[Comparison, Comparison]:
     """Placement and partition beside what was observed; all differs, without a list, if TensorFlow refused."""
-    refused = seen.refusal is not None
-    placement = compare(assignment, {} if refused else seen.placement, graph=graph)
-    by = "task" if seen.oracle == STAND_INS else "device"
-    partition = compare(partitions, () if refused else seen.partitions, graph=graph, by=by)
-    if refused:
-        return Comparison(0, placement.of, 0, ()), Comparison(0, partition.of, 0, ())
-    return placement, partition
+    cut = _cut_alike(graph, cluster, assignment, step, seen)
+    if seen.refusal is not None:
+        return Comparison(0, len(graph), 0, ()), Comparison(0, len(cut.graph), 0, ())
+    return compare(assignment, seen.placement, graph=graph), compare(cut, seen.partitions, graph=graph)
+
+
+def _cut_alike(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement) -> Partitions:
+    """Our cut on the cluster that TensorFlow was asked about, of the same flavour as what was seen of its own."""
+    if seen.added_task and seen.added_task not in cluster.tasks:  # a pinned placement, which does not use that task
+        cluster = with_client(cluster)
+        assignment = replace(assignment, devices=tuple(device.name for device in cluster.devices))
+    if seen.oracle == STAND_INS:
+        return partition_by_task(graph, assignment, cluster, step=step)
+    return partition(graph, assignment, cluster, step=step, flavour="local")
+
+
+def _log_order(graph: Graph, assignment: Assignment, seen: Measurement) -> dict[str, int] | None:
+    """At how many places of TensorFlow's log stands the node that we say; None: nothing was predicted."""
+    if assignment.log_order is None:
+        return None
+    ours = [graph.names[row] for row in assignment.log_order.tolist()]
+    theirs = [] if seen.refusal is not None else list(seen.placement)
+    agree = sum(here == there for here, there in zip(ours, theirs, strict=False))
+    return {"agree": agree, "of": max(len(ours), len(theirs))}

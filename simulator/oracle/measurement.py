@@ -22,3 +22,4 @@ class Measurement:
     partitions: tuple[Any, ...] = ()
     refusal: str | None = None  # TensorFlow's own sentence; placement and partitions are then empty or partial
     added_task: str | None = None  # the task that was added to the cluster, to hold the master
+    bodies: int = 0  # lines of the log about bodies of calls, which TensorFlow's runtime places by itself

@@ -14,16 +14,17 @@ of the same type, so an answer about placement is then one for the cluster with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from simulator.cluster.client import STANDIN_CLIENT, can_hold_master, with_client
+from simulator.comparison.pieces import LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
-from simulator.graph.messages import GraphDef, TensorProto
+from simulator.graph.messages import GraphDef
 from simulator.oracle.child import pack, run, unpack
 from simulator.oracle.machine import gpus
 from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
@@ -33,9 +34,16 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
-_LARGE_BYTES = 4096  # shapes and permutations, whose values TensorFlow's shape functions read, are smaller
 LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
+
+
+Asking: TypeAlias = Callable[[bytes, float], bytes]  # payload for `session.answer` and seconds -> its answer
+
+
+def ask(payload: bytes, timeout_s: float) -> bytes:
+    """Ask `session` in a process of its own, which leaves nothing behind."""
+    return run("simulator.oracle.session", payload, timeout_s=timeout_s)
 
 
 def observe(
@@ -46,11 +54,13 @@ def observe(
     soft: bool = True,
     devices: Sequence[str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    asking: Asking = ask,
 ) -> Measurement:
     """Have TensorFlow place the graph on the cluster and cut the step; nothing of the graph is run.
 
     Of a graph that `lower` made TensorFlow is handed the one that it was made of, and lowers it by itself.
-    `devices` gives a device string per node, which replaces the requested one. A graph that TensorFlow refuses gives a
+    `devices` gives a device string per node, which replaces the requested one. `asking` is how `session` is asked: in a
+    process of its own, unless the caller has one that it trusts. A graph that TensorFlow refuses gives a
     Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
@@ -59,7 +69,7 @@ def observe(
     question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
     here = _own_session(cluster)
     if here is not None:
-        found = _ask(content, {**question, "counts": here}, timeout_s)
+        found = _told(asking, graph, content, {**question, "counts": here}, timeout_s)
         if found is not None:
             return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_master(cluster)
@@ -71,7 +81,9 @@ def observe(
         claimed[one.task].append((one.name, one.type, one.memory_bytes))
     cpus = len(claimed.pop(master))
     tasks = [{"name": task, "devices": devices} for task, devices in claimed.items()]
-    found = _ask(content, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s)
+    found = _told(
+        asking, graph, content, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s
+    )
     if found is None:
         raise OracleError("TensorFlow could not make the CPU devices that it was asked for; report this as a bug.")
     return Measurement(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
@@ -94,23 +106,41 @@ def without_large_values(message: Any) -> Any:
     """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
     bodies = (function.node_def for function in message.library.function)
     for node in chain(message.node, *bodies):
-        if node.op == "Const" and node.attr["value"].ByteSize() > _LARGE_BYTES:
-            tensor = node.attr["value"].tensor
-            node.attr["value"].tensor.CopyFrom(TensorProto(dtype=tensor.dtype, tensor_shape=tensor.tensor_shape))
+        if node.op == "Const" and node.attr["value"].ByteSize() > LARGE_BYTES:
+            node.attr["value"].CopyFrom(without_value(node.attr["value"]))
     return message
 
 
-def _ask(message: bytes, facts: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
-    """The fields of a Measurement from the child process; None: TensorFlow does not see the GPUs asked for."""
-    told, graphs = unpack(run("simulator.oracle.session", pack(facts, [message]), timeout_s=timeout_s))
+def _told(
+    asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
+) -> dict[str, Any] | None:
+    """The fields of a Measurement from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
+    told, graphs = unpack(asking(pack(facts, [message]), timeout_s))
     if not told["enough"]:
         return None
+    placement, bodies = _logged(graph, told["placement"])
     return {
         "tensorflow": told["tensorflow"],
-        "placement": {name: device for name, _, device in told["placement"]},
+        "placement": placement,
+        "bodies": bodies,
         "partitions": tuple(GraphDef.FromString(graph) for graph in graphs),
         "refusal": told["refusal"],
     }
+
+
+def _logged(graph: Graph, lines: Sequence[tuple[str, str, str]]) -> tuple[dict[str, str], int]:
+    """The placer's log of the graph, and how many lines follow it.
+
+    Bodies of calls are placed when the runtime makes their kernels: later, and under names that may be those of nodes.
+    """
+    placement: dict[str, str] = {}
+    left = len(graph)
+    for at, (name, _, device) in enumerate(lines):
+        if not left:
+            return placement, len(lines) - at
+        left -= name in graph.index and name not in placement
+        placement[name] = device
+    return placement, 0
 
 
 def _own_session(cluster: Cluster) -> dict[str, int] | None:

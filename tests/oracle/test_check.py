@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,15 @@ from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import OracleError
+from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.messages import GraphDef
+from simulator.graph.step import Step
 from simulator.oracle import check, child, extended
-from simulator.oracle.checking import differences
+from simulator.oracle.checking import agreement
 from simulator.oracle.measurement import STAND_INS, Measurement
+from simulator.oracle.observing import _logged
+from simulator.partitioning import partition_by_task
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
 from tests.strategies import Rows, loop, typed
@@ -82,7 +88,7 @@ def test_a_wrong_prediction_is_counted_and_shown_with_both_sides() -> None:
     cluster = load_cluster("cpu=2")
     moved = replace(graph, requested=("",) * len(graph))
     found = checked(moved, cluster, [1] * len(graph), "predict")
-    assert found["placement"] == {"agree": 0, "of": len(graph)}
+    assert found["placement"] == {"agree": 0, "of": len(graph), "raw": 0}
     assert found["partition"]["agree"] < found["partition"]["of"]
     first = found["differences"][0]
     assert (first["node"], first["ours"][-5:], first["theirs"][-5:]) == ("v", "CPU:1", "CPU:0")
@@ -93,7 +99,7 @@ def test_a_reader_of_a_reference_apart_from_its_variable_is_moved_back_and_shown
     graph, cluster = training(), load_cluster("ps=1,worker=1x1gpu")
     gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:0"]
     found = checked(graph, cluster, [0, 0, 0, 0, gpu, 0], "pin")
-    assert found["placement"] == {"agree": 5, "of": 6}
+    assert found["placement"] == {"agree": 5, "of": 6, "raw": 5}
     assert found["differences"][0]["node"] == "update"
 
 
@@ -105,20 +111,109 @@ def test_a_refusal_is_reported_and_agrees_nowhere() -> None:
     gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:0"]
     found = checked(graph, cluster, [gpu, 0], "pin")
     assert "Cannot assign a device for operation text" in found["refused"]
-    assert found["placement"] == {"agree": 0, "of": 2}
+    assert found["placement"] == {"agree": 0, "of": 2, "raw": 0}
     assert found["partition"]["agree"] == 0 < found["partition"]["of"]
     assert found["differences"] == []
     assert "where Const has no kernel" in found["laws"][0]
 
 
+def whole(graph: Graph) -> Step:
+    return choose_step(graph, fetches=["update", "step"])
+
+
+def recorded() -> tuple[Graph, Cluster, Assignment, Measurement]:
+    """A prediction, and an answer that agrees with it."""
+    graph, cluster = training(), extended(load_cluster("ps=1,worker=1x1gpu"))
+    step = whole(graph)
+    ours = place(graph, cluster, estimate(graph, cluster), step=step, algorithm="tensorflow")
+    message = graph_def(partition_by_task(graph, ours, cluster, step=step).graph)
+    pieces: dict[str, Any] = {}
+    for node in message.node:
+        pieces.setdefault(node.device.rpartition("/")[0], GraphDef()).node.add().CopyFrom(node)
+    assert ours.log_order is not None
+    logged = {graph.names[row]: ours.name_of(row) for row in ours.log_order.tolist()}
+    return graph, cluster, ours, Measurement(STAND_INS, "2.21.0", logged, tuple(pieces.values()))
+
+
+def held(graph: Graph, cluster: Cluster, ours: Assignment, seen: Measurement) -> dict[str, Any]:
+    return agreement(graph, cluster, ours, whole(graph), seen)
+
+
 def test_a_recorded_answer_is_compared_without_tensorflow() -> None:
-    graph, cluster = training(), load_cluster("ps=1,worker=1x1gpu")
-    ours = by_hand(graph, cluster, [0] * len(graph))
-    cut = partition(graph, ours, cluster, step=choose_step(graph))
-    seen = Measurement(STAND_INS, "2.21.0", {name: ours.name_of(0) for name in graph.names})
-    placement, pieces = differences(graph, ours, cut, seen)
-    assert placement.agree == placement.of == len(graph)
-    assert pieces.agree == 0
+    graph, cluster, ours, seen = recorded()
+    found = held(graph, cluster, ours, seen)
+    assert agrees(found)
+    assert found["log_order"] == {"agree": len(graph), "of": len(graph)}
+    assert found["differences"] == []
+
+
+def another_device(seen: Measurement) -> Measurement:
+    first, *_ = seen.placement
+    return replace(seen, placement={**seen.placement, first: "/job:worker/replica:0/task:0/device:CPU:0"})
+
+
+def a_node_less(seen: Measurement) -> Measurement:
+    _, *rest = seen.placement.items()
+    return replace(seen, placement=dict(rest))
+
+
+def another_graph(seen: Measurement) -> Measurement:
+    return replace(seen, placement={f"{name}_1": device for name, device in seen.placement.items()})
+
+
+def another_order(seen: Measurement) -> Measurement:
+    return replace(seen, placement=dict(reversed(seen.placement.items())))
+
+
+def a_piece_less(seen: Measurement) -> Measurement:
+    return replace(seen, partitions=seen.partitions[1:])
+
+
+def a_piece_twice(seen: Measurement) -> Measurement:
+    return replace(seen, partitions=(*seen.partitions, seen.partitions[0]))
+
+
+def another_key(seen: Measurement) -> Measurement:
+    pieces = [GraphDef.FromString(piece.SerializeToString()) for piece in seen.partitions]
+    sent = next(node for piece in pieces for node in piece.node if node.op == "_Send")
+    sent.attr["tensor_name"].s += b"0"
+    return replace(seen, partitions=tuple(pieces))
+
+
+MUTATIONS = {
+    another_device: "placement",
+    a_node_less: "placement",
+    another_graph: "placement",
+    another_order: "log_order",
+    a_piece_less: "partition",
+    a_piece_twice: "partition",
+    another_key: "partition",
+}
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS)
+def test_a_stale_or_changed_answer_does_not_agree(mutate: Callable[[Measurement], Measurement]) -> None:
+    graph, cluster, ours, seen = recorded()
+    found = held(graph, cluster, ours, mutate(seen))
+    wrong = {what for what in ("placement", "log_order", "partition") if found[what]["agree"] != found[what]["of"]}
+    assert wrong >= {MUTATIONS[mutate]}
+    assert bool(found["differences"]) is (mutate is not another_order)
+
+
+def test_what_is_by_chance_may_follow_tensorflow_and_is_not_raw() -> None:
+    graph, cluster, ours, seen = recorded()
+    elsewhere = replace(ours, device=ids([0] * len(graph)))
+    found = agreement(graph, cluster, elsewhere, whole(graph), seen, lambda placement: ours)
+    assert found["placement"]["raw"] < found["placement"]["agree"] == len(graph)
+    assert found["partition"]["raw"] < found["partition"]["agree"] == found["partition"]["of"]
+
+
+def test_the_log_of_bodies_is_told_from_that_of_the_graph() -> None:
+    graph = training()
+    lines = [(name, "", f"device of {name}") for name in graph.names]
+    body = [("v", "", "device of another v"), ("in/the/body", "", "")]
+    assert _logged(graph, lines + body) == ({name: device for name, _, device in lines}, 2)
+    assert _logged(graph, lines[1:]) == ({name: device for name, _, device in lines[1:]}, 0)
 
 
 def test_a_missing_tensorflow_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

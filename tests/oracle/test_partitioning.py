@@ -17,7 +17,7 @@ from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import observe
 from simulator.oracle.measurement import Measurement
-from simulator.partitioning import Partitions, partition, partition_files
+from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.partitioning.cases import random_rows
 from tests.strategies import Rows
@@ -82,10 +82,11 @@ def test_every_node_is_that_of_tensorflow(seeds: range, depth: int) -> None:
     assert any(name.startswith("_cloop") for name in theirs)
 
 
-def test_transfers_between_tasks_with_gpus_are_those_of_a_master() -> None:
+def test_what_a_master_sends_to_tasks_with_gpus_is_ours() -> None:
     graph, devices, step = many(range(30), CROWD, loops=0)
-    pieces, seen = both(graph, devices, CROWD, step)
-    found = compare(pieces, seen.partitions, graph=graph, by="task")
+    seen = observe(graph, CROWD, step=step, devices=[CROWD.devices[row].name for row in devices])
+    placed = assigned(CROWD, [CROWD.index[seen.placement[name]] for name in graph.names])
+    found = compare(partition_by_task(graph, placed, CROWD, step=step), seen.partitions, graph=graph)
     assert found.differences == ()
     assert found.of > 500
 
