@@ -109,7 +109,8 @@ def partition_laws(
 ) -> list[str]:
     """Joining the pairs again gives back the step's graph; one pair per key; no new cycle; nothing crosses but pairs.
 
-    Copies of constants count as their originals, control loops as nothing; a reference output's readers have a pair
+    Copies of constants count as their originals, control loops as nothing; a value that a worker hands on between its
+    devices counts as what its task received; a reference output's readers have a pair
     each, all other readers of a tensor in the same memory of a device share one.
     """
     if len(partitions.device) != len(partitions.graph) or partitions.devices != tuple(d.name for d in cluster.devices):
@@ -183,25 +184,40 @@ def _wrong_transfers(graph: Graph, partitions: Partitions, sends: dict[int, int]
         tensor = int(partitions.tensor[at])
         if (device[send], device[recv]) != (partitions.src_device[at], partitions.dst_device[at]):
             yield f"transfer {at} does not say between which devices it is"
-        made, control = _sent(partitions, send)
-        origin, port = int(partitions.origin[made]), _port(partitions.graph, int(partitions.graph.in_ptr[send]))
-        if tensor != (-1 - origin if control else graph.tensor_ptr[origin] + port):
+        source, port = _sent(partitions, send)
+        made, made_port = _through(partitions, source, port, sends)
+        origin = int(partitions.origin[made])
+        if tensor != (-1 - origin if made_port < 0 else graph.tensor_ptr[origin] + made_port):
             yield f"transfer {at} does not carry the tensor that it names"
         # a GPU may read a tensor in both of its memories
         host = partitions.graph.ops[recv] == "_HostRecv" and "/device:CPU:" not in partitions.devices[device[recv]]
-        key = (tensor, int(device[recv]), host)
+        # that a node has run may be told twice: by its own end, and by the end of a Recv of its value
+        key = (tensor if tensor >= 0 else -1 - source, int(device[recv]), host)
         if key in seen and not (tensor >= 0 and graph.tensor_dtype[tensor] > REF):
             yield f"transfer {at} brings a tensor to a device that has it already"
         seen.add(key)
 
 
-def _sent(partitions: Partitions, send: int) -> tuple[int, bool]:
-    """The node whose value, or whose end, a Send tells; whether it is only the end."""
+def _sent(partitions: Partitions, send: int) -> tuple[int, int]:
+    """The node and port whose value a Send tells; port -1: it tells that the node has run."""
     cut = partitions.graph
-    source = int(cut.edge_src[cut.in_ptr[send]])
+    edge = int(cut.in_ptr[send])
+    source = int(cut.edge_src[edge])
     if _is_dummy(partitions, source):
-        return int(cut.edge_src[cut.in_ptr[source]]), True
-    return source, False
+        return int(cut.edge_src[cut.in_ptr[source]]), -1
+    return source, _port(cut, edge)
+
+
+def _through(partitions: Partitions, source: int, port: int, sends: dict[int, int]) -> tuple[int, int]:
+    """An output of the pieces seen through the pairs that brought it, one per level of the cut."""
+    cut = partitions.graph
+    while True:
+        if partitions.inserted[source] and cut.ops[source] == "Identity":  # after the Recv of a control edge
+            source, port = int(cut.edge_src[cut.in_ptr[source]]), -1
+        if source not in sends:
+            return source, port
+        source, told = _sent(partitions, sends[source])
+        port = told if port >= 0 else -1
 
 
 def _is_dummy(partitions: Partitions, row: int) -> bool:
@@ -257,13 +273,7 @@ def _inputs(partitions: Partitions, row: int, sends: dict[int, int]) -> Iterator
         source, port = int(cut.edge_src[edge]), _port(cut, edge)
         if partitions.inserted[source] and cut.ops[source] == "Merge":
             continue  # of a control loop
-        if partitions.inserted[source] and cut.ops[source] == "Identity":
-            source = int(cut.edge_src[cut.in_ptr[source]])  # the Recv of a control edge
-        if source in sends:
-            send = sends[source]
-            sent = int(cut.in_ptr[send])
-            source, control = _sent(partitions, send)
-            port = -1 if control else _port(cut, sent)
+        source, port = _through(partitions, source, port, sends)
         yield int(partitions.origin[source]), port
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.graph.building import smallest_order_and_back
 from simulator.graph.graph import Graph, Shape
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires
+from simulator.partitioning.draft import CONTROL, Added, Column, Wires, without_twins
 
 _T = TypeVar("_T")
 
@@ -49,6 +49,22 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
         train_ops=(),
         lowered=None,
         source=f"the pieces of {graph.source}",
+    )
+
+
+def imported(graph: Graph) -> Graph:
+    """The pieces as TensorFlow takes them over to run them: a control input that stands twice is one edge."""
+    edge = without_twins(graph, np.arange(len(graph.edge_src)))
+    if len(edge) == len(graph.edge_src):
+        return graph
+    dst = graph.edge_dst[edge]
+    return replace(
+        graph,
+        in_ptr=ids(np.searchsorted(dst, np.arange(len(graph) + 1))),
+        edge_src=ids(graph.edge_src[edge]),
+        edge_dst=ids(dst),
+        edge_tensor=ids(graph.edge_tensor[edge]),
+        edge_back=flags(graph.edge_back[edge]),
     )
 
 

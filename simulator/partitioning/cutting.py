@@ -16,6 +16,7 @@ from simulator.errors import SimvizError
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import fed_rows
 from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.partitioning.assembling import imported
 from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
 from simulator.partitioning.draft import CONTROL, LAST, Added, Column, step_wires, type_attr
@@ -47,8 +48,10 @@ def partition(
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
     if flavour == "local":
-        return _cut(graph, assignment, cluster, step, local_level(cluster), by_creation=False)
-    return _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), by_creation=True)
+        cut = _cut(graph, assignment, cluster, step, local_level(cluster), by_creation=False)
+    else:
+        cut = _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), by_creation=True)
+    return replace(cut, graph=imported(cut.graph))
 
 
 def partition_by_task(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step) -> Partitions:

@@ -95,7 +95,7 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     Ids are in the order of creation, with gaps; `replicate` closes them. A control input that stands twice is one edge.
     """
     kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
-    edge = _without_twins(graph, np.flatnonzero(kept))
+    edge = without_twins(graph, np.flatnonzero(kept))
     src, dst = graph.edge_src[edge].astype(np.int64), graph.edge_dst[edge].astype(np.int64)
     tensor = graph.edge_tensor[edge].astype(np.int64)
     control = tensor < 0
@@ -107,8 +107,8 @@ def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
     return Wires(src, port, dst, slot, number, graph.edge_back[edge], none)
 
 
-def _without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """The edges without control edges that are there already."""
+def without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """The edges without control edges that are there already, which TensorFlow's importer leaves out."""
     control = graph.edge_tensor[edge] < 0
     ends = graph.edge_dst[edge].astype(np.int64) * len(graph) + graph.edge_src[edge]
     _, first = np.unique(np.where(control, ends, -1 - edge), return_index=True)

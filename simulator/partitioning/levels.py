@@ -18,7 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Flags, Ids
 from simulator.graph.control_flow import MERGES
 from simulator.graph.graph import Graph
-from simulator.partitioning.draft import CONTROL, LAST, Column, Wires
+from simulator.partitioning.draft import CONTROL, LAST, Column, Wires, without_twins
 
 _CONTROL_LOOP = "_cloop"  # begins the names of control loops' nodes
 
@@ -60,17 +60,17 @@ def _tasks(cluster: Cluster) -> Column:
 def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wires:
     """The edges of the pieces by task as each worker numbers them: from 1, after the one from source to sink.
 
-    `graph` holds all pieces, in the order in which they were sent: no edge joins two, so the smallest topological
-    order of all is that of each. Edges are made with their destination, back edges of loops last of all.
+    `graph` holds all pieces, in the order in which they were sent: no edge joins two, so the order in which TensorFlow
+    would make all of them is that of each.
     """
-    src, dst = graph.edge_src.astype(np.int64), graph.edge_dst.astype(np.int64)
-    tensor = graph.edge_tensor.astype(np.int64)
-    position = np.arange(len(src)) - graph.in_ptr[dst]
+    edge = without_twins(graph, np.arange(len(graph.edge_src)))
+    src, dst = graph.edge_src[edge].astype(np.int64), graph.edge_dst[edge].astype(np.int64)
+    tensor = graph.edge_tensor[edge].astype(np.int64)
     worker = level.counter[device[dst]]
-    order = np.lexsort((position, graph.place[dst], graph.edge_back, worker))
-    number = np.empty(len(src), np.int64)
+    order = np.lexsort((graph.creation.edge[edge], worker))
+    number = np.empty(len(edge), np.int64)
     first = np.searchsorted(worker[order], np.arange(level.counters))  # edge with which each worker begins
-    number[order] = np.arange(len(src)) - first[worker[order]] + 1
+    number[order] = np.arange(len(edge)) - first[worker[order]] + 1
     ports = np.append(graph.tensor_port, 0).astype(np.int64)
     looping = [
         bool(made) and op in MERGES and name.startswith(_CONTROL_LOOP)
@@ -80,8 +80,8 @@ def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wi
         src=src,
         port=np.where(tensor < 0, CONTROL, ports[np.maximum(tensor, 0)]),
         dst=dst,
-        slot=np.where(tensor < 0, LAST, position),
+        slot=np.where(tensor < 0, LAST, edge - graph.in_ptr[dst]),
         id=number,
-        back=np.asarray(graph.edge_back),
+        back=np.asarray(graph.edge_back)[edge],
         loop=np.array(looping, bool)[src] & (tensor < 0),
     )

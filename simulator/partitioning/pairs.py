@@ -274,7 +274,7 @@ def _reads(given: Wires, ends: Ends, pairs: Pairs) -> Wires:
     rows = [
         (source, CONTROL, int(pairs.recv[pair]), LAST, 0)
         for pair, reader in zip(refs.tolist(), readers, strict=True)
-        for source in dict.fromkeys(inputs[reader])
+        for source in inputs[reader]
     ]
     return wires(rows)
 

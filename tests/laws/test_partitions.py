@@ -17,7 +17,7 @@ from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed
@@ -34,13 +34,17 @@ def test_the_pieces_of_a_step_are_lawful(seed: int, on, loops: int, data: st.Dat
     step = choose_step(graph, fetches=[f for f in fetches if f not in fed] or None, feeds=[f"{f}:0" for f in outputs])
     placed = assigned(on, devices)
     assert graph_laws(graph) == []
-    assert partition_laws(graph, step, on, placed, partition(graph, placed, on, step=step)) == []
+    for flavour in FLAVOURS:
+        pieces = partition(graph, placed, on, step=step, flavour=flavour)
+        assert partition_laws(graph, step, on, placed, pieces) == []
 
 
 @given(graphs(), CLUSTERS, st.randoms(use_true_random=False))
 def test_the_pieces_of_the_whole_are_lawful(graph: Graph, on, random) -> None:
     placed = assigned(on, [random.randrange(len(on)) for _ in range(len(graph))])
-    assert partition_laws(graph, whole(graph), on, placed, partition(graph, placed, on, step=whole(graph))) == []
+    for flavour in FLAVOURS:
+        pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
+        assert partition_laws(graph, whole(graph), on, placed, pieces) == []
 
 
 @given(SEEDS)

@@ -13,7 +13,7 @@ from simulator.bounds import lower_bound
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
-from simulator.partitioning import Partitions, partition
+from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import apart, assigned, costs, runs, whole
 from tests.strategies import Rows, graphs, loop, typed
 
@@ -23,7 +23,7 @@ from tests.strategies import Rows, graphs, loop, typed
 def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     on, priced, rows = data.draw(runs(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=data.draw(st.sampled_from(FLAVOURS)))
     trace = simulate(pieces, on, priced)
     assert check_trace(trace, pieces, on) == []
     assert lower_bound(graph, on, priced, step=whole(graph)) <= trace.makespan

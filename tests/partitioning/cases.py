@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from simulator.graph.dtypes import FLOAT
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from tests.strategies import INT32, Rows, type_attr, typed
@@ -52,8 +53,9 @@ class Maker:
 
     def step(self) -> None:
         """One node, or one of the larger patterns."""
-        kinds = ["const", "large", "one", "two", "two", "square", "variable", "shape", "branch", "no_op", "text"]
-        getattr(self, f"_{self.random.choice(kinds)}")()
+        plain = ["const", "large", "one", "two", "two", "square"]
+        special = ["variable", "resource", "shape", "integers", "branch", "no_op", "text"]
+        getattr(self, f"_{self.random.choice([*plain, *special])}")()
 
     def _const(self) -> None:
         self.const()
@@ -80,6 +82,26 @@ class Maker:
         self.add("Assign", [variable, value], on=on, T=type_attr())
         self.floats.append(self.add("Mul", self.reads(variable, variable), T=type_attr()))
         self.floats.append(self.add("Identity", self.reads(variable), T=type_attr()))
+        if self.random.random() < 0.5:  # what the reader's own inputs are is waited for as often as it reads them
+            other = self.float()
+            given = self.reads(variable, other, other)
+            self.floats.append(self.add("IdentityN", given, T=AttrValue(list={"type": [FLOAT] * 3})))
+
+    def _resource(self) -> None:
+        """A handle, which stays with all that use it, and a read that goes anywhere."""
+        handle = self.add("VarHandleOp", [], dtype=type_attr(), shape=AttrValue(shape={"unknown_rank": True}))
+        on = self.device[-1]
+        stored = self.add("AssignVariableOp", [handle, self.float()], on=on, dtype=type_attr())
+        read = self.add("ReadVariableOp", [handle, f"^{stored}"], on=on, dtype=type_attr())
+        self.floats.append(self.add("Identity", self.reads(read), T=type_attr()))
+
+    def _integers(self) -> None:
+        """Integers that some kernels of a GPU keep in host memory and others do not."""
+        given = self.add("Cast", self.reads(self.float()), SrcT=type_attr(), DstT=type_attr(INT32))
+        total = self.add("AddV2", self.reads(given, given), T=type_attr(INT32))
+        kept = self.add("Identity", self.reads(total), T=type_attr(INT32))
+        self.floats.append(self.add("Cast", self.reads(kept), SrcT=type_attr(INT32), DstT=type_attr()))
+        self.add("AddV2", self.reads(given, kept), T=type_attr(INT32))
 
     def _shape(self) -> None:
         """A small integer in host memory that several ops read, some of them in device memory."""
