@@ -88,6 +88,7 @@ def _request(asked: argparse.Namespace) -> Request:
         costs=asked.costs,
         soft=asked.soft,
         master=asked.master,
+        flavour=asked.flavour,
         check=asked.check,
         seed=asked.seed,
     )

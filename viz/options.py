@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
+FLAVOURS = ("local", "master")  # of simulator.partitioning, for the same reason
 
 _EPILOG = """\
 clusters:
@@ -76,6 +77,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="JOB:TASK",
         help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
         "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
+    )
+    add(
+        "--flavour",
+        choices=FLAVOURS,
+        default="local",
+        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
     )
     add(
         "-o",

@@ -34,6 +34,7 @@ class Request:
     costs: str | None = None
     soft: bool = True
     master: str | None = None
+    flavour: str = "local"
     check: bool = False
     seed: int = 0
 
@@ -76,7 +77,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         where = f"{request.graph} cannot be placed on {cluster.name}"
         raise InfeasibleError(f"{where}: {error}", members=error.members, allows=error.allows) from None
     say("cutting the graph")
-    partitions = partition(graph, assignment, cluster, step=step)
+    partitions = partition(graph, assignment, cluster, step=step, flavour=request.flavour)
     say("simulating the step")
     trace = simulate(partitions, cluster, costs, seed=request.seed)
     bound = lower_bound(graph, cluster, costs, step=step, tables=tables)

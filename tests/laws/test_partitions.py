@@ -62,7 +62,7 @@ def test_names_do_not_matter_but_for_the_order_of_control_inputs(seed: int) -> N
 
 def _example() -> tuple[Graph, Step, Assignment, Partitions]:
     """Three devices, values and control edges that cross, a constant that is copied, a reference, a loop."""
-    graph, devices = random_graph(0, 3, nodes=25, loops=1)
+    graph, devices = random_graph(2, 3, nodes=25, loops=1)
     placed = assigned(apart(3), devices)
     return graph, whole(graph), placed, partition(graph, placed, apart(3), step=whole(graph))
 
