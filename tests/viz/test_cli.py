@@ -1,6 +1,7 @@
 """The command: what it writes, what it prints, how it ends."""
 
 import json
+import re
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from viz.cli import main
-from viz.options import ALGORITHMS
+from viz.options import ALGORITHMS, FLAVOURS
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1x2gpu")
@@ -85,6 +86,16 @@ def test_the_help_knows_all_algorithms():
     from placement import ALGORITHMS as known
 
     assert set(ALGORITHMS) == set(known)
+
+
+def test_every_flavour_of_the_help_runs(here):
+    from simulator.partitioning import FLAVOURS as known
+
+    assert FLAVOURS == known
+    for flavour, suffix in (("local", "/_"), ("master", "_S")):
+        assert main([GRAPH, *CLUSTER, "--algorithm", "requested", "--flavour", flavour, "-o", "a.partitions"]) == 0
+        names = re.findall(r'name: "(.+)"', "".join(path.read_text() for path in (here / "a.partitions").iterdir()))
+        assert any(re.search(f"{suffix}[0-9]+$", name) for name in names)
 
 
 @pytest.mark.parametrize(
