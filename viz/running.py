@@ -150,7 +150,7 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
 
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     mode = "predict" if request.algorithm in PREDICTED else "pin"
-    moved = 0
+    partitions, moved = scene.partitions, 0
     longer = extended(cluster)
 
     def predicted(seen: Mapping[str, str]) -> Assignment:
@@ -161,8 +161,8 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
 
     if mode == "predict" and longer is not cluster:  # what is asked about is what is predicted
         cluster, assignment = longer, predicted({})
+        partitions = partition(graph, assignment, cluster, step=step)
         moved = sum(scene.assignment.name_of(row) != assignment.name_of(row) for row in range(len(graph)))
-    partitions = partition(graph, assignment, cluster, step=step)  # whatever the flavour of the scene's
     found: Mapping[str, Any] = check(
         graph,
         cluster,

@@ -91,7 +91,7 @@ def test_the_help_knows_all_algorithms():
 def test_every_flavour_of_the_help_runs(here):
     from simulator.partitioning import FLAVOURS as known
 
-    assert FLAVOURS == known
+    assert known == FLAVOURS
     for flavour, suffix in (("local", "/_"), ("master", "_S")):
         assert main([GRAPH, *CLUSTER, "--algorithm", "requested", "--flavour", flavour, "-o", "a.partitions"]) == 0
         names = re.findall(r'name: "(.+)"', "".join(path.read_text() for path in (here / "a.partitions").iterdir()))
