@@ -1,8 +1,8 @@
 """The command: what it writes, what it prints, how it ends."""
 
 import json
-import re
 import os
+import re
 import signal
 import subprocess
 import sys
