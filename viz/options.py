@@ -65,25 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--keep-calls", action="store_true", help="leave function calls as single nodes")
     add("--costs", metavar="FILE", help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns")
-    softness = made.add_mutually_exclusive_group()
-    softness.add_argument(
-        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
-    )
-    softness.add_argument(
-        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
-    )
-    add(
-        "--master",
-        metavar="JOB:TASK",
-        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
-        "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
-    )
-    add(
-        "--flavour",
-        choices=FLAVOURS,
-        default="local",
-        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
-    )
+    _add_session(made)
     add(
         "-o",
         "--output",
@@ -98,3 +80,26 @@ def parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="no summary and no progress")
     add("--version", action="store_true", help="print the version and end")
     return made
+
+
+def _add_session(made: argparse.ArgumentParser) -> None:
+    """How the TensorFlow session is set up that is predicted."""
+    softness = made.add_mutually_exclusive_group()
+    softness.add_argument(
+        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
+    )
+    softness.add_argument(
+        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
+    )
+    made.add_argument(
+        "--master",
+        metavar="JOB:TASK",
+        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
+        "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
+    )
+    made.add_argument(
+        "--flavour",
+        choices=FLAVOURS,
+        default="local",
+        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
+    )
