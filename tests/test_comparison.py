@@ -358,7 +358,7 @@ def test_a_task_can_be_left_out() -> None:
     ours = cut(BRANCHES, [0, 0, 1, 2, 0], TASKS)
     theirs = [piece for piece in pieces(ours) if "/job:ps" not in piece.node[0].device]
     assert compare(ours, theirs, graph=BRANCHES).differences
-    result = compare(ours, theirs, graph=BRANCHES, without="/job:ps/replica:0/task:0")
+    result = compare(ours, theirs, graph=BRANCHES, tasks=["/job:worker/replica:0/task:0"])
     assert result.differences == ()
     assert result.of == sum(len(piece.node) for piece in theirs)
 

@@ -13,7 +13,7 @@ TensorFlow itself does differently in every run. docs/tensorflow.md says what th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -57,15 +57,14 @@ def compare(
     theirs: Assignment | Partitions | Trace | Measured,
     *,
     graph: Graph | None = None,
-    without: str = "",
+    tasks: Collection[str] | None = None,
 ) -> Comparison:
     """Compare two Assignments, two Partitions or two Traces, or ours with what was measured.
 
     A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
     piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph); without it the nodes of
     an Assignment or a Trace are named by their rows, and only those that run in our cut count as the graph's own.
-    `without` names a task whose nodes of a cut are left out on both sides. Raises TypeError for two results of
-    different kinds.
+    With `tasks`, only the nodes of a cut on those tasks count. Raises TypeError for two results of different kinds.
     """
     if isinstance(ours, Assignment):
         if isinstance(theirs, Assignment):
@@ -76,12 +75,9 @@ def compare(
         if isinstance(theirs, Trace):
             return _compared(_slices(ours, graph), _slices(theirs, graph), {})
     elif isinstance(theirs, Partitions) or not isinstance(theirs, Assignment | Trace | Mapping):
-        here = nodes_of(ours)
         there = nodes_of(theirs) if isinstance(theirs, Partitions) else nodes_of_messages(theirs)
         own = frozenset(graph.names if graph else (ours.graph.names[row] for row in np.flatnonzero(~ours.inserted)))
-        return _cuts(
-            [one for one in here if one.task != without], [one for one in there if one.task != without], own, graph
-        )
+        return _cuts(list(nodes_of(ours)), list(there), own, graph, tasks)
     raise TypeError(f"{type(ours).__name__} and {type(theirs).__name__} are results of different kinds")
 
 
@@ -124,12 +120,13 @@ def _slices(trace: Trace, graph: Graph | None) -> dict[str, str]:
     return found
 
 
-def _cuts(ours: list[Piece], theirs: list[Piece], own: frozenset[str], graph: Graph | None) -> Comparison:
-    here, there = _keyed(ours, own), _keyed(theirs, own)
+def _cuts(
+    ours: list[Piece], theirs: list[Piece], own: frozenset[str], graph: Graph | None, tasks: Collection[str] | None
+) -> Comparison:
+    here, there = _keyed(ours, own, tasks), _keyed(theirs, own, tasks)
     raw = sum(key in there and _equal(node, there[key]) for key, node in here.items())
     widely = _copied_widely(ours, graph) if graph else frozenset()
-    calm, other = settled(ours, widely), settled(theirs, widely)
-    here, there = _keyed(calm, own), _keyed(other, own)
+    here, there = (_keyed(settled(side, widely), own, tasks) for side in (ours, theirs))
     keys = dict.fromkeys((*here, *there))
     differences = tuple(
         _difference(key, here.get(key), there.get(key))
@@ -139,10 +136,12 @@ def _cuts(ours: list[Piece], theirs: list[Piece], own: frozenset[str], graph: Gr
     return Comparison(len(keys) - len(differences), len(keys), raw, differences)
 
 
-def _keyed(nodes: Iterable[Piece], own: frozenset[str]) -> dict[Key, Piece]:
+def _keyed(nodes: Iterable[Piece], own: frozenset[str], tasks: Collection[str] | None) -> dict[Key, Piece]:
     """Nodes of the graph by name, others by task and name; one that is there again has a further key."""
     found: dict[Key, Piece] = {}
     for node in nodes:
+        if tasks is not None and node.task not in tasks:
+            continue
         task, name = "" if node.name in own else node.task, node.name
         while (task, name) in found:
             name += " again"

@@ -7,6 +7,8 @@ another in every run (`tensorflow/core/graph/edgeset.h`). Two things of a cut de
                                         order of the set, so the pairs of one node exchange their fours
     a copied constant with more than 8  the ids of the copy's edges, made in the order of the set: the number in the
     out-edges, or in-edges              `tensor_name` of what crosses
+    what a worker cuts after a master   the ids of the edges in the worker's graph, which follow the order in which the
+                                        master wrote it: the number in `tensor_name`, in a task with such a node
 
 Each side is brought to one form by itself: the fours of a node go to its control pairs in order of the sources' names,
 and the ids are struck out. Sides that differ in anything else differ still: in which numbers a node's pairs take
@@ -29,10 +31,12 @@ MOST_ORDERED = 8  # edges in the order of their insertion: kInline in edgeset.h
 COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # replicate_constants_pass.cc
 _NUMBERED = re.compile(r"(.+(?:/_|_S|_G))(\d+)\Z")  # names of a session, a master, a worker
 _DUMMY = re.compile(r".+/ctrl(?:/_|_S|_G)\d+\Z")
+_BY_WORKER = re.compile(r"_G\d+\Z")
 _EDGE = re.compile(r"edge_\d+_")
 _FOUR = 4  # numbers of a control pair: Const, Send, Recv, Identity
 
 Place = tuple[str, str]  # task, name
+_Part = tuple[Piece, int]  # a node of a control pair, and which of the four it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +56,20 @@ def settled(nodes: Sequence[Piece], copied_widely: Collection[str]) -> list[Piec
     side = _side(nodes)
     names: dict[Place, str] = {}
     struck: set[Place] = set()
+    disordered: set[str] = set()  # tasks
     for node in nodes:
         if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= MOST_ORDERED:
             continue  # it has no more edges from control loops than inputs
         if _in_edges(side, node) > MOST_ORDERED:
             names.update(_exchanged(side, node))
+            disordered.add(node.task)
             if COPY.match(node.name):
                 struck.update((end.task, end.name) for end in side.ends.get(node.name, ()))
     for ends in side.ends.values():
         for end in ends:
             copy = COPY.match(end.text("_src"))
-            if copy and copy[1] in copied_widely:
+            by_worker = _BY_WORKER.search(end.name) and end.task in disordered
+            if by_worker or (copy and copy[1] in copied_widely):
                 struck.add((end.task, end.name))
     if not names and not struck:
         return list(nodes)
@@ -105,25 +112,31 @@ def _recv(side: _Side, task: str, name: str) -> Piece | None:
 
 def _exchanged(side: _Side, node: Piece) -> dict[Place, str]:
     """New names for the nodes of the control pairs that were made for a node: by the names of the sources."""
-    pairs: defaultdict[tuple[str, str], list[tuple[Piece, int]]] = defaultdict(list)  # parts, each with its place
+    levels: defaultdict[str, defaultdict[tuple[str, str], list[_Part]]] = defaultdict(lambda: defaultdict(list))
     for end in side.ends.get(node.name, ()):
-        key = end.text("_src"), end.text("tensor_name")
+        pair = levels[_stem(end)[-1:]][end.text("_src"), end.text("tensor_name")]
         if end.op in SENDS:
             dummy = side.nodes.get((end.task, end.data[0])) if end.data else None
             if dummy is not None and _DUMMY.match(dummy.name):
-                pairs[key] += [(dummy, 0), (end, 1)]
+                pair += [(dummy, 0), (end, 1)]
         elif (identity := side.after.get((end.task, end.name))) is not None and _stem(identity) == _stem(end):
-            pairs[key] += [(end, 2), (identity, 3)]
+            pair += [(end, 2), (identity, 3)]
+    found: dict[Place, str] = {}
+    for pairs in levels.values():  # a master's counter and a worker's
+        found.update(_dealt({key: parts for key, parts in sorted(pairs.items()) if parts}))
+    return found
+
+
+def _dealt(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]:
+    """The fours of some pairs, the smallest to the first; nothing if they are not fours as TensorFlow makes them."""
     first = {key: {_number(part) - at for part, at in parts} for key, parts in pairs.items()}
-    if any(len(numbers) != 1 for numbers in first.values()):
-        return {}  # not what TensorFlow makes: nothing to be undone
-    bases = sorted(numbers.pop() for numbers in first.values())
-    if any(after - before < _FOUR for before, after in pairwise(bases)):
+    bases = sorted(number for numbers in first.values() for number in numbers)
+    if len(bases) != len(pairs) or any(after - before < _FOUR for before, after in pairwise(bases)):
         return {}
     return {
         (part.task, part.name): _with_number(part.name, base + at)
-        for base, key in zip(bases, sorted(pairs), strict=True)
-        for part, at in pairs[key]
+        for base, parts in zip(bases, pairs.values(), strict=True)
+        for part, at in parts
     }
 
 

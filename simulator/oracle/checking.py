@@ -99,20 +99,37 @@ def differences(
     graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement
 ) -> tuple[Comparison, Comparison]:
     """Placement and partition beside what was observed; all differs, without a list, if TensorFlow refused."""
-    cut = _cut_alike(graph, cluster, assignment, step, seen)
+    cut = _cuts(graph, cluster, assignment, step, seen)
     if seen.refusal is not None:
-        return Comparison(0, len(graph), 0, ()), Comparison(0, len(cut.graph), 0, ())
-    return compare(assignment, seen.placement, graph=graph), compare(cut, seen.partitions, graph=graph)
+        return Comparison(0, len(graph), 0, ()), Comparison(0, cut.of, 0, ())
+    return compare(assignment, seen.placement, graph=graph), cut
 
 
-def _cut_alike(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement) -> Partitions:
-    """Our cut on the cluster that TensorFlow was asked about, of the same flavour as what was seen of its own."""
+def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement) -> Comparison:
+    """Our cut beside TensorFlow's, of the same flavour on the same cluster.
+
+    Of a master's cut the pieces that it sends to its workers are seen. The worker in the master's own process has cut
+    its piece further: where it has several devices, what is compared for its task is the second level.
+    """
     if seen.added_task and seen.added_task not in cluster.tasks:  # a pinned placement, which does not use that task
         cluster = with_client(cluster)
         assignment = replace(assignment, devices=tuple(device.name for device in cluster.devices))
-    if seen.oracle == STAND_INS:
-        return partition_by_task(graph, assignment, cluster, step=step)
-    return partition(graph, assignment, cluster, step=step, flavour="local")
+    pieces = () if seen.refusal is not None else seen.partitions
+    if seen.oracle != STAND_INS:
+        return compare(partition(graph, assignment, cluster, step=step, flavour="local"), pieces, graph=graph)
+    sent = partition_by_task(graph, assignment, cluster, step=step)
+    own = cluster.client_task
+    if sum(device.task == own for device in cluster.devices) == 1:
+        return compare(sent, pieces, graph=graph)
+    others = compare(sent, pieces, graph=graph, tasks=[task for task in cluster.tasks if task != own])
+    cut = partition(graph, assignment, cluster, step=step, flavour="master")
+    further = compare(cut, pieces, graph=graph, tasks=(own,))
+    return Comparison(
+        others.agree + further.agree,
+        others.of + further.of,
+        others.raw + further.raw,
+        (*others.differences, *further.differences),
+    )
 
 
 def _log_order(graph: Graph, assignment: Assignment, seen: Measurement) -> dict[str, int] | None:
