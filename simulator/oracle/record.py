@@ -25,7 +25,7 @@ from simulator.errors import ClusterError, GraphError, OracleError, SimvizError
 from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE, base
 from simulator.graph.exporting import graph_def
-from simulator.graph.inlining import inline
+from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load as load_graph
 from simulator.graph.loading.sources import read_source
 from simulator.graph.messages import StepStats
@@ -93,14 +93,15 @@ def record(
     graph, and OracleError where TensorFlow does not answer.
     """
     given = load_graph(path)
-    given = with_shapes(given if keep_calls else inline(given))
-    step = choose_step(given)
+    given = given if keep_calls else inline(given)
+    placed = with_shapes(lower(given))
+    step = choose_step(placed)
     whole = graph_def(given)
     devices = AS_THEY_STAND if not _localise(whole) else FITTED
     if scatter is not None:
         devices = _scatter(given, whole, here, scatter)
     asked = without_large_values(_copy(whole))
-    graph = load_graph(asked)
+    graph = lower(load_graph(asked))
     cluster = cluster_of(here.devices)
     again = choose_step(graph, feeds=step.feeds, fetches=step.fetches)
     seen = observe(graph, load_cluster(cluster), step=again, soft=soft, timeout_s=timeout_s)
@@ -110,7 +111,7 @@ def record(
     if seen.refusal is not None:
         stats, not_run = None, "TensorFlow refuses it"
     elif runs:
-        question = {**_step_of(given, step), "soft": soft, "step_timeout_s": step_timeout_s}
+        question = {**_step_of(placed, step), "soft": soft, "step_timeout_s": step_timeout_s}
         stats, not_run = _timed(whole, {**question, "counts": _counts(here.devices)}, timeout_s)
     return Recording(
         name=path.name,

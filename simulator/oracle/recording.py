@@ -34,7 +34,7 @@ class Recording:
 
     name: str  # of the graph's file
     sha256: str  # of its content
-    graph: Any  # GraphDef that TensorFlow was asked about: flat unless calls were kept, large constants emptied
+    graph: Any  # GraphDef that TensorFlow was handed: flat unless calls were kept, large constants emptied
     devices: str  # what was done to its device strings, in words
     cluster: str  # compact notation
     feeds: tuple[str, ...]
