@@ -117,11 +117,13 @@ def matches(spec: DeviceSpec, device: DeviceSpec) -> bool:
     return all(asked is None or asked == found for asked, found in zip(spec, device, strict=True))
 
 
+@lru_cache(maxsize=4096)
 def compatible(one: DeviceSpec, other: DeviceSpec) -> bool:
     """Whether no field is set to different values in both."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
+@lru_cache(maxsize=4096)
 def specialise(spec: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
     """The spec with every field that `over` sets taken from there."""
     return DeviceSpec(
@@ -133,6 +135,7 @@ def specialise(spec: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
     )
 
 
+@lru_cache(maxsize=4096)
 def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool) -> DeviceSpec:
     """Merge `other` into `target`, field by field; a field that only one of them sets is taken.
 
