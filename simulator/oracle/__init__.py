@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simulator.oracle.checking import check as check
     from simulator.oracle.measurement import Measurement as Measurement
+    from simulator.oracle.observing import conversation as conversation
     from simulator.oracle.observing import extended as extended
     from simulator.oracle.observing import observe as observe
 
-_EXPORTS = {"Measurement": "measurement", "check": "checking", "extended": "observing", "observe": "observing"}
+_EXPORTS = {
+    "Measurement": "measurement",
+    "conversation": "observing",
+    "check": "checking",
+    "extended": "observing",
+    "observe": "observing",
+}
 __all__ = sorted(_EXPORTS)
 
 

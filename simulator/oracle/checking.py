@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from simulator.checking import assignment_laws, graph_laws, partition_laws
 from simulator.cluster.client import with_client
 from simulator.comparison import Comparison, compare
+from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS, Measurement
-from simulator.oracle.observing import TIMEOUT_S, Asking, ask, observe
+from simulator.oracle.observing import TIMEOUT_S, ask, observe
 from simulator.partitioning import partition, partition_by_task
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
-"""Run a question to TensorFlow in a child process that leaves nothing behind, whatever happens.
+"""Ask TensorFlow in a child process that leaves nothing behind, whatever happens.
 
-    caller ── payload ──▶ stdin   ┌───────────────┐
-           ◀── answer ─── stdout  │ serve(work)   │   stdout is taken by the answer: what TensorFlow prints
-           ◀── the end of stderr  └───────────────┘   goes to stderr
+    caller ── question ──▶ stdin   ┌───────────────┐
+           ◀── answer ──── stdout  │ serve(work)   │   stdout is taken by the answers: what TensorFlow prints
+           ◀── the end of stderr   └───────────────┘   goes to stderr
 
-The child leads a process group of its own, which is killed whole as soon as the caller stops waiting: after an
-answer, an error, a time limit or Ctrl-C. If the caller is killed outright, the kernel kills the child (Linux).
+Questions and answers are messages of a size that is sent ahead and bounded. The child leads a process group of its
+own, which is killed whole as soon as the caller stops asking: after the last answer, an error, a time limit or Ctrl-C.
+If the caller is killed outright, the kernel kills the child (Linux).
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, NoReturn, TypeAlias
 
 from simulator.errors import OracleError
 
-MAX_ANSWER_BYTES = 2**30  # a child that sends more is broken; partition graphs of a million nodes stay below it
+# The bound of every message: a question, a graph that a master sends to a worker, all that the workers of one question
+# hand on, an answer. Protobuf itself ends at 2 GiB. A graph of 100,000 nodes takes about 50 MB, its pieces the same.
+MAX_MESSAGE_BYTES = 2**29
 KEPT_STDERR_BYTES = 2**14  # enough for the last traceback
 _CHUNK_BYTES = 2**16  # what a pipe holds
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
@@ -41,21 +45,49 @@ _START = (
 )
 
 
-def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = ()) -> bytes:
-    """Run `module` (its main part calls `serve`) in a child process and return its answer to the payload.
+Asking: TypeAlias = Callable[[bytes, float], bytes]  # the answer to a question, which may take so many seconds
 
-    Raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child ends without
-    an answer, and if it takes longer than `timeout_s`. No process of the child's group outlives the call.
+
+def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = ()) -> bytes:
+    """The answer to one question, from a child process of its own; see `conversation`."""
+    with conversation(module, args=args) as ask:
+        return ask(payload, timeout_s)
+
+
+@contextmanager
+def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
+    """Run `module` (its main part calls `serve`) in a child process that answers questions while the block lasts.
+
+    A question raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child
+    ends without an answer, if it takes too long, and if a message is too large. After any of these but the first the
+    child is gone, and the next question starts another. No process of the child's group outlives the block. The thread
+    that asks first must live as long: with it the kernel would end the child.
     """
-    child = start(module, args, stderr=subprocess.PIPE, start_new_session=True)
+    running: list[subprocess.Popen[bytes]] = []
+
+    def ask(question: bytes, timeout_s: float) -> bytes:
+        deadline = time.monotonic() + timeout_s
+        _bounded(len(question), f"the question to TensorFlow ({module})")
+        if not running:
+            running.append(start(module, args, stderr=subprocess.PIPE, start_new_session=True))
+        try:
+            answer, errors = _exchange(running[0], _SIZE.pack(len(question)) + question, deadline)
+            body = _body(answer, errors, module)
+        except BaseException as error:  # an answer that still comes would be taken for the next question's
+            stop(running.pop())
+            if not isinstance(error, TimeoutError):
+                raise
+            message = (
+                f"TensorFlow did not answer within {timeout_s:g} s ({module}); allow it more time or ask about less"
+            )
+            raise OracleError(message) from None
+        return _opened(body)
+
     try:
-        answer, errors = _exchange(child, payload, time.monotonic() + timeout_s)
-    except TimeoutError:
-        message = f"TensorFlow did not answer within {timeout_s:g} s ({module}); allow it more time or ask about less"
-        raise OracleError(message) from None
+        yield ask
     finally:
-        stop(child)
-    return _opened(answer, errors, module)
+        while running:
+            stop(running.pop())
 
 
 def start(
@@ -90,13 +122,13 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _exchange(child: subprocess.Popen[bytes], payload: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Write the payload and read both pipes until the answer ends: neither side can block the other."""
+def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """Write the message and read both pipes until an answer is whole or ends: neither side can block the other."""
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
     answer, errors = bytearray(), bytearray()
-    left = memoryview(payload)
+    left = memoryview(message)
     with selectors.DefaultSelector() as pipes:
         for pipe in (child.stdin, child.stdout, child.stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -110,12 +142,11 @@ def _exchange(child: subprocess.Popen[bytes], payload: bytes, deadline: float) -
                     left = left[_written(key.fd, left) :]
                     if not left:
                         pipes.unregister(child.stdin)
-                        child.stdin.close()
                     continue
                 read = os.read(key.fd, _CHUNK_BYTES)
                 if key.fileobj is child.stdout:
                     answer += read
-                    if not read or len(answer) > MAX_ANSWER_BYTES:
+                    if not read or (len(answer) >= _SIZE.size and len(answer) >= _whole(answer)):
                         return bytes(answer), bytes(errors) + _rest(child.stderr.fileno())
                 elif read:
                     errors += read
@@ -140,31 +171,48 @@ def _rest(descriptor: int) -> bytes:
         return b""
 
 
-def _opened(answer: bytes, errors: bytes, module: str) -> bytes:
-    if len(answer) <= _SIZE.size or len(answer) != _SIZE.size + _SIZE.unpack_from(answer)[0]:
+def _whole(answer: bytes | bytearray) -> int:
+    """The length of the message that begins so."""
+    size: int = _SIZE.unpack_from(answer)[0]
+    _bounded(size, "the answer from TensorFlow")
+    return _SIZE.size + size
+
+
+def _bounded(nbytes: int, what: str) -> None:
+    if nbytes > MAX_MESSAGE_BYTES:
+        message = f"{what} would have {nbytes:,} bytes, more than the {MAX_MESSAGE_BYTES:,} that a message may have"
+        raise OracleError(f"{message}; ask about a smaller graph")
+
+
+def _body(answer: bytes, errors: bytes, module: str) -> bytes:
+    """What the child said, if all of it came."""
+    if len(answer) <= _SIZE.size or len(answer) != _whole(answer):
         lines = errors.decode(errors="replace").strip().splitlines()
         last = f": {lines[-1][:1000]}" if lines else ""
         raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer{last}")
-    kind, body = answer[_SIZE.size : _SIZE.size + 1], answer[_SIZE.size + 1 :]
-    if kind == b"+":
-        return body
-    told = json.loads(body)
+    return answer[_SIZE.size :]
+
+
+def _opened(body: bytes) -> bytes:
+    if body[:1] == b"+":
+        return body[1:]
+    told = json.loads(body[1:])
     raise OracleError(told["message"], refusal=told["refusal"])
 
 
 def serve(work: Callable[[bytes], bytes]) -> NoReturn:
-    """In the child: answer the payload on stdin by `work(payload)`, and end the process.
+    """In the child: answer each question on stdin by `work(question)`; end the process when no more can come.
 
-    A missing TensorFlow and an OracleError reach the caller as OracleError; anything else as a traceback's last line.
+    A missing TensorFlow and an OracleError reach the caller as OracleError; anything else, which ends the process, as a
+    traceback's last line.
     """
     die_with_parent()
-    answer_to = os.dup(1)  # not inherited by grandchildren, so that its end is the end of the answer
+    out = os.fdopen(os.dup(1), "wb")  # not inherited by grandchildren, so that its end is the end of the answers
     os.dup2(2, 1)
     code = 1
     try:
-        answer = _answer(work, sys.stdin.buffer.read())
-        with os.fdopen(answer_to, "wb") as out:
-            out.write(_SIZE.pack(len(answer)) + answer)
+        while (question := read(sys.stdin.buffer)) is not None:
+            write(out, _answer(work, question))
         code = 0
     except Exception:  # noqa: BLE001  # the caller reports its last line
         traceback.print_exc()
@@ -173,9 +221,26 @@ def serve(work: Callable[[bytes], bytes]) -> NoReturn:
         os._exit(code)  # TensorFlow's servers and thread pools may hang in an orderly exit
 
 
-def _answer(work: Callable[[bytes], bytes], payload: bytes) -> bytes:
+def read(file: IO[bytes]) -> bytes | None:
+    """The next message of a pipe; None if it has ended, be it in the midst of one."""
+    head = file.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        return None
+    body = file.read(_whole(head) - _SIZE.size)
+    return body if len(body) == _SIZE.unpack(head)[0] else None
+
+
+def write(file: IO[bytes], message: bytes) -> None:
+    """Send a message through a pipe, its size ahead."""
+    file.write(_SIZE.pack(len(message)) + message)
+    file.flush()
+
+
+def _answer(work: Callable[[bytes], bytes], question: bytes) -> bytes:
     try:
-        return b"+" + work(payload)
+        answer = b"+" + work(question)
+        _bounded(len(answer), "the answer from TensorFlow")
+        return answer
     except OracleError as error:
         told: dict[str, str | None] = {"message": str(error), "refusal": error.refusal}
     except ModuleNotFoundError as error:
@@ -186,7 +251,7 @@ def _answer(work: Callable[[bytes], bytes], payload: bytes) -> bytes:
 
 
 def pack(facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
-    """One message out of JSON facts and byte strings, for a payload or an answer."""
+    """One message out of JSON facts and byte strings, for a question or an answer."""
     head = json.dumps({"facts": dict(facts), "sizes": [len(blob) for blob in blobs]}).encode()
     return b"".join((_SIZE.pack(len(head)), head, *blobs))
 

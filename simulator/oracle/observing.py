@@ -14,9 +14,11 @@ of the same type, so an answer about placement is then one for the cluster with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +27,8 @@ from simulator.comparison.pieces import LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.messages import GraphDef
-from simulator.oracle.child import pack, run, unpack
+from simulator.oracle import child
+from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.machine import gpus
 from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
 
@@ -38,12 +41,22 @@ LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
 
 
-Asking: TypeAlias = Callable[[bytes, float], bytes]  # payload for `session.answer` and seconds -> its answer
-
-
-def ask(payload: bytes, timeout_s: float) -> bytes:
+def ask(question: bytes, timeout_s: float) -> bytes:
     """Ask `session` in a process of its own, which leaves nothing behind."""
-    return run("simulator.oracle.session", payload, timeout_s=timeout_s)
+    with conversation() as asking:
+        return asking(question, timeout_s)
+
+
+def conversation() -> AbstractContextManager[Asking]:
+    """TensorFlow in a process that stays, and with it the servers of each cluster asked about, for many questions:
+
+        with conversation() as asking:
+            for graph in graphs:
+                seen = observe(graph, cluster, step=choose_step(graph), asking=asking)
+
+    A question that fails (OracleError) leaves the next one a fresh process.
+    """
+    return child.conversation("simulator.oracle.session")
 
 
 def observe(
@@ -53,6 +66,7 @@ def observe(
     step: Step,
     soft: bool = True,
     devices: Sequence[str] | None = None,
+    real_workers: bool = False,
     timeout_s: float = TIMEOUT_S,
     asking: Asking = ask,
 ) -> Measurement:
@@ -60,8 +74,15 @@ def observe(
 
     Of a graph that `lower` made TensorFlow is handed the one that it was made of, and lowers it by itself.
     `devices` gives a device string per node, which replaces the requested one. `asking` is how `session` is asked: in a
-    process of its own, unless the caller has one that it trusts. A graph that TensorFlow refuses gives a
-    Measurement with `refusal`. Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
+    process of its own, unless the caller has one that it trusts (`conversation`). With `real_workers` each task that
+    has CPUs alone gets a real worker, and `worker_partitions` holds what it made of the partition that it was sent:
+
+        seen = observe(graph, load_cluster("ps=1x2cpu,worker=2x2cpu"), step=step, real_workers=True)
+        seen.partitions          # the master's cut, by task: `_S` names
+        seen.worker_partitions   # the workers' cuts, by device: `_G` names
+
+    A graph that TensorFlow refuses gives a Measurement with `refusal`. Raises OracleError if TensorFlow is missing,
+    fails or takes longer than `timeout_s`.
     """
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
     message = without_large_values(graph_def(handed, devices=devices))
@@ -80,7 +101,10 @@ def observe(
     for one in cluster.devices:
         claimed[one.task].append((one.name, one.type, one.memory_bytes))
     cpus = len(claimed.pop(master))
-    tasks = [{"name": task, "devices": devices} for task, devices in claimed.items()]
+    tasks = [
+        {"name": task, "devices": own, "real": real_workers and can_hold_master(replace(cluster, master=task))}
+        for task, own in claimed.items()
+    ]
     found = _told(
         asking, graph, content, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s
     )
@@ -115,15 +139,19 @@ def _told(
     asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
 ) -> dict[str, Any] | None:
     """The fields of a Measurement from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
-    told, graphs = unpack(asking(pack(facts, [message]), timeout_s))
+    told, blobs = unpack(asking(pack(facts, [message]), timeout_s))
     if not told["enough"]:
         return None
     placement, bodies = _logged(graph, told["placement"])
+    pieces = tuple(GraphDef.FromString(blob) for blob in blobs)
+    sent, cut = pieces[: told["sent"]], pieces[told["sent"] :]
+    behind = {task["name"] for task in facts["tasks"] if task["real"]}
     return {
         "tensorflow": told["tensorflow"],
         "placement": placement,
         "bodies": bodies,
-        "partitions": tuple(GraphDef.FromString(graph) for graph in graphs),
+        "partitions": (*sent, *(piece for piece in cut if piece.node[0].device.partition("/device:")[0] not in behind)),
+        "worker_partitions": cut if facts["master"] else (),
         "refusal": told["refusal"],
     }
 

@@ -16,15 +16,12 @@ import ctypes
 import json
 import os
 import re
-import socket
-import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from simulator.errors import OracleError
-from simulator.oracle import child
+from simulator.oracle import child, servers
 
 SENTENCE_CHARACTERS = 2000  # it may list every device of the cluster
 # before the first import of TensorFlow, which reads them once
@@ -35,102 +32,63 @@ _ENVIRONMENT = {
     "TF_DUMP_GRAPH_NAME_FILTER": "partition",
     "TF_DUMP_GRAPH_GROUPS": "main",
     "TF_DUMP_GRAPH_FMT": "TXT",  # the binary form is cut at its first zero byte on its way to stderr
+    "GRPC_FAIL_FAST": "true",  # a worker that is gone is an error, not waited for
+    "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
 # A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
 _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
-def answer(payload: bytes) -> bytes:
-    """Answer a question of `observing`.
+def answering() -> Callable[[bytes], bytes]:
+    """What answers the questions of `observing`; the servers of each cluster asked about are kept for the next one.
 
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
-    session; `tasks`, name and devices of each task to be stood in for; `feeds`, `targets`, `soft`; a GraphDef as blob.
+    session; `tasks`, the other tasks, for `servers.serve`; `feeds`, `targets`, `soft`; a GraphDef as blob.
     Told: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
-    `refusal`; `tensorflow`, its version; the partition graphs as blobs.
+    `refusal`; `tensorflow`, its version; as blobs `sent` graphs that the master sent to workers, then those that
+    workers of this process, or the local session, cut for their devices.
     """
-    facts, (graph_def,) = child.unpack(payload)
-    prepare(gpus=facts["counts"].get("GPU", 0) > 0)
-    import tensorflow as tf
+    known: dict[str, tuple[str, servers.Taken]] = {}
+    gpus_seen: list[bool] = []  # whether TensorFlow, once started, sees this machine's GPUs
 
-    if len(tf.config.list_physical_devices("GPU")) < facts["counts"].get("GPU", 0):
-        return child.pack({"enough": False})
-    config = configuration(soft=facts["soft"])
-    config.device_count.update(facts["counts"])
-    question = graph_def, config, facts["feeds"], facts["targets"]
-    if facts["master"]:
-        placement, partitions, refusal = _before_stand_ins(question, facts["tasks"], facts["master"])
-    else:
-        placement, dumps, refusal = observe(*question)
-        partitions = partitions_of(dumps)
-    told = {
-        "enough": True,
-        "tensorflow": tf.__version__,
-        "placement": placement,
-        # with the partitions in hand, the error is about making kernels, which is not what was asked
-        "refusal": None if partitions else refusal,
-    }
-    return child.pack(told, partitions)
+    def answer(question: bytes) -> bytes:
+        facts, (graph_def,) = child.unpack(question)
+        counts = {"GPU": 0, **facts["counts"]}
+        if not gpus_seen:
+            prepare(gpus=counts["GPU"] > 0)
+            gpus_seen.append(counts["GPU"] > 0)
+        elif counts["GPU"] and not gpus_seen[0]:
+            raise OracleError("TensorFlow was started without GPUs here; ask about real GPUs first, or apart")
+        import tensorflow as tf
 
+        if len(tf.config.list_physical_devices("GPU")) < counts["GPU"]:
+            return child.pack({"enough": False})
+        config = configuration(soft=facts["soft"])
+        config.device_count.update(counts)
+        target, taken = "", _none
+        if facts["master"]:
+            cluster = json.dumps([facts["master"], counts, facts["tasks"]])
+            if cluster not in known:
+                known[cluster] = servers.serve(facts["master"], counts["CPU"], facts["tasks"])
+            target, taken = known[cluster]
+        placement, dumps, refusal = observe(graph_def, config, facts["feeds"], facts["targets"], target)
+        sent, cut = taken(), partitions_of(dumps)
+        told = {
+            "enough": True,
+            "tensorflow": tf.__version__,
+            "placement": placement,
+            "sent": len(sent),
+            # with the partitions in hand, the error is about making kernels, which is not what was asked
+            "refusal": None if sent or cut else refusal,
+        }
+        return child.pack(told, sent + cut)
 
-def _before_stand_ins(
-    question: tuple[bytes, Any, Sequence[str], Sequence[str]], tasks: Sequence[Any], master: str
-) -> tuple[list[tuple[str, str, str]], list[bytes], str | None]:
-    """Ask a real master: a server of this process for the task `master`, stand-in workers for the other tasks."""
-    workers = child.start("simulator.oracle.standin")
-    assert workers.stdin is not None
-    assert workers.stdout is not None
-    try:
-        described = [task["devices"] for task in tasks]
-        workers.stdin.write(json.dumps({"tasks": described}).encode() + b"\n")
-        workers.stdin.flush()
-        said = workers.stdout.readline()
-        if not said:
-            raise OracleError("the stand-in workers did not start; is grpcio installed, and may this process listen?")
-        ports = json.loads(said)["ports"]
-        addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
-        target = _master(master, addresses, question[1])
-        placement, dumps, refusal = observe(*question, target)
-        workers.stdin.close()
-        _, received = child.unpack(workers.stdout.read())
-    finally:
-        workers.kill()
-        workers.wait()
-    return placement, received + partitions_of(dumps), refusal
+    return answer
 
 
-def _master(task: str, addresses: Mapping[str, str], config: Any) -> str:
-    """Start TensorFlow's server for a task; return the target for a session of this process.
-
-    The server listens on every interface of the machine, and whoever reaches it can run anything. Nobody has to: the
-    session finds its master within the process. So its sockets stop listening before it serves its first call.
-    """
-    import tensorflow as tf
-
-    jobs: dict[str, dict[int, str]] = {}
-    for name, address in {**addresses, task: "127.0.0.1:0"}.items():
-        fields = dict(part.split(":", 1) for part in name.strip("/").split("/"))
-        jobs.setdefault(fields["job"], {})[int(fields["task"])] = address
-    own = dict(part.split(":", 1) for part in task.strip("/").split("/"))
-    server = tf.distribute.Server(jobs, job_name=own["job"], task_index=int(own["task"]), config=config, start=False)
-    for number in _sockets():
-        with socket.socket(fileno=os.dup(number)) as opened:
-            if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                opened.shutdown(socket.SHUT_RDWR)
-    server.start()
-    _SERVERS.append(server)
-    return str(server.target)
-
-
-def _sockets() -> Iterator[int]:
-    """The descriptors of this process that are sockets."""
-    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
-        with suppress(OSError):  # the one that listed the folder is closed by now
-            if stat.S_ISSOCK(os.fstat(number).st_mode):
-                yield number
-
-
-_SERVERS: list[Any] = []  # a server that nobody refers to is stopped
+def _none() -> list[bytes]:
+    return []
 
 
 def prepare(*, gpus: bool) -> None:
@@ -185,9 +143,8 @@ def sentence(message: str) -> str:
 def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:
     from tensorflow.core.protobuf import config_pb2
 
-    session = opened(graph_def, config, master)
-    # The callable is kept alive by the session until the process ends; releasing it would wait for its workers.
-    session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
+    with opened(graph_def, config, master) as session:
+        session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
 
 
 def opened(graph_def: bytes, config: Any, master: str = "") -> Any:
@@ -225,4 +182,4 @@ def _text(file: IO[bytes]) -> str:
 
 
 if __name__ == "__main__":
-    child.serve(answer)
+    child.serve(answering())

@@ -1,11 +1,15 @@
 """Stand-in workers: gRPC servers that answer a TensorFlow master as if they owned the devices of a described cluster.
 
 The master believes what a worker says of its devices, places on them and sends each worker its partition of the graph;
-these workers keep that partition and run nothing. They need a process of their own, for the master holds Python's lock
-until every worker has answered. One server per task, as a worker is told from another by its port alone.
+these workers keep that partition and run nothing. A worker with a real one behind it hands every call on to that one,
+which then cuts the partition by its devices. The stand-ins need a process of their own, for the master holds Python's
+lock until every worker has answered. One server per task, as a worker is told from another by its port alone.
 
-    stdin   {"tasks": [[[name, type, memory bytes], ...], ...]}, one line, then open for as long as they are needed
-    stdout  {"ports": [port per task]}, one line; after the end of stdin a packed message, a blob per graph received
+    stdin                                                         stdout
+    [{"devices": [[name, type, memory bytes], ...],               [port per task]
+      "behind": address of the real worker or null}, ...]
+    "take", as often as one likes                                 the graphs received since, packed
+    the end                                                       the end
 
 The few messages are written and read by their wire format here, as importing TensorFlow takes seconds. Field numbers:
 tensorflow/core/protobuf/worker.proto and tensorflow/core/framework/device_attributes.proto.
@@ -16,13 +20,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from simulator.oracle import child
 
-MAX_MESSAGE_BYTES = 2**31 - 1  # the limit of protobuf itself; gRPC's own default of 4 MiB is less than many graphs
+_THREADS = 8  # that answer calls, for all tasks together
 # calls that the master makes and whose answer it does not use
 _UNHEEDED = (
     "CreateWorkerSession",
@@ -37,40 +41,44 @@ _UNHEEDED = (
 )
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _GRAPH_DEF = 2  # field of RegisterGraphRequest
+_SERVICE = "tensorflow.WorkerService"
 
 
 def main() -> None:
-    """Serve the tasks described on stdin until it ends, then write the graphs that came in."""
+    """Serve the tasks described on stdin until it ends."""
     child.die_with_parent()
-    answer_to = os.fdopen(os.dup(1), "wb")
+    out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    tasks = json.loads(sys.stdin.buffer.readline())["tasks"]
-    received: list[bytes] = []
-    ports = serve(tasks, received)
-    answer_to.write(json.dumps({"ports": ports}).encode() + b"\n")
-    answer_to.flush()
-    sys.stdin.buffer.read()
-    answer_to.write(child.pack({}, received))
-    answer_to.flush()
+    described = child.read(sys.stdin.buffer)
+    assert described is not None
+    received: list[tuple[int, bytes]] = []
+    child.write(out, json.dumps(serve(json.loads(described), received)).encode())
+    while child.read(sys.stdin.buffer) is not None:
+        graphs = [graph for _, graph in sorted(received)]  # they come in any order
+        received.clear()
+        child.write(out, child.pack({}, graphs))
     os._exit(0)  # an orderly stop waits for calls that the master never ends
 
 
-def serve(tasks: Sequence[Sequence[tuple[str, str, int]]], received: list[bytes]) -> list[int]:
-    """Start a server per task on the loopback interface; return the ports. Graphs are appended to `received`."""
+def serve(tasks: Sequence[Mapping[str, Any]], received: list[tuple[int, bytes]]) -> list[int]:
+    """Start a server per task on the loopback interface; return the ports. Graphs go to `received`, with task's row."""
     import grpc
 
-    pool = ThreadPoolExecutor(max_workers=8)
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
     options = [
-        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", child.MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", child.MAX_MESSAGE_BYTES),
         ("grpc.so_reuseport", 0),  # a port is ours alone or refused
     ]
     ports = []
-    for number, devices in enumerate(tasks):
+    for number, task in enumerate(tasks):
         server = grpc.server(pool, options=options)
+        behind = task["behind"] and grpc.insecure_channel(task["behind"], options=options)
         calls = {
-            name: grpc.unary_unary_rpc_method_handler(call) for name, call in _calls(number, devices, received).items()
+            name: grpc.unary_unary_rpc_method_handler(_handed_on(behind, name, call) if behind else call)
+            for name, call in _calls(number, task["devices"], received).items()
         }
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("tensorflow.WorkerService", calls)])
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, calls)])
         ports.append(server.add_insecure_port("127.0.0.1:0"))
         server.start()
         _SERVERS.append(server)
@@ -81,7 +89,7 @@ _SERVERS: list[Any] = []  # a server that nobody refers to is stopped
 
 
 def _calls(
-    number: int, devices: Sequence[tuple[str, str, int]], received: list[bytes]
+    number: int, devices: Sequence[tuple[str, str, int]], received: list[tuple[int, bytes]]
 ) -> dict[str, Callable[[bytes, Any], bytes]]:
     status = b"".join(
         _field(1, attributes(name, kind, memory, incarnation=(number << 16) + row + 1))
@@ -89,7 +97,7 @@ def _calls(
     )
 
     def register_graph(request: bytes, _: Any) -> bytes:
-        received.extend(value for field, value in fields(request) if field == _GRAPH_DEF)
+        received.extend((number, value) for field, value in fields(request) if field == _GRAPH_DEF)
         return _field(1, f"graph {number}".encode())
 
     def nothing(request: bytes, _: Any) -> bytes:
@@ -100,6 +108,23 @@ def _calls(
         "GetStatus": lambda request, _: status,
         "RegisterGraph": register_graph,
     }
+
+
+def _handed_on(behind: Any, name: str, call: Callable[[bytes, Any], bytes]) -> Callable[[bytes, Any], bytes]:
+    """The same call, answered by the real worker."""
+    import grpc
+
+    ask = behind.unary_unary(f"/{_SERVICE}/{name}")
+
+    def handed_on(request: bytes, context: Any) -> bytes:
+        call(request, context)
+        try:
+            answer: bytes = ask(request, wait_for_ready=True)
+        except grpc.RpcError as error:
+            context.abort(error.code(), error.details())
+        return answer
+
+    return handed_on
 
 
 def attributes(name: str, kind: str, memory_bytes: int, *, incarnation: int) -> bytes:

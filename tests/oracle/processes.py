@@ -64,3 +64,8 @@ def _sockets(pid: int) -> Iterator[str]:
                 target = str(descriptor.readlink())
                 if target.startswith("socket:["):
                     yield target[len("socket:[") : -1]
+
+
+def on_loopback(address: str) -> bool:
+    """Whether an address, as /proc/net writes it, is 127.0.0.1, be it mapped into IPv6."""
+    return address.rpartition(":")[0] in ("0100007F", "0000000000000000FFFF00000100007F")

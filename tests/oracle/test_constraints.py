@@ -7,9 +7,9 @@ import pytest
 from placement.constraints import constrain
 from simulator.cluster.reading import load_cluster
 from simulator.errors import InfeasibleError
-from simulator.graph.exporting import graph_def
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child
+from simulator.oracle import conversation, observe
+from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed
 
 GRAPHS = 80
@@ -77,10 +77,13 @@ def drawn(draw, count):
 
 def answers(questions):
     """TensorFlow's placement and refusal for each (graph, soft, devices or None)."""
-    asked = [(soft, graph.names[-1]) for graph, soft, _ in questions]
-    blobs = [graph_def(graph, devices=devices).SerializeToString() for graph, _, devices in questions]
-    packed = child.pack({"asked": asked}, blobs)
-    return child.unpack(child.run("tests.oracle.placing_many", packed, timeout_s=200))[0]["answers"]
+    cluster = load_cluster("cpu=4")
+    with conversation() as asking:
+        seen = [
+            observe(graph, cluster, step=runs(graph, graph.names[-1]), soft=soft, devices=devices, asking=asking)
+            for graph, soft, devices in questions
+        ]
+    return [(one.placement, one.refusal) for one in seen]
 
 
 def constrained(graph, cluster, soft):

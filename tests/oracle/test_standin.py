@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,9 @@ from simulator.cluster.reading import load_cluster
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child, extended, observe, observing, standin
+from simulator.oracle import child, conversation, extended, observe, observing, standin
 from simulator.oracle.measurement import STAND_INS
-from tests.oracle.processes import descendants, ended, listening
+from tests.oracle.processes import descendants, ended, listening, on_loopback
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, type_attr, typed
 
@@ -72,6 +74,62 @@ def test_a_master_that_has_no_gpu_keeps_its_place_and_shows_its_own_piece() -> N
     assert {"grad", "update", "v"} <= set(ops)
 
 
+DEVICES = ["/job:ps/task:0/cpu:1", "/job:ps/task:0/cpu:0", *["/job:worker/task:1/cpu:1"] * 2, "", ""]
+
+
+def test_real_workers_show_how_they_cut_what_the_master_sent_them() -> None:
+    graph = training()
+    seen = observe(
+        graph, load_cluster("ps=1x2cpu,worker=2"), step=runs(graph, "update"), devices=DEVICES, real_workers=True
+    )
+    assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, None)
+    ps = "/job:ps/replica:0/task:0/device:CPU:"
+    sent = next(piece for piece in seen.partitions if piece.node[0].device.startswith(ps))
+    cut = {piece.node[0].device: {node.name for node in piece.node} for piece in seen.worker_partitions}
+    assert {"v", "update", "v_G0"} <= cut[f"{ps}1"]
+    assert {"read", "v_G1"} <= cut[f"{ps}0"]
+    made = {f"v_G{number}" for number in range(2)}
+    assert {node.name for node in sent.node} == (cut[f"{ps}0"] | cut[f"{ps}1"]) - made
+
+
+def test_a_task_with_gpus_keeps_its_stand_in() -> None:
+    graph = training()
+    seen = observe(graph, load_cluster("ps=1,worker=1x2gpu"), step=runs(graph, "update"), real_workers=True)
+    assert len(seen.partitions) == 2
+    assert [piece.node[0].device for piece in seen.worker_partitions] == ["/job:ps/replica:0/task:0/device:CPU:0"]
+
+
+def test_one_process_answers_about_many_graphs_and_clusters_as_many_would() -> None:
+    graph = training()
+    step = runs(graph, "update")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("ps=1x2cpu,worker=2", {"devices": DEVICES, "real_workers": True}),
+        ("ps=1x2cpu,worker=2", {"devices": DEVICES}),
+        ("ps=1,worker=1x2gpu", {}),
+        ("ps=1,worker=1x2gpu", {"devices": ["/gpu:7"] * 6, "soft": False}),
+        ("cpu=2", {"devices": [""] * 6}),
+        ("cpu=3", {"devices": ["/cpu:2"] * 6}),
+        ("ps=1,worker=1x2gpu", {"soft": False}),
+    ]
+    with conversation() as asking:
+        together = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
+        again = [observe(graph, load_cluster(cluster), step=step, asking=asking, **how) for cluster, how in asked]
+    assert together[3].refusal is not None
+    apart = [observe(graph, load_cluster(cluster), step=step, **how) for cluster, how in asked[:4]]
+    for one, other in [*zip(together, again, strict=True), *zip(apart, together[:4], strict=True)]:
+        assert one.placement == other.placement
+        assert one.refusal == other.refusal
+        assert [*map(_known, one.partitions)] == [*map(_known, other.partitions)]
+        assert [*map(_known, one.worker_partitions)] == [*map(_known, other.worker_partitions)]
+
+
+def _known(piece: Any) -> bytes:
+    """The piece without what is drawn by lot."""
+    for node in piece.node:
+        node.attr.pop("send_device_incarnation", None)
+    return bytes(piece.SerializeToString(deterministic=True))
+
+
 def test_a_single_task_of_another_name_needs_no_stand_in() -> None:
     graph = replace(training(), requested=("",) * 6)
     seen = observe(graph, load_cluster("worker=1"), step=runs(graph, "update"))
@@ -98,7 +156,7 @@ def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
 
 
 def test_gpus_that_tensorflow_does_not_see_are_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observing, "glob", lambda _: [f"/dev/nvidia{number}" for number in range(4)])
+    monkeypatch.setattr(observing, "gpus", lambda: 4)
     graph = replace(training(), requested=("",) * 6)
     seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"))
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, CLIENT)
@@ -133,9 +191,12 @@ def test_neither_master_nor_stand_ins_outlive_the_caller(blow: signal.Signals) -
         caller.kill()
 
 
-def test_the_masters_own_port_is_closed_to_everyone() -> None:
+def test_nobody_reaches_the_master_and_only_this_machine_the_workers() -> None:
     """TensorFlow's server listens on every interface until it is stopped from doing so."""
-    assert child.run("tests.oracle.serving", b"", timeout_s=60) == b"[]"
+    found = json.loads(child.run("tests.oracle.serving", b"", timeout_s=60))
+    assert len(found["own"]) == 2  # the real workers; the master is found within the process
+    assert len(found["stand-ins"]) == 3
+    assert all(on_loopback(address) for address in (*found["own"], *found["stand-ins"]))
 
 
 def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
@@ -143,14 +204,16 @@ def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(b'{"tasks": [[["/job:a/replica:0/task:0/device:CPU:0", "CPU", 1]], []]}\n')
-            process.stdin.flush()
-            assert process.stdout.readline().startswith(b'{"ports": [')
+            cpu = ("/job:a/replica:0/task:0/device:CPU:0", "CPU", 1)
+            tasks = [{"devices": [cpu], "behind": None}, {"devices": [], "behind": None}]
+            child.write(process.stdin, json.dumps(tasks).encode())
+            assert len(json.loads(child.read(process.stdout) or b"")) == 2
             ports = listening([process.pid])
             assert len(ports) == 2
-            assert all(address.split(":")[0].endswith("0100007F") for address in ports)  # 127.0.0.1, mapped or not
+            assert all(on_loopback(address) for address in ports)
+            child.write(process.stdin, b"take")
+            assert child.unpack(child.read(process.stdout) or b"") == ({}, [])
             process.stdin.close()
-            assert child.unpack(process.stdout.read()) == ({}, [])
             assert process.wait(timeout=20) == 0
             assert not ports & listening()
         finally:

@@ -1,0 +1,138 @@
+"""In the child process: the servers of a cluster that is not there, a real master before workers.
+
+    session ─── in the process ──▶ master          TensorFlow's server for the client's task
+                                      │ gRPC
+                                   stand-ins       a process with a server per other task: they say what devices there
+                                      │ gRPC       are and keep what they are sent
+                                   real workers    TensorFlow's servers again, for tasks whose own cut is asked for
+
+All of it on the loopback interface. TensorFlow's server listens on every interface of the machine as soon as it is
+made, and whoever reaches it can have it run anything. So before it serves its first call, the master stops listening,
+as its session finds it within the process, and a real worker's socket is exchanged for one that only this machine can
+reach.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from simulator.errors import OracleError
+from simulator.oracle import child
+
+_NOWHERE = "127.0.0.1:1"  # the address of a task that this server never calls
+_SERVERS: list[Any] = []  # a server that nobody refers to is stopped
+
+Taken = Callable[[], list[bytes]]  # the graphs that workers were sent since it was last called
+
+
+def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[str, Taken]:
+    """Start the servers of a cluster; return the target for sessions of this process, and what gives the graphs sent.
+
+    `cpus` are the devices of the master's task. `tasks` are all others: `name`, `devices` as (name, type, memory
+    bytes), and `real`, whether TensorFlow's own server shall stand behind the stand-in. The servers stay until the
+    process ends, as TensorFlow's can't be stopped.
+    """
+    nowhere = dict.fromkeys([master, *(task["name"] for task in tasks)], _NOWHERE)
+    described = [
+        {"devices": task["devices"], "behind": _real(task, nowhere) if task["real"] else None} for task in tasks
+    ]
+    workers = child.start("simulator.oracle.standin")
+    ports = json.loads(_said(workers, json.dumps(described).encode()))
+    addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
+    server, listening = _server(master, cpus, {**nowhere, **addresses})
+    _shut({port for _, port in listening})
+    server.start()
+    return str(server.target), lambda: child.unpack(_said(workers, b"take"))[1]
+
+
+def _said(workers: subprocess.Popen[bytes], question: bytes) -> bytes:
+    """The stand-ins' answer."""
+    assert workers.stdin is not None
+    assert workers.stdout is not None
+    with suppress(BrokenPipeError):  # the answer is missing, too
+        child.write(workers.stdin, question)
+    answer = child.read(workers.stdout)
+    if answer is None:
+        code = workers.wait()
+        how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+        message = f"the stand-in workers ended too early ({how})"
+        raise OracleError(f"{message}; ask again, and if it stays so see that this process may listen on 127.0.0.1")
+    return answer
+
+
+def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
+    """Start TensorFlow's server for a worker; return its address.
+
+    The server goes on with the new socket under the old number, as gRPC polls by numbers (`session.prepare`).
+    """
+    server, listening = _server(task["name"], len(task["devices"]), nowhere)
+    with socket.create_server(("127.0.0.1", 0)) as local:
+        local.setblocking(False)
+        for number, _ in listening:
+            os.dup2(local.fileno(), number, inheritable=False)
+        address = "{}:{}".format(*local.getsockname())
+    _shut({port for _, port in listening})
+    server.start()
+    return address
+
+
+def _server(task: str, cpus: int, addresses: Mapping[str, str]) -> tuple[Any, list[tuple[int, int]]]:
+    """Make TensorFlow's server for a task, not yet serving; with the (descriptor, port) of its listening sockets.
+
+    What its configuration says overrides what a session's says (tensorflow/core/distributed_runtime/rpc/
+    grpc_server_lib.cc), so it says nothing of placing.
+    """
+    import tensorflow as tf
+
+    jobs: dict[str, dict[int, str]] = {}
+    for name, address in {**addresses, task: "127.0.0.1:0"}.items():
+        job, number = _parts(name)
+        jobs.setdefault(job, {})[number] = address
+    job, number = _parts(task)
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": cpus, "GPU": 0})
+    config.inter_op_parallelism_threads = config.intra_op_parallelism_threads = 1  # nothing is run
+    before = {found for found, _ in _listening()}
+    server = tf.distribute.Server(jobs, job_name=job, task_index=number, config=config, start=False)
+    _SERVERS.append(server)
+    return server, [found for found in _listening() if found[0] not in before]
+
+
+def _parts(task: str) -> tuple[str, int]:
+    """Job and task number of a task's name."""
+    fields = dict(part.split(":", 1) for part in task.strip("/").split("/"))
+    return fields["job"], int(fields["task"])
+
+
+def _shut(ports: set[int]) -> None:
+    """Shut all sockets of this process that have one of the ports: those that listen, and calls taken until now."""
+    for _, opened in _sockets():
+        if opened.getsockname()[1] in ports:
+            with suppress(OSError):  # the other side has left
+                opened.shutdown(socket.SHUT_RDWR)
+
+
+def _listening() -> list[tuple[int, int]]:
+    """Descriptor and port of each listening socket of this process."""
+    return [
+        (number, opened.getsockname()[1])
+        for number, opened in _sockets()
+        if opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    ]
+
+
+def _sockets() -> Iterator[tuple[int, socket.socket]]:
+    """The internet sockets of this process by their descriptors; each is open until the next is asked for."""
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
+        with suppress(OSError):  # the one that listed the folder is closed by now
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(number)) as opened:
+                if opened.family in (socket.AF_INET, socket.AF_INET6):
+                    yield number, opened
