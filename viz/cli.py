@@ -184,6 +184,7 @@ def _write(
 def _verdict(scene: Scene) -> int:
     """1 when the plan does not fit or TensorFlow does something else, else 0."""
     from simulator.execution.memory import out_of_memory
+    from viz.tables import agreements
 
     full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
     if full is not None:
@@ -192,11 +193,7 @@ def _verdict(scene: Scene) -> int:
     check = scene.check
     if check is None:
         return 0
-    failed = [
-        f"{what} agrees for {check[what]['agree']} of {check[what]['of']} nodes"
-        for what in ("placement", "partition")
-        if check[what]["agree"] != check[what]["of"]
-    ]
+    failed = [str(one) for one in agreements(check) if one.agree != one.of]
     if check["refused"]:
         failed = [f"TensorFlow refuses: {check['refused']}"]
     if check["laws"]:

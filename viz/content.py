@@ -51,8 +51,16 @@ def contents(scene: Scene) -> dict[str, Json]:
         "memory": _memory(scene),
         "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
         "tables": _tables(scene),
-        "check": _plain(scene.check),
+        "check": _check(scene),
     }
+
+
+def _check(scene: Scene) -> Json:
+    """The JSON of the check, with its counts and notes in the order in which they are shown."""
+    if scene.check is None:
+        return None
+    agreements = [asdict(one) for one in tables.agreements(scene.check)]
+    return _plain({**scene.check, "agreements": agreements, "notes": tables.check_notes(scene.check)})
 
 
 def _plain(value: object, depth: int = 6) -> Json:

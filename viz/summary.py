@@ -111,13 +111,11 @@ def _check(scene: Scene) -> list[str]:
     if scene.check is None:
         return []
     check = scene.check
-    added = f", with {check['added_task']} added for its master" if check.get("added_task") else ""
-    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']}{added})"]
+    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']})"]
     if check.get("refused"):
         return [*lines, f"  refused: {check['refused']}"]
-    for what in ("placement", "partition"):
-        if check.get(what):
-            lines.append(f"  {what} agrees for {check[what]['agree']} of {check[what]['of']} nodes")
+    lines += [f"  {one}" for one in tables.agreements(check)]
+    lines += [f"  {note}" for note in tables.check_notes(check)]
     for row in check["differences"][:5]:
         lines.append(f"  {row['node']}: ours {row['ours']}, TensorFlow's {row['theirs']} ({row['rule']})")
     if len(check["differences"]) > 5:

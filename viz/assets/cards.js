@@ -73,10 +73,10 @@ function stack(parts) {
 // A list of rows to go to: [text, aside, action].
 function links(rows, limit = 12) {
   const list = element("ul", "rows");
-  const add = ([said, aside, action, before]) => {
+  const add = ([said, aside, action, before, title]) => {
     const button = element("button", "", before, element("span", "name", isolated(said)), element("span", "with", aside));
     button.type = "button";
-    button.title = said;
+    button.title = title ?? said;
     button.addEventListener("click", action);
     list.append(element("li", "", button));
   };

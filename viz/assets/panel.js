@@ -104,24 +104,30 @@ function opsCard(model, state) {
 function checkCard(model, state) {
   const { check } = model;
   if (!check) return null;
-  const agreed = (part) => part && [element("span", part.agree === part.of ? "good" : "bad", `${showCount(part.agree)} of ${showCount(part.of)}`)];
+  const agreed = (part) => [
+    `${part.what} agrees`,
+    element("span", part.agree === part.of ? "good" : "bad", `${showCount(part.agree)} of ${showCount(part.of)}`),
+    part.raw === part.agree ? null : `${showCount(part.raw)} before undoing what is by chance`,
+  ];
   const index = new Map(model.nodes.names.map((name, node) => [name, node]));
   const differences = (check.differences ?? []).map((row) => [
     String(row.node),
-    `${shortDevice(row.ours)} / ${shortDevice(row.theirs)}`,
+    `${shortDevice(row.ours) || "absent"} / ${shortDevice(row.theirs) || "absent"}`,
     () => index.has(row.node) && state.select({ kind: "node", id: index.get(row.node) }),
+    null,
+    `${row.node}\nours: ${row.ours || "absent"}\nTensorFlow's: ${row.theirs || "absent"}\n${row.rule}`,
   ]);
+  const said = [...(check.notes ?? []), ...(check.laws ?? [])];
   return card(
     "Checked with TensorFlow " + (check.tensorflow ?? ""),
     facts(
       check.mode && ["question", String(check.mode)],
       check.oracle && ["asked", String(check.oracle)],
-      check.placement && ["placement agrees", ...agreed(check.placement)],
-      check.partition && ["partition agrees", ...agreed(check.partition)],
+      ...(check.refused ? [] : (check.agreements ?? []).map(agreed)),
       check.refused && ["refused", element("span", "bad", String(check.refused))],
     ),
-    (check.laws ?? []).length ? element("ul", "notes", ...check.laws.map((law) => element("li", "", String(law)))) : null,
-    differences.length ? element("p", "more", "ours / theirs") : null,
+    said.length ? element("ul", "notes", ...said.map((line) => element("li", "", String(line)))) : null,
+    differences.length ? element("p", "more", "ours / TensorFlow's; hover over a line for the rule that simviz applied") : null,
     differences.length ? links(differences) : null,
   );
 }
