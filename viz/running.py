@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InfeasibleError, OracleError, OutOfMemoryError, SimvizError
+from simulator.errors import GraphError, InfeasibleError, OracleError, OutOfMemoryError, SimvizError
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph, Shape
+    from simulator.graph.step import Step
     from viz.scene import Scene
 
 PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
@@ -73,9 +74,18 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             seed=request.seed,
             tables=tables,
         )
-    except InfeasibleError as error:
+    except (InfeasibleError, GraphError) as error:
+        if request.check and request.algorithm in PREDICTED:
+            say("asking TensorFlow")
+            said = f"\n{_refused_alike(request, graph, step, cluster, costs, error)}"
+        else:
+            said = ""
+        if isinstance(error, GraphError):
+            raise GraphError(f"{error}{said}", node=error.node) from None
         where = f"{request.graph} cannot be placed on {cluster.name}"
-        raise InfeasibleError(f"{where}: {error}", members=error.members, allows=error.allows) from None
+        raise InfeasibleError(
+            f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
+        ) from None
     say("cutting the graph")
     partitions = partition(graph, assignment, cluster, step=step, flavour=request.flavour)
     say("simulating the step")
@@ -175,6 +185,29 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
     )
     laws = [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]
     return {**found, "laws": laws, "moved_by_added_task": moved}
+
+
+def _refused_alike(
+    request: Request, graph: Graph, step: Step, cluster: Cluster, costs: CostTable, error: InfeasibleError | GraphError
+) -> str:
+    """What TensorFlow says of a graph that cannot be placed as we say, in a sentence."""
+    from placement import place
+    from simulator.oracle import check_refusal, extended
+
+    longer = extended(cluster)
+    if longer is not cluster:
+        try:
+            place(graph, longer, costs, step=step, algorithm=request.algorithm, soft=request.soft)
+        except (InfeasibleError, GraphError) as other:  # compared below with TensorFlow's
+            error = other
+        else:
+            return (
+                f"TensorFlow's master needs the task {longer.client_task} besides, and with it the graph can be placed."
+            )
+    try:
+        return str(check_refusal(graph, longer, error, step, soft=request.soft).said)
+    except OracleError as missing:  # the graph is refused with or without TensorFlow's word
+        return f"TensorFlow could not be asked: {missing}"
 
 
 def parse_feed(text: str) -> tuple[str, Shape]:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from simulator.oracle.observing import conversation as conversation
     from simulator.oracle.observing import extended as extended
     from simulator.oracle.observing import observe as observe
+    from simulator.oracle.refusing import check_refusal as check_refusal
 
 _EXPORTS = {
     "Measurement": "measurement",
-    "conversation": "observing",
     "check": "checking",
+    "check_refusal": "refusing",
     "extended": "observing",
     "observe": "observing",
 }

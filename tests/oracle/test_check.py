@@ -12,15 +12,16 @@ from simulator import choose_step, estimate, load_cluster, partition
 from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.errors import OracleError
+from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
-from simulator.oracle import check, child, extended
+from simulator.oracle import check, check_refusal, child, extended
 from simulator.oracle.checking import agreement
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import _logged
+from simulator.oracle.refusing import named_node
 from simulator.partitioning import partition_by_task
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
@@ -227,3 +228,34 @@ def test_a_missing_tensorflow_says_how_to_install_it(monkeypatch: pytest.MonkeyP
 def test_a_mode_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="predict, pin"):
         checked(training(), load_cluster("cpu=2"), [0] * 6, "guess")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "node"),
+    [
+        ("Cannot assign a device for operation a/b: {{node a/b}} was explicitly assigned to /device:CPU:9", "a/b"),
+        ("No OpKernel was registered to support Op 'X' used by {{node c}} with these attrs: []", "c"),
+        ("Cannot colocate nodes {{colocation_node a}} and {{colocation_node b}}: Cannot merge devices", "a"),
+        ("Nodes were connected by a reference or resource connection ... {{node a}} ... {{node b}}", "b"),
+        ("... The edge src node is name='v' (op='X'), and the dst node is name='w' (op='Y')", "w"),
+        ("Recursive function calls are not supported.", None),
+    ],
+)
+def test_the_node_of_a_refusal_is_found(sentence: str, node: str | None) -> None:
+    assert named_node(sentence) == node
+
+
+def test_refusals_are_alike_when_they_name_the_same_node() -> None:
+    graph = replace(training(), requested=("", "", "/device:GPU:7", "", "", ""))
+    cluster = load_cluster("cpu=2")
+    step = choose_step(graph)
+    with pytest.raises(InfeasibleError) as refused:
+        place(graph, cluster, estimate(graph, cluster), step=step, algorithm="tensorflow", soft=False)
+    found = check_refusal(graph, cluster, refused.value, step, soft=False)
+    assert found.agree
+    assert "refuses too, at the same node 'grad'" in found.said
+    other = check_refusal(graph, cluster, InfeasibleError("", node="v"), step, soft=False)
+    assert not other.agree
+    assert "refuses too, but at 'grad' instead of 'v'" in other.said
+    softly = check_refusal(graph, cluster, refused.value, step)
+    assert (softly.agree, softly.said) == (False, "TensorFlow 2.21.0 places this graph.")

@@ -1,0 +1,73 @@
+"""Hold our refusal to place a graph against TensorFlow's: does it refuse too, and at the same node?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.oracle.observing import TIMEOUT_S, Asking, ask, observe
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.errors import GraphError, InfeasibleError
+    from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
+    from simulator.oracle.measurement import Measurement
+
+# how TensorFlow writes the node that it refuses (placer.cc, colocation_graph.cc, errors.h)
+_OPERATION = re.compile(r"Cannot assign a device for operation (?:\{\{node )?([^:}]+)(?:\}\})?:")
+_EDGE_END = re.compile(r"the dst node is name='([^']+)'")
+_NODE = re.compile(r"\{\{(?:colocation_)?node ([^}]+)\}\}")
+_REFERENCE = "Nodes were connected by a reference or resource connection"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Both sides of a graph that we refuse to place."""
+
+    agree: bool  # TensorFlow's placer refuses too and names the same node
+    said: str  # a sentence
+
+
+def named_node(refusal: str) -> str | None:
+    """The node that TensorFlow's sentence is about: of an edge its destination, else the first that it names."""
+    found = _OPERATION.search(refusal) or _EDGE_END.search(refusal)
+    if found:
+        return found[1]
+    named = _NODE.findall(refusal)
+    if refusal.startswith(_REFERENCE) and len(named) > 1:
+        return str(named[1])
+    return named[0] if named else None
+
+
+def check_refusal(
+    graph: Graph,
+    cluster: Cluster,
+    error: InfeasibleError | GraphError,
+    step: Step,
+    *,
+    soft: bool = True,
+    timeout_s: float = TIMEOUT_S,
+    asking: Asking = ask,
+) -> Refusal:
+    """Ask TensorFlow about a graph that we refuse to place on a cluster; `error` is our refusal of `extended(cluster)`.
+
+    Raises OracleError if TensorFlow is missing or does not answer.
+    """
+    seen = observe(graph, cluster, step=step, soft=soft, timeout_s=timeout_s, asking=asking)
+    return compare_refusals(graph, error, seen)
+
+
+def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: Measurement) -> Refusal:
+    """Our refusal beside what was observed."""
+    name = f"TensorFlow {seen.tensorflow}"
+    if seen.refusal is None or len(seen.placement) >= len(graph):  # later refusals are not the placer's
+        return Refusal(agree=False, said=f"{name} places this graph.")
+    theirs = named_node(seen.refusal)
+    if theirs == error.node:
+        where = "too, and names no node" if theirs is None else f"too, at the same node {theirs!r}"
+        return Refusal(agree=True, said=f"{name} refuses {where}: {seen.refusal}")
+    at = "without naming a node" if theirs is None else f"at {theirs!r}"
+    ours = "none" if error.node is None else repr(error.node)
+    return Refusal(agree=False, said=f"{name} refuses too, but {at} instead of {ours}: {seen.refusal}")
