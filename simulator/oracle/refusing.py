@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.oracle.observing import TIMEOUT_S, Asking, ask, observe
+from simulator.oracle.child import Asking
+from simulator.oracle.observing import TIMEOUT_S, ask, observe
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
