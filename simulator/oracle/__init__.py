@@ -20,6 +20,7 @@ _EXPORTS = {
     "Measurement": "measurement",
     "check": "checking",
     "check_refusal": "refusing",
+    "conversation": "observing",
     "extended": "observing",
     "observe": "observing",
 }
