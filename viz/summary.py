@@ -113,7 +113,7 @@ def _check(scene: Scene) -> list[str]:
     check = scene.check
     lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']})"]
     if check.get("refused"):
-        return [*lines, f"  refused: {check['refused']}"]
+        return [*lines, f"  refused{', as predicted' if check.get('foreseen') else ''}: {check['refused']}"]
     lines += [f"  {one}" for one in tables.agreements(check)]
     lines += [f"  {note}" for note in tables.check_notes(check)]
     for row in check["differences"][:5]:

@@ -44,7 +44,7 @@ def check(
     placement, does it accept the placement and cut the graph as we say? What is compared with its cut is ours of the
     same flavour, whatever the flavour of `partitions`, of which only the laws are checked: by device for a session of
     one process, by task for a master over stand-in workers. A graph that TensorFlow refuses agrees nowhere, and
-    `refused` holds its sentence. Raises OracleError if TensorFlow is missing or does not answer.
+    `refused` holds its sentence; `foreseen`: we say so too. Raises OracleError if TensorFlow is missing or mute.
 
     TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster. `added_task` is the task
     that was added for TensorFlow's master, or None. `informed` gives the prediction once TensorFlow's placement is
@@ -69,6 +69,7 @@ def check(
             *partition_laws(graph, step, cluster, assignment, partitions),
         ],
         "refused": seen.refusal,
+        "foreseen": partitions.refused is not None and partitions.refused in (seen.refusal or ""),
     }
 
 

@@ -41,17 +41,17 @@ _Row = tuple[int, int, int, int]  # src, port, dst, slot
 
 def close_loops(
     graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, next_id: int, suffix: str
-) -> tuple[Wires, int, tuple[str, ...]]:
+) -> tuple[Wires, int, str | None]:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
-    Returns the wires with those of the new loops, how many of the new names are numbered, and a sentence for each loop
-    without a predicate: TensorFlow refuses to cut it; here it is cut without control loops. Loops are made in order of
-    the edge that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants were
-    copied: a copy is in the loop of its original.
+    Returns the wires with those of the new loops, how many of the new names are numbered, and what TensorFlow says
+    where a loop has no predicate: it refuses to cut that; here it is cut without control loops. Loops are made in
+    order of the edge that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants
+    were copied: a copy is in the loop of its original.
     """
     frames, frame = find_frames(graph, whole)
     if len(frames) == 1:
-        return given, 0, ()
+        return given, 0, None
     frame = np.concatenate([frame, frame[added.origin]]) if len(added) else frame
     inside = _frame_of_wire(graph, given, frames, frame)
     far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
@@ -60,13 +60,14 @@ def close_loops(
     rows: list[_Row] = []  # edges of the loops, in order of id
     merges: dict[tuple[int, int], int] = {}
     remote: list[tuple[int, int]] = []  # (loop, destination) of each wire from afar
-    refused: dict[int, None] = {}
+    refused = None
     for loop, dst in zip(inside[far].tolist(), given.dst[far].tolist(), strict=True):
-        if _has_predicate(frames, loop):
+        lacking = _without_predicate(frames, loop)
+        if lacking is None:
             remote.append((loop, dst))
             _ensure(graph, frames, added, loop, dst, int(device[dst]), merges, rows, before, suffix)
         else:
-            refused[loop] = None
+            refused = refused or f"A cross-device loop must have a pivot predicate: {lacking.name}"
     where = [*device.tolist(), *added.device[before:]]
     remote += [(int(frame[src]), dst) for src, _, dst, _ in rows if src < len(graph) and where[src] != where[dst]]
     rows += [(merges[loop, where[dst]], CONTROL, dst, LAST) for loop, dst in remote]
@@ -74,7 +75,7 @@ def close_loops(
     ops = dict(enumerate(added.ops, len(graph)))
     back = [ops.get(src) == "NextIteration" for src, _, _, _ in rows]
     made = replace(made, back=np.array(back, bool), loop=np.arange(len(rows)) >= len(rows) - len(remote))
-    return given.join(made), len(added) - before, tuple(_refusal(frames[loop]) for loop in refused)
+    return given.join(made), len(added) - before, refused
 
 
 def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Column) -> Column:
@@ -89,17 +90,13 @@ def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Colum
     return np.where(found == other, found, 0)
 
 
-def _has_predicate(frames: list[Frame], loop: int) -> bool:
-    while loop and frames[loop].pivot >= 0:
+def _without_predicate(frames: list[Frame], loop: int) -> Frame | None:
+    """The innermost of a loop and those around it that has no LoopCond."""
+    while loop:
+        if frames[loop].pivot < 0:
+            return frames[loop]
         loop = frames[loop].parent
-    return not loop
-
-
-def _refusal(frame: Frame) -> str:
-    return (
-        f"The loop {frame.name!r} crosses devices and has no LoopCond (or one around it has none): TensorFlow refuses "
-        "to cut it; it was cut without control loops."
-    )
+    return None
 
 
 def _ensure(

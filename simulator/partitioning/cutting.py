@@ -74,7 +74,7 @@ def _cut(
         )
     fed = fed_rows(graph, step)
     first, *later = levels
-    draft, notes = _drafted(graph, step, cluster, assignment.device.astype(np.int64), fed, first)
+    draft, refused, notes = _drafted(graph, step, cluster, assignment.device.astype(np.int64), fed, first)
     pieces = split(draft, first, cluster, by_creation=by_creation)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
@@ -85,6 +85,7 @@ def _cut(
         priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
         inserted=pieces.inserted,
         devices=names,
+        refused=refused,
         notes=notes,
         **_transfers(graph, pieces, names),
     )
@@ -92,20 +93,21 @@ def _cut(
 
 def _drafted(
     graph: Graph, step: Step, cluster: Cluster, assigned: Column, fed: npt.NDArray[np.bool_], level: Level
-) -> tuple[Draft, tuple[str, ...]]:
-    """The passes before the pairs, and what to say about them."""
+) -> tuple[Draft, str | None, tuple[str, ...]]:
+    """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     added = Added()
     whole = step_wires(graph, step, fed)
     given, gone, next_id = replicate(graph, step, cluster, whole, assigned, fed, added)
     placed = np.concatenate([assigned, added.device]).astype(np.int64)
     device = np.array(settled(placed.tolist(), moves(graph, given, len(placed))), np.int64)
-    given, numbered, notes = close_loops(graph, whole, given, device, added, next_id, level.suffix)
+    given, numbered, refused = close_loops(graph, whole, given, device, added, next_id, level.suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     kept = np.asarray(step.runs) & ~gone
     moved = int(np.count_nonzero(kept & (assigned != device[: len(assigned)])))
-    if moved:
-        notes = (f"{moved} control-flow nodes run next to their values, as TensorFlow moves them", *notes)
-    return Draft(graph, given, device, added, kept, [numbered]), notes
+    notes = [f"{moved} control-flow nodes run next to their values, as TensorFlow moves them"] if moved else []
+    if refused:
+        notes.append(f"TensorFlow refuses to cut this ({refused}); it was cut without control loops")
+    return Draft(graph, given, device, added, kept, [numbered]), refused, tuple(notes)
 
 
 def _with_placeholders(pieces: Pieces, fed: npt.NDArray[np.bool_]) -> Graph:

@@ -12,7 +12,8 @@ SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """The pieces of one step. Axes: N' nodes (those that run, in graph order, then the inserted ones), X transfers.
+    """The pieces of one step. Axes: N' nodes, X transfers. Nodes are those that run, in graph order, then the inserted
+    ones; of a master's cut they come in the order in which the partitioner writes them.
 
     A constant that was copied to its readers is there only as its copies; a control-flow op may be on another device
     than it was assigned, as TensorFlow moves it next to its values.
@@ -36,4 +37,5 @@ class Partitions:
     key: tuple[str, ...]  # [X] rendezvous key
     devices: tuple[str, ...]  # [D] full device names
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
+    refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know

@@ -13,14 +13,14 @@ from simulator.cluster.cluster import Cluster
 from simulator.comparison import compare
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
-from simulator.graph.messages import GraphDef
+from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import Step, choose_step
-from simulator.oracle import observe
+from simulator.oracle import check, observe
 from simulator.oracle.measurement import Measurement
 from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.partitioning.cases import random_rows
-from tests.strategies import Rows
+from tests.strategies import Rows, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -111,3 +111,21 @@ def _import(serialized: bytes, count: int) -> None:
     with made.as_default():
         tf.import_graph_def(tf.compat.v1.GraphDef.FromString(serialized), name="")
     assert len(made.get_operations()) == count
+
+
+def test_a_loop_without_predicate_that_crosses_devices_is_refused_by_both() -> None:
+    rows = Rows()
+    rows.add("x", "Const", [], **typed("Const", (17,)))
+    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"f"))
+    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
+    rows.add("y", "Neg", ["m"], T=type_attr())
+    rows.add("next", "NextIteration", ["y"], T=type_attr())
+    graph = rows.built()
+    step = choose_step(graph, fetches=["next"])
+    placed = assigned(LOCAL, [0, 0, 0, 1, 0])
+    pieces = partition(graph, placed, LOCAL, step=step)
+    found = check(graph, LOCAL, placed, pieces, step, mode="pin")
+    assert (found["refused"], found["foreseen"]) == (pieces.refused, True)
+    whole = assigned(LOCAL, [0] * 5)
+    found = check(graph, LOCAL, whole, partition(graph, whole, LOCAL, step=step), step, mode="pin")
+    assert (found["refused"], found["foreseen"]) == (None, False)
