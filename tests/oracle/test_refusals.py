@@ -1,0 +1,95 @@
+"""What TensorFlow's placer refuses, at which node and why, and where it puts what it takes, beside ours."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+
+from placement.constraints import constrain
+from placement.placing import place
+from simulator.cluster.reading import load_cluster
+from simulator.errors import GraphError, InfeasibleError
+from simulator.graph.inlining import lower
+from simulator.oracle import conversation, observe
+from simulator.oracle.complaints import complaint
+from simulator.oracle.observing import extended
+from tests.oracle import drawn
+from tests.oracle.test_local import runs
+from tests.placement.problems import costs_of, whole
+from tests.placement.rules import CASES
+
+GRAPHS = 2 * settings.default.max_examples  # per test
+SEED = 5 if settings.default.derandomize else None
+SILENT = {"undeclared attribute"}  # the node stands in a line of the refusal that is not kept
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def asking():
+    with conversation() as asking:
+        yield asking
+
+
+def ours(graph, cluster, soft):
+    """{node: device} in the order of the log, or what we complain of."""
+    try:
+        constrain(graph, cluster, soft=soft)
+    except (GraphError, InfeasibleError) as error:
+        return complaint(str(error), error.node) or error
+    costs = costs_of(cluster, [[0] * len(cluster.kinds)] * len(graph))
+    found = place(graph, cluster, costs, step=whole(graph), algorithm="tensorflow", soft=soft)
+    return {graph.names[row]: cluster.devices[found.device[row]].name for row in found.log_order.tolist()}
+
+
+def theirs(graph, cluster, soft, asking):
+    """Likewise; a refusal of the importer is a sentence."""
+    last = (graph if graph.lowered is None else graph.lowered.given).names[-1]
+    seen = observe(graph, cluster, step=runs(graph, last), soft=soft, asking=asking)
+    if seen.refusal is None:
+        return seen.placement
+    return complaint(seen.refusal) or seen.refusal
+
+
+def alike(mine, other):
+    if isinstance(mine, dict) or isinstance(other, dict):
+        return mine == other and list(mine) == list(other)
+    return mine == other or mine.kind == other.kind in SILENT
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tensorflow_gives_the_answer_that_was_worked_out(name, asking):
+    case = CASES[name]
+    found = theirs(lower(case.graph()), load_cluster(case.cluster), case.soft, asking)
+    if case.refused:
+        assert found == case.refused or found.kind == case.refused[0] in SILENT
+        return
+    short = {device.name: device.short.removeprefix("localhost:0/") for device in load_cluster(case.cluster).devices}
+    assert {node: short[found[node]] for node in case.devices} == case.devices
+
+
+@pytest.mark.parametrize(
+    ("cluster", "draws"),
+    [
+        ("4cpu", drawn.graph),
+        ("2gpu", drawn.graph),
+        ("ps=1x1gpu,worker=2x2gpu", drawn.graph),
+        ("ps=1,worker=2x1gpu", drawn.graph_with_calls),
+    ],
+)
+def test_both_refuse_at_the_same_node_or_place_alike(cluster, draws, asking):
+    draw = random.Random(SEED)
+    there = extended(load_cluster(cluster))
+    kinds = Counter()
+    for _ in range(GRAPHS):
+        graph, soft = lower(draws(draw, there)), draw.random() < 0.6
+        other = theirs(graph, there, soft, asking)
+        if isinstance(other, str):  # its importer's shape functions, of which we know nothing
+            kinds["not imported"] += 1
+            continue
+        mine = ours(graph, there, soft)
+        assert alike(mine, other), (mine, other, soft, [graph.node(row) for row in range(len(graph))])
+        kinds["placed" if isinstance(other, dict) else other.kind] += 1
+    assert kinds["placed"] > 0.3 * GRAPHS
+    assert sum(kinds.values()) - kinds["placed"] - kinds["not imported"] > 0.05 * GRAPHS
+    assert len(kinds) > 4
