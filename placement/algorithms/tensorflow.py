@@ -68,7 +68,8 @@ def _followed(graph: Graph) -> dict[int, int]:
     followers = outdegree + (graph.creation.sink >= 0)
     for node, op in enumerate(graph.ops):
         if op in _METADATA and indegree[node]:
-            found[node] = int(graph.edge_src[graph.in_ptr[node]])
+            edges = slice(graph.in_ptr[node], graph.in_ptr[node + 1])
+            found[node] = int(graph.edge_src[edges][np.argmin(graph.creation.edge[edges])])
         elif op == "Identity" and not graph.requested[node] and indegree[node] == 1 and followers[node] == 1:
             source = int(graph.edge_src[graph.in_ptr[node]])
             after = graph.edge_dst[graph.out_edge[graph.out_ptr[node]]] if outdegree[node] else None

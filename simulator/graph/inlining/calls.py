@@ -155,15 +155,14 @@ def _copied(
     """Add the body's nodes; the row in the draft of every row of the body, its arguments included.
 
     A node without inputs runs only when the call does: it waits for the caller's control inputs, and so does a call,
-    so that nodes without inputs in the body of that call can. The body's edges are made once all its nodes are there,
-    first from stand-ins for the arguments, and then anew from those who forward them.
+    so that nodes without inputs in the body of that call can. The body's edges first come from stand-ins for the
+    arguments, and then anew from those who forward them.
     """
     graph, device, prefix = body.graph, draft.devices[row], draft.names[row] + "/"
-    count = len(arguments)
-    rows = [draft.add("", "_Arg", call=call) for _ in arguments] + [0] * (len(graph) - count)
+    rows = [draft.add("", "_Arg", call=call) for _ in arguments] + [0] * (len(graph) - len(arguments))
     inputs = np.diff(graph.in_ptr)
     waits = np.bincount(graph.edge_dst[graph.edge_tensor < 0], minlength=len(graph))
-    made = [at for at in graph.order.tolist() if at >= count]
+    made = [at for at in graph.order.tolist() if at >= len(arguments)]
     for at in made:
         op = graph.ops[at]
         gated = not inputs[at] or (not waits[at] and _is_call(draft, op))
@@ -187,22 +186,19 @@ def _join_copies(draft: Draft, body: Body, rows: Sequence[int]) -> None:
     graph = body.graph
     ports, first = graph.tensor_port.tolist(), graph.in_ptr.tolist()
     src, dst, tensor = graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist()
-    back = np.flatnonzero(graph.edge_back).tolist()
-    forward = np.flatnonzero(~graph.edge_back)
-    forward = forward[np.argsort(graph.place[graph.edge_dst[forward]], kind="stable")]
+    order = np.argsort(graph.creation.edge)
 
-    def join(edge: int) -> None:
-        if tensor[edge] < 0:
-            draft.wait(rows[src[edge]], rows[dst[edge]])
-        else:
-            draft.join(rows[src[edge]], ports[tensor[edge]], rows[dst[edge]], edge - first[dst[edge]])
+    def join(edges: Sequence[int]) -> None:
+        for edge in edges:
+            if tensor[edge] < 0:
+                draft.wait(rows[src[edge]], rows[dst[edge]])
+            else:
+                draft.join(rows[src[edge]], ports[tensor[edge]], rows[dst[edge]], edge - first[dst[edge]])
 
-    for edge in forward.tolist():
-        join(edge)
+    join(order[~graph.edge_back[order]].tolist())
     for slot, (at, port) in enumerate(body.results):
         draft.join(rows[at], port, RESULT, slot)
-    for edge in back:
-        join(edge)
+    join(order[graph.edge_back[order]].tolist())
 
 
 def _is_call(draft: Draft, op: str) -> bool:

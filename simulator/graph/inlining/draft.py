@@ -1,7 +1,7 @@
 """A graph while it is being rewritten, as TensorFlow's own `Graph` is: nodes and edges come and go one by one.
 
 The order of these steps is all that TensorFlow's ids are made of, so it is kept exactly: rows of nodes and of edges are
-never used twice, and a node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.h`), where the
+never used twice, and a node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.cc`): the
 last edge takes the place of one that is removed. Above eight edges TensorFlow's order is unspecified; here it goes on
 in the same manner. `finish` makes a Graph of what is left.
 """
