@@ -176,8 +176,8 @@ def smallest_order_and_back(
     """TensorFlow's node order and the back edges, given the columns of `Wiring`.
 
     The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and
-    one data input only. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a Merge comes
-    before its source.
+    for one data input from elsewhere. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a
+    Merge comes before its source.
     """
     count = len(names)
     control = port == _CONTROL
@@ -192,7 +192,7 @@ def smallest_order_and_back(
         return ids(np.arange(count)), flags(back)
     controls = np.bincount(dst[control], minlength=count)
     pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
-    order = _smallest_order(pending, src, dst, control, loops.tolist())
+    order = _smallest_order(pending, src[~back], dst[~back], control[~back], loops.tolist())
     if len(order) < count:
         _refuse_cycle(names, order, src, dst, back, source)
     place = np.empty(count, np.int64)
@@ -205,6 +205,7 @@ def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, lo
     starts = np.searchsorted(src[by_source], np.arange(len(pending) + 1)).tolist()
     targets = dst[by_source].tolist()
     is_control = control[by_source].tolist()
+    """The order without the back edges of loops; `loops` marks their Merges."""
     entered = [False] * len(pending)  # loop Merges whose one data input has come
     ready = [row for row, waits in enumerate(pending) if not waits]
     order = []

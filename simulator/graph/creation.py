@@ -39,14 +39,15 @@ class Lowered:
 def creation_of(graph: Graph) -> Creation:
     """The order for a graph as TensorFlow's importer makes it.
 
-    An edge is made with its destination, data before control inputs, and back edges last of all. Control inputs come
-    in order of name, as Graph::ToGraphDef writes them when a session takes a graph over
-    (`tensorflow/core/graph/graph.cc`). The edges of source and sink follow, node by node.
+    An edge is made with its destination, data before control inputs; edges from nodes that come later, which close
+    loops, last of all. Control inputs come in order of name, as Graph::ToGraphDef writes them when a session takes a
+    graph over (`tensorflow/core/graph/graph.cc`). The edges of source and sink follow, node by node.
     """
     count, edges = len(graph), len(graph.edge_src)
     control = graph.edge_tensor < 0
     by_name = np.where(control, _name_ranks(graph, graph.edge_src[control])[graph.edge_src], 0)
-    keys = (np.arange(edges), by_name, control, graph.place[graph.edge_dst], graph.edge_back)
+    closing = graph.place[graph.edge_src] > graph.place[graph.edge_dst]
+    keys = (np.arange(edges), by_name, control, graph.place[graph.edge_dst], closing)
     rank = np.empty(edges, np.int64)
     rank[np.lexsort(keys)] = np.arange(edges)
     ends = np.zeros((count, 2), bool)

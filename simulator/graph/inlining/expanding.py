@@ -67,8 +67,8 @@ def lower(graph: Graph) -> Graph:
     draft = draft_of(graph)
     rewriting.accumulate(draft, graph)
     done = _expand_all(draft, graph, everything=False)
-    rewriting.concatenate(draft)
-    rewriting.isolate(draft)
+    rewriting.concatenate(draft, graph)
+    rewriting.isolate(draft, graph)
     if len(draft.names) == len(graph):
         return graph
     return finish(draft, graph, graph.library, tuple(_notes(done)), given=True)
@@ -79,7 +79,7 @@ def isolated(graph: Graph) -> Graph:
     if calls.PARTITIONED.isdisjoint(graph.ops):
         return graph
     draft = draft_of(graph)
-    rewriting.isolate(draft)
+    rewriting.isolate(draft, graph)
     return finish(draft, graph, graph.library, (), given=True) if len(draft.names) > len(graph) else graph
 
 

@@ -111,10 +111,11 @@ def _zero(dtype: int) -> Proto:
     return TensorProto(dtype=dtype, tensor_shape={}, **{field: [0] * count})
 
 
-def concatenate(draft: Draft) -> None:
+def concatenate(draft: Draft, graph: Graph) -> None:
     """Replace every ParallelConcat by an empty tensor that its inputs are written into, each when it comes."""
-    rows = [row for row, op in enumerate(draft.ops) if op == PARALLEL and row not in draft.removed]
-    for row in rows:
+    for row in _in_order(draft, graph):
+        if draft.ops[row] != PARALLEL or row in draft.removed:
+            continue
         name, device, attrs = draft.names[row], draft.devices[row], draft.attrs[row]
         dtype, shape = attrs.get("T", AttrValue()), shaped([draft.shape((row, 0))])
         kind = {"T": dtype, **shape}
@@ -134,12 +135,17 @@ def concatenate(draft: Draft) -> None:
         draft.remove(row)
 
 
-def isolate(draft: Draft) -> None:
+def _in_order(draft: Draft, graph: Graph) -> Sequence[int]:
+    """The rows in TensorFlow's order: those of the graph, then those that were added."""
+    return [*graph.order.tolist(), *range(len(graph), len(draft.names))]
+
+
+def isolate(draft: Draft, graph: Graph) -> None:
     """Put an Identity around every input and output of a call that hands back a resource.
 
     The placer looks into the bodies of such calls, and the Identities may stand elsewhere than the call.
     """
-    for row in range(len(draft.names)):
+    for row in _in_order(draft, graph):
         if row not in draft.removed and draft.ops[row] in PARTITIONED and _hands_back_resource(draft, row):
             _isolate(draft, row, {name for at, name in enumerate(draft.names) if at not in draft.removed})
 

@@ -27,7 +27,7 @@ from simulator.graph.ops.signatures import (
 # Both the priority order of TensorFlow's device factories (GPU 210, CPU 60) and the types that are modelled.
 DEVICE_TYPES = ("GPU", "CPU")
 # common_runtime's IsFunctionCallOp: ops whose memory kinds follow from the types alone, like a library function's.
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "While"})
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "StatelessWhile", "While"})
 _LABEL = "_kernel"
 _HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
 _NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())

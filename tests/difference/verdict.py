@@ -1,0 +1,99 @@
+"""What simviz says of a case, beside what TensorFlow did: nothing, or the first aspect on which the two differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from placement import place
+from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.comparison import compare
+from simulator.costs.roofline import estimate
+from simulator.errors import GraphError, InfeasibleError
+from simulator.oracle import extended
+from simulator.oracle.checking import differences
+from simulator.oracle.measurement import Measurement
+from tests.difference.cases import Case
+
+PLACEMENT, ORDER, REFUSAL, CUT = ASPECTS = ("placement", "log order", "refusal", "cut")
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_OPERATION = re.compile(r"Cannot assign a device for operation ([^:]+):")
+_NODE = re.compile(r"\{\{(?:colocation_)?node ([^}]+)\}\}")
+_EDGE_END = re.compile(r"the dst node is name='([^']+)'")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a case was answered. Without `aspect` both agree."""
+
+    aspect: str = ""
+    said: str = ""  # both sides, of the first difference
+    refused: bool = False  # by TensorFlow's placer
+    placed: int = 0  # nodes
+    cut: int = 0  # nodes of the pieces that were compared
+    raw: int = 0  # of them equal as they stand
+
+
+def judged(case: Case, seen: Measurement) -> Verdict:
+    """Hold our answer against TensorFlow's."""
+    cluster = extended(case.cluster)
+    whole = seen.refusal is None or len(seen.placement) >= len(case.graph)  # later refusals are not the placer's
+    try:
+        placed = _placed(case, cluster)
+        if compare(placed, seen.placement, graph=case.graph).differences:
+            placed = _placed(case, cluster, seen.placement)
+    except (InfeasibleError, GraphError) as error:
+        return _both_refuse(error, seen, whole)
+    if not whole:
+        return Verdict(REFUSAL, f"only TensorFlow refuses: {seen.refusal}")
+    names, logged = case.graph.names, list(seen.placement)
+    found = compare(placed, seen.placement, graph=case.graph)
+    if found.differences:
+        first = min(found.differences, key=lambda one: [*logged, one.node].index(one.node))
+        said = f"{found.of - found.agree} of {found.of}, first {first.node}: ours {first.ours}, theirs {first.theirs}"
+        return Verdict(PLACEMENT, f"{said} ({first.rule})")
+    assert placed.log_order is not None
+    order = [names[row] for row in placed.log_order.tolist()]
+    if order != logged:
+        at = next(at for at, pair in enumerate(zip(order, logged, strict=True)) if pair[0] != pair[1])
+        return Verdict(ORDER, f"at {at}: ours {order[at]}, theirs {logged[at]}")
+    if seen.refusal is not None:
+        return Verdict(placed=len(names))
+    return _cut(case, placed, cluster, seen)
+
+
+def _placed(case: Case, cluster: Cluster, seen: Mapping[str, str] = NOTHING) -> Assignment:
+    costs = estimate(case.graph, cluster)
+    return place(case.graph, cluster, costs, step=case.step, algorithm="tensorflow", soft=case.soft, seen=seen)
+
+
+def _both_refuse(error: InfeasibleError | GraphError, seen: Measurement, whole: bool) -> Verdict:
+    line = str(error).partition("\n")[0]
+    if whole or seen.refusal is None:
+        return Verdict(REFUSAL, f"only we refuse: {line}")
+    theirs = _named(seen.refusal)
+    if error.node != theirs:
+        return Verdict(REFUSAL, f"of {error.node} and of {theirs}:\n    ours   {line}\n    theirs {seen.refusal}")
+    return Verdict(refused=True)
+
+
+def _named(refusal: str) -> str | None:
+    """The node that a refusal is about: of an edge its destination, else the first that is named."""
+    if found := _OPERATION.search(refusal) or _EDGE_END.search(refusal):
+        return found[1]
+    named = _NODE.findall(refusal)
+    if refusal.startswith("Nodes were connected by a reference") and len(named) > 1:
+        return str(named[1])
+    return named[0] if named else None
+
+
+def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Measurement) -> Verdict:
+    _, found = differences(case.graph, cluster, placed, case.step, seen)
+    if found.differences:
+        one = found.differences[0]
+        said = f"{found.of - found.agree} of {found.of}, first {one.node}"
+        return Verdict(CUT, f"{said}:\n    ours   {one.ours}\n    theirs {one.theirs}\n    {one.rule}")
+    return Verdict(placed=len(case.graph), cut=found.of, raw=found.raw)
