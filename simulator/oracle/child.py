@@ -31,6 +31,7 @@ from simulator.errors import OracleError
 # hand on, an answer. Protobuf itself ends at 2 GiB. A graph of 100,000 nodes takes about 50 MB, its pieces the same.
 MAX_MESSAGE_BYTES = 2**29
 KEPT_STDERR_BYTES = 2**14  # enough for the last traceback
+_LAST_S = 2.0  # from the end of its pipes to the end of a process
 _CHUNK_BYTES = 2**16  # what a pipe holds
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PARENT = "SIMVIZ_PARENT"  # environment: process id of the caller
@@ -67,12 +68,12 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
 
     def ask(question: bytes, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
-        _bounded(len(question), f"the question to TensorFlow ({module})")
+        bounded(len(question), f"the question to TensorFlow ({module})")
         if not running:
             running.append(start(module, args, stderr=subprocess.PIPE, start_new_session=True))
         try:
             answer, errors = _exchange(running[0], _SIZE.pack(len(question)) + question, deadline)
-            body = _body(answer, errors, module)
+            body = _body(running[0], answer, errors, module)
         except BaseException as error:  # an answer that still comes would be taken for the next question's
             stop(running.pop())
             if not isinstance(error, TimeoutError):
@@ -120,6 +121,17 @@ def stop(child: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             pipe.close()
     child.wait()
+
+
+def ending(child: subprocess.Popen[bytes]) -> str:
+    """How a process ended that has closed its pipes, and what to do about it."""
+    try:
+        code = child.wait(_LAST_S)
+    except subprocess.TimeoutExpired:
+        return "it closed its pipes"
+    if code == -signal.SIGKILL:
+        return "killed by signal 9; if nobody did it, there was too little memory: ask about less"
+    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -> tuple[bytes, bytes]:
@@ -174,22 +186,24 @@ def _rest(descriptor: int) -> bytes:
 def _whole(answer: bytes | bytearray) -> int:
     """The length of the message that begins so."""
     size: int = _SIZE.unpack_from(answer)[0]
-    _bounded(size, "the answer from TensorFlow")
+    bounded(size, "the answer from TensorFlow")
     return _SIZE.size + size
 
 
-def _bounded(nbytes: int, what: str) -> None:
-    if nbytes > MAX_MESSAGE_BYTES:
-        message = f"{what} would have {nbytes:,} bytes, more than the {MAX_MESSAGE_BYTES:,} that a message may have"
+def bounded(nbytes: int, what: str, most: int = MAX_MESSAGE_BYTES) -> None:
+    """Raise OracleError if something is larger than it may be."""
+    if nbytes > most:
+        message = f"{what} has {nbytes:,} bytes, more than the {most:,} that it may have"
         raise OracleError(f"{message}; ask about a smaller graph")
 
 
-def _body(answer: bytes, errors: bytes, module: str) -> bytes:
+def _body(child: subprocess.Popen[bytes], answer: bytes, errors: bytes, module: str) -> bytes:
     """What the child said, if all of it came."""
     if len(answer) <= _SIZE.size or len(answer) != _whole(answer):
         lines = errors.decode(errors="replace").strip().splitlines()
         last = f": {lines[-1][:1000]}" if lines else ""
-        raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer{last}")
+        message = f"the child process that asks TensorFlow ({module}) ended without an answer ({ending(child)}){last}"
+        raise OracleError(message)
     return answer[_SIZE.size :]
 
 
@@ -239,7 +253,7 @@ def write(file: IO[bytes], message: bytes) -> None:
 def _answer(work: Callable[[bytes], bytes], question: bytes) -> bytes:
     try:
         answer = b"+" + work(question)
-        _bounded(len(answer), "the answer from TensorFlow")
+        bounded(len(answer), "the answer from TensorFlow")
         return answer
     except OracleError as error:
         told: dict[str, str | None] = {"message": str(error), "refusal": error.refusal}

@@ -44,12 +44,21 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
         {"devices": task["devices"], "behind": _real(task, nowhere) if task["real"] else None} for task in tasks
     ]
     workers = child.start("simulator.oracle.standin")
-    ports = json.loads(_said(workers, json.dumps(described).encode()))
+    ports, refused = json.loads(_said(workers, json.dumps(described).encode()))
+    if refused:
+        message = f"the stand-in workers could not listen on 127.0.0.1 ({refused})"
+        raise OracleError(f"{message}; see that ports are free and may be listened on, or ask about fewer tasks")
     addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
     server, listening = _server(master, cpus, {**nowhere, **addresses})
     _shut({port for _, port in listening})
     server.start()
-    return str(server.target), lambda: child.unpack(_said(workers, b"take"))[1]
+
+    def taken() -> list[bytes]:
+        told, graphs = child.unpack(_said(workers, b"take"))
+        child.bounded(told["bytes"], "what TensorFlow's master sent to its workers")
+        return graphs
+
+    return str(server.target), taken
 
 
 def _said(workers: subprocess.Popen[bytes], question: bytes) -> bytes:
@@ -60,10 +69,7 @@ def _said(workers: subprocess.Popen[bytes], question: bytes) -> bytes:
         child.write(workers.stdin, question)
     answer = child.read(workers.stdout)
     if answer is None:
-        code = workers.wait()
-        how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
-        message = f"the stand-in workers ended too early ({how})"
-        raise OracleError(f"{message}; ask again, and if it stays so see that this process may listen on 127.0.0.1")
+        raise OracleError(f"the stand-in workers ended too early ({child.ending(workers)}); ask again")
     return answer
 
 

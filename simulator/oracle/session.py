@@ -23,6 +23,7 @@ from typing import IO, Any
 from simulator.errors import OracleError
 from simulator.oracle import child, servers
 
+MAX_PRINTED_BYTES = 2**32  # the pieces are printed more than once, and as text
 SENTENCE_CHARACTERS = 2000  # it may list every device of the cluster
 # before the first import of TensorFlow, which reads them once
 _ENVIRONMENT = {
@@ -35,6 +36,7 @@ _ENVIRONMENT = {
     "GRPC_FAIL_FAST": "true",  # a worker that is gone is an error, not waited for
     "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
+_TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
 # A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
 _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTALL)
@@ -72,8 +74,16 @@ def answering() -> Callable[[bytes], bytes]:
             if cluster not in known:
                 known[cluster] = servers.serve(facts["master"], counts["CPU"], facts["tasks"])
             target, taken = known[cluster]
-        placement, dumps, refusal = observe(graph_def, config, facts["feeds"], facts["targets"], target)
-        sent, cut = taken(), partitions_of(dumps)
+        step = facts["feeds"], facts["targets"]
+        try:
+            try:
+                placement, dumps, refusal = observe(graph_def, config, *step, target)
+            finally:
+                sent = taken()  # says so if the stand-ins are gone
+        except OracleError:
+            known.clear()  # the next question gets new servers
+            raise
+        cut = partitions_of(dumps)
         told = {
             "enough": True,
             "tensorflow": tf.__version__,
@@ -114,7 +124,10 @@ def configuration(*, soft: bool) -> Any:
 def observe(
     graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str = ""
 ) -> tuple[list[tuple[str, str, str]], str, str | None]:
-    """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal."""
+    """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal.
+
+    Raises OracleError for what is no answer about the graph: a worker out of reach, or a message too large for it.
+    """
     import tensorflow as tf
 
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as dumped:
@@ -125,8 +138,13 @@ def observe(
             refusal = None
             try:
                 _make_callable(graph_def, config, feeds, targets, master)
+            except tf.errors.UnavailableError as error:
+                message = "TensorFlow's master did not reach a worker; see that processes may connect to 127.0.0.1"
+                raise OracleError(f"{message} ({sentence(str(error.message))})") from None
             except (tf.errors.OpError, ValueError) as error:  # the importer and the shape functions raise ValueError
                 refusal = sentence(str(getattr(error, "message", error)))
+                if refusal.startswith(_TOO_LARGE):
+                    raise OracleError(f"a piece of the graph is larger than a message may be ({refusal})") from None
             ctypes.CDLL(None).fflush(None)
         finally:
             for number, original in enumerate(kept, start=1):
@@ -177,6 +195,7 @@ def partitions_of(dumps: str) -> list[bytes]:
 
 
 def _text(file: IO[bytes]) -> str:
+    child.bounded(file.seek(0, os.SEEK_END), "what TensorFlow printed about the graph", MAX_PRINTED_BYTES)
     file.seek(0)
     return file.read().decode(errors="replace")
 

@@ -6,9 +6,9 @@ which then cuts the partition by its devices. The stand-ins need a process of th
 lock until every worker has answered. One server per task, as a worker is told from another by its port alone.
 
     stdin                                                         stdout
-    [{"devices": [[name, type, memory bytes], ...],               [port per task]
-      "behind": address of the real worker or null}, ...]
-    "take", as often as one likes                                 the graphs received since, packed
+    [{"devices": [[name, type, memory bytes], ...],               [[port per task], null]
+      "behind": address of the real worker or null}, ...]         or [null, why not]
+    "take", as often as one likes                                 how many `bytes` came since, and the graphs, packed
     the end                                                       the end
 
 The few messages are written and read by their wire format here, as importing TensorFlow takes seconds. Field numbers:
@@ -52,11 +52,17 @@ def main() -> None:
     described = child.read(sys.stdin.buffer)
     assert described is not None
     received: list[tuple[int, bytes]] = []
-    child.write(out, json.dumps(serve(json.loads(described), received)).encode())
+    try:
+        ports = serve(json.loads(described), received)
+    except (ImportError, OSError, RuntimeError) as error:  # gRPC raises RuntimeError where a port is refused
+        child.write(out, json.dumps([None, str(error)]).encode())
+        os._exit(1)
+    child.write(out, json.dumps([ports, None]).encode())
     while child.read(sys.stdin.buffer) is not None:
+        nbytes = _size(received)
         graphs = [graph for _, graph in sorted(received)]  # they come in any order
         received.clear()
-        child.write(out, child.pack({}, graphs))
+        child.write(out, child.pack({"bytes": nbytes}, graphs if nbytes <= child.MAX_MESSAGE_BYTES else ()))
     os._exit(0)  # an orderly stop waits for calls that the master never ends
 
 
@@ -97,7 +103,8 @@ def _calls(
     )
 
     def register_graph(request: bytes, _: Any) -> bytes:
-        received.extend((number, value) for field, value in fields(request) if field == _GRAPH_DEF)
+        if _size(received) <= child.MAX_MESSAGE_BYTES:  # beyond it nothing is handed on, and nothing need be kept
+            received.extend((number, value) for field, value in fields(request) if field == _GRAPH_DEF)
         return _field(1, f"graph {number}".encode())
 
     def nothing(request: bytes, _: Any) -> bytes:
@@ -108,6 +115,10 @@ def _calls(
         "GetStatus": lambda request, _: status,
         "RegisterGraph": register_graph,
     }
+
+
+def _size(received: Sequence[tuple[int, bytes]]) -> int:
+    return sum(len(graph) for _, graph in received)
 
 
 def _handed_on(behind: Any, name: str, call: Callable[[bytes, Any], bytes]) -> Callable[[bytes, Any], bytes]:

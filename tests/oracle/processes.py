@@ -49,11 +49,34 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def listening(pids: Iterable[int] | None = None) -> set[str]:
-    """Local addresses of the listening TCP sockets, as /proc/net writes them; those of some processes, or all."""
+def listening(pids: Iterable[int] | None = None) -> dict[str, str]:
+    """The listening TCP sockets, of some processes or all: local address, as /proc/net writes it, by inode."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
     own = None if pids is None else {inode for pid in pids for inode in _sockets(pid)}
-    return {fields[1] for fields in lines if fields[3] == "0A" and (own is None or fields[9] in own)}
+    return {fields[9]: fields[1] for fields in lines if fields[3] == "0A" and (own is None or fields[9] in own)}
+
+
+def traces(pid: int) -> tuple[list[int], dict[str, str]]:
+    """What a process has started: processes, and the sockets on which they listen."""
+    found = descendants(pid)
+    return found, listening(found)
+
+
+def gone(left: tuple[list[int], dict[str, str]]) -> bool:
+    """Whether nothing is left of them soon, nor of the process groups that they led."""
+    pids, sockets = left
+    return ended(pids) and not _members(set(pids)) and not sockets.keys() & listening().keys()
+
+
+def _members(groups: set[int]) -> list[int]:
+    """The living processes of process groups."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[2]) in groups and fields[0] not in "ZX":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _sockets(pid: int) -> Iterator[str]:

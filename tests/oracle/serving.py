@@ -18,7 +18,7 @@ def work(_: bytes) -> bytes:
     ]
     servers.serve("/job:client/replica:0/task:0", 1, [{**task, "real": row > 0} for row, task in enumerate(tasks)])
     own, others = listening([os.getpid()]), listening(descendants(os.getpid()))
-    return json.dumps({"own": sorted(own), "stand-ins": sorted(others)}).encode()
+    return json.dumps({"own": sorted(own.values()), "stand-ins": sorted(others.values())}).encode()
 
 
 if __name__ == "__main__":

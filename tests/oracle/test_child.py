@@ -44,10 +44,10 @@ def test_a_missing_tensorflow_says_how_to_install_it() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("fail", "without an answer: ValueError: the reason, on the last line"),
+        ("fail", r"without an answer \(exit status 1\): ValueError: the reason, on the last line"),
         ("missing other", "No module named 'grpc'"),
-        ("die", "without an answer$"),
-        ("cut short", "without an answer$"),
+        ("die", r"without an answer \(exit status 7\)$"),
+        ("cut short", r"without an answer \(exit status 0\)$"),
     ],
 )
 def test_a_child_that_fails_is_reported_by_its_last_line(what: str, said: str) -> None:
