@@ -127,7 +127,7 @@ def ending(child: subprocess.Popen[bytes]) -> str:
     """How a process ended that has closed its pipes, and what to do about it."""
     try:
         code = child.wait(_LAST_S)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:  # it lives, and is killed next
         return "it closed its pipes"
     if code == -signal.SIGKILL:
         return "killed by signal 9; if nobody did it, there was too little memory: ask about less"

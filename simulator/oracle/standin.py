@@ -55,7 +55,7 @@ def main() -> None:
     try:
         ports = serve(json.loads(described), received)
     except (ImportError, OSError, RuntimeError) as error:  # gRPC raises RuntimeError where a port is refused
-        child.write(out, json.dumps([None, str(error)]).encode())
+        child.write(out, json.dumps([None, str(error).partition(";")[0]]).encode())
         os._exit(1)
     child.write(out, json.dumps([ports, None]).encode())
     while child.read(sys.stdin.buffer) is not None:
