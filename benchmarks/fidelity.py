@@ -1,51 +1,251 @@
-"""Hold every graph of a folder against the real TensorFlow, on several clusters; writes a table for RESULTS.md.
+"""Hold every graph of a folder against the real TensorFlow on several clusters: a table for RESULTS.md.
 
-    python benchmarks/fidelity.py FOLDER [CLUSTER ...]      without clusters: 2cpu 4gpu ps=1,worker=2x2gpu
+    python benchmarks/fidelity.py FOLDER [CLUSTER ...] [--pin SEED ...] [--whole] [--differences FILE]
 
-`requested` is checked by predicting, the other algorithms by pinning. A graph that simviz or TensorFlow refuses is a
-row with the first line of the reason.
+Each graph is placed as TensorFlow would place it, soft and hard, flat and with its calls kept, and cut as its master
+and workers, or its local session, would cut it; n/N counts what is the same, "raw" before undoing what TensorFlow
+itself does by chance (docs/tensorflow.md). With `--pin` the devices are drawn instead, one for each group of nodes that
+must stay together, and TensorFlow is asked with hard placement whether it takes them and cuts alike. The step is the
+one that simviz chooses, with `--whole` one that runs every node.
+
+A graph that either side refuses is a row with both sentences. A crash of TensorFlow, or no answer in time, is a row
+too; the next question starts a fresh process. Without clusters: cpu=4 4gpu ps=2,worker=2x4gpu apart, where `apart` has
+ten devices of a task each, CPUs of two ps and GPUs of eight workers.
 """
 
-import json
-import subprocess
+from __future__ import annotations
+
+import argparse
+import random
 import sys
 import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-CLUSTERS = ("2cpu", "4gpu", "ps=1,worker=2x2gpu")
-ALGORITHMS = ("requested", "single", "whitepaper", "heft")
+from placement import place
+from placement.constraints import constrain
+from simulator import choose_step, estimate, inline, load, load_cluster, partition
+from simulator.assignment import COST, Assignment
+from simulator.columns import ids
+from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
+from simulator.graph.inlining import lower
+from simulator.oracle import conversation, extended, observe
+from simulator.oracle.checking import agreement
+from simulator.oracle.measurement import STAND_INS
+from simulator.oracle.refusing import compare_refusals, import_refusal
+
+CLUSTERS = ("cpu=4", "4gpu", "ps=2,worker=2x4gpu", "apart")
 SUFFIXES = (".pb", ".pbtxt", ".meta", ".gz")
+TIMEOUT_S = 300.0
+COLUMNS = ("graph", "cluster", "how", "nodes", "placement", "raw", "log order", "partition", "raw", "errors alike")
 
 
-def checked(graph, cluster, algorithm):
-    """The JSON of one run, or the first line of its refusal, and the seconds that it took."""
-    command = [sys.executable, "-m", "viz", str(graph), "--cluster", cluster, "--algorithm", algorithm, "--check"]
+@dataclass
+class Row:
+    """One line of the table; counts are (equal, all)."""
+
+    nodes: int = 0
+    placement: tuple[int, int, int] | None = None  # agree, raw, of
+    order: tuple[int, int] | None = None
+    partition: tuple[int, int, int] | None = None
+    errors: str = ""  # "alike", "differ" or "" where nobody refuses
+    ours_s: float | None = None
+    theirs_s: float | None = None
+    said: str = ""
+    differences: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is nothing on which the two sides differ."""
+        counts = [self.placement, self.order, self.partition]
+        return self.errors != "differ" and all(count is None or count[0] == count[-1] for count in counts)
+
+
+def cluster_of(text):
+    """A cluster by notation or file; `apart`: a device per task."""
+    if text != "apart":
+        return load_cluster(text)
+    full = load_cluster("ps=2,worker=8x1gpu")
+    rows = [row for row, one in enumerate(full.devices) if one.type == "GPU" or "/job:ps/" in one.name]
+    routes = tuple(tuple(full.routes[a][b] for b in rows) for a in rows)
+    return replace(full, devices=tuple(full.devices[row] for row in rows), routes=routes, name="apart")
+
+
+def drawn(graph, cluster, seed):
+    """A random device for each group of nodes, among those that may run it."""
+    free = replace(graph, requested=("",) * len(graph))
+    rules, chance = constrain(free, cluster, soft=False), random.Random(seed)
+    device = [0] * len(graph)
+    for members, allowed in zip(rules.members, rules.allowed, strict=True):
+        row = chance.choice(allowed)
+        for member in members:
+            device[member] = row
+    names = tuple(one.name for one in cluster.devices)
+    return Assignment(names, ids(device), ids([COST] * len(graph)), "by chance", "by chance")
+
+
+def timed(work):
     started = time.perf_counter()
-    done = subprocess.run([*command, "--json", "-"], capture_output=True, text=True, timeout=600, check=False)
-    took = time.perf_counter() - started
-    if done.stdout:
-        return json.loads(done.stdout), took
-    return done.stderr.strip().split("\n", 1)[0].split(": ", 1)[-1].replace(str(graph), graph.name), took
+    return work(), time.perf_counter() - started
 
 
-def row(graph, cluster, algorithm):
-    found, took = checked(graph, cluster, algorithm)
-    if isinstance(found, str):
-        return f"| {graph.name} | {cluster} | {algorithm} | refused: {found[:90]} | | {took:.1f} s |"
-    check = found["check"]
-    said = f"refused by TensorFlow: {check['refused'][:80]}" if check["refused"] else ""
-    shares = [f"{check[what]['agree']} / {check[what]['of']}" for what in ("placement", "partition")]
-    what = f"{graph.name} | {cluster} | {algorithm} ({check['mode']})"
-    return f"| {what} | {shares[0]} {said} | {shares[1]} | {took:.1f} s |"
+def sinks(graph):
+    """The nodes that nobody reads or waits for: with them as targets everything runs."""
+    read = set(graph.edge_src.tolist())
+    return [name for row, name in enumerate(graph.names) if row not in read]
 
 
-def main(folder, clusters):
-    print("| graph | cluster | algorithm | placement | partition | simviz --check |\n|---|---|---|---|---|---|")
-    for graph in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES):
-        for cluster in clusters:
-            for algorithm in ALGORITHMS:
-                print(row(graph, cluster, algorithm), flush=True)
+def compared(graph, cluster, *, soft, seed, whole, asking):
+    """One graph on one cluster: our answer, TensorFlow's, and how far they agree."""
+    cluster = extended(cluster)
+    step, costs = choose_step(graph, fetches=sinks(graph) if whole else None), estimate(graph, cluster)
+    row = Row(nodes=len(graph))
+
+    def placed(seen=None):
+        if seed is not None:
+            return drawn(graph, cluster, seed)
+        return place(graph, cluster, costs, step=step, algorithm="tensorflow", soft=soft, seen=seen or {})
+
+    ours = error = None
+    try:
+        ours, placing = timed(placed)
+        _, cutting = timed(lambda: partition(graph, ours, cluster, step=step, flavour="local"))
+        row.ours_s = placing + cutting
+    except (InfeasibleError, GraphError) as refused:
+        error = refused
+    pinned = None if seed is None or ours is None else [ours.name_of(node) for node in range(len(graph))]
+    seen, row.theirs_s = timed(
+        lambda: observe(graph, cluster, step=step, soft=soft, devices=pinned, timeout_s=TIMEOUT_S, asking=asking)
+    )
+    if error is not None:
+        found = compare_refusals(graph, error, seen)
+        row.errors = "alike" if found.agree else "differ"
+        row.said = f"{first_line(error)} // {shortened(found.said)}"
+        return row
+    found = agreement(graph, cluster, ours, step, seen, placed if seed is None else None)
+    if seen.refusal is not None:
+        row.errors, row.said = "differ", f"only TensorFlow refuses: {shortened(seen.refusal)}"
+        return row
+    for name in ("placement", "partition"):
+        setattr(row, name, (found[name]["agree"], found[name]["raw"], found[name]["of"]))
+    if found["log_order"]:
+        row.order = found["log_order"]["agree"], found["log_order"]["of"]
+    row.differences = found["differences"]
+    row.said = f"{found['bodies']} nodes of bodies apart" if found["bodies"] else ""
+    if seen.oracle == STAND_INS and seen.added_task:
+        row.said = "; ".join(filter(None, (row.said, "with a task for the master")))
+    return row
+
+
+def first_line(error):
+    return shortened(str(error).strip().split("\n", 1)[0])
+
+
+def shortened(sentence, most=200):
+    return sentence if len(sentence) <= most else f"{sentence[:most]}..."
+
+
+def forms(path):
+    """The graph flat and with its calls kept; once where there are none."""
+    graph = load(str(path))
+    flat = lower(inline(graph))
+    yield ("flat", flat)
+    if len(graph) != len(flat) or graph.names != flat.names:
+        yield ("keep-calls", lower(graph))
+
+
+def unread(path, error, asking):
+    """A file that we cannot read as a graph: would TensorFlow import it?"""
+    row = Row(said=first_line(str(error).replace(str(path), path.name)))
+    try:
+        refusal = import_refusal(path.read_bytes(), asking=asking)
+    except OracleError as oracle:
+        row.errors, row.said = "differ", f"{row.said} // TensorFlow: {first_line(oracle)}"
+        return row
+    row.errors = "alike" if refusal else "differ"
+    row.said = f"{row.said} // TensorFlow: {refusal or 'imports it'}"
+    return row
+
+
+def rows(paths, asked, asking):
+    """(graph, cluster, how, row) of every run, as each is done."""
+    softness = [(False, seed) for seed in asked.pin] or [(True, None), (False, None)]
+    for path in paths:
+        try:
+            graphs = list(forms(path))
+        except (SimvizError, RecursionError) as error:
+            yield path.name, "", "", unread(path, error, asking)
+            continue
+        for form, graph in graphs:
+            for name in asked.clusters:
+                for soft, seed in softness:
+                    how = f"{form}, {'soft' if soft else 'hard'}" if seed is None else f"{form}, pinned {seed}"
+                    try:
+                        cluster = cluster_of(name)
+                        row = compared(graph, cluster, soft=soft, seed=seed, whole=asked.whole, asking=asking)
+                    except SimvizError as error:  # TensorFlow died or is too slow, or a step that cannot be chosen
+                        row = Row(
+                            nodes=len(graph), errors="differ", said=f"{type(error).__name__}: {first_line(error)}"
+                        )
+                    yield path.name, name, how, row
+
+
+def line(graph, cluster, how, row):
+    """A row of the table in Markdown."""
+    cells = [graph, cluster, how, f"{row.nodes:,}" if row.nodes else ""]
+    for count, raw in ((row.placement, True), (row.order, False), (row.partition, True)):
+        cells.append("" if count is None else f"{count[0]:,}/{count[-1]:,}")
+        if raw:
+            cells.append("" if count is None else f"{count[1]:,}")
+    cells += [row.errors, *("" if took is None else f"{took:.2f} s" for took in (row.ours_s, row.theirs_s))]
+    return "| " + " | ".join([*cells, row.said.replace("|", "/")]) + " |"
+
+
+def total(found):
+    """The sums of all rows, and how many of them agree in everything."""
+    sums = Counter()
+    for row in found:
+        sums["rows"] += 1
+        sums["whole"] += row.whole
+        sums[f"errors {row.errors}"] += bool(row.errors)
+        for name, count in (("placement", row.placement), ("order", row.order), ("partition", row.partition)):
+            if count is not None:
+                sums[name] += count[0]
+                sums[f"{name} raw"] += count[1] if len(count) == 3 else 0
+                sums[f"{name} of"] += count[-1]
+    return (
+        f"{sums['whole']} of {sums['rows']} runs agree in everything. Placement {sums['placement']:,} of "
+        f"{sums['placement of']:,} nodes ({sums['placement raw']:,} raw), log order {sums['order']:,} of "
+        f"{sums['order of']:,}, partition {sums['partition']:,} of {sums['partition of']:,} nodes "
+        f"({sums['partition raw']:,} raw); errors alike {sums['errors alike']}, not alike {sums['errors differ']}."
+    )
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("clusters", nargs="*", default=CLUSTERS)
+    parser.add_argument("--pin", type=int, action="append", default=[], metavar="SEED")
+    parser.add_argument("--whole", action="store_true", help="a step that runs every node")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a file of the folder; repeatable")
+    parser.add_argument("--differences", type=Path, metavar="FILE", help="write every difference there")
+    asked = parser.parse_args(arguments)
+    paths = [path for path in sorted(asked.folder.iterdir()) if path.suffix in SUFFIXES]
+    paths = [path for path in paths if not asked.only or path.name in asked.only]
+    heads = (*COLUMNS, "ours", "TensorFlow's", "said")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
+    found, told = [], asked.differences.open("w", encoding="utf-8") if asked.differences else None
+    with conversation() as asking:
+        for graph, cluster, how, row in rows(paths, asked, asking):
+            print(line(graph, cluster, how, row), flush=True)
+            found.append(row)
+            for one in row.differences if told else ():
+                print(graph, cluster, how, *(f"  {key}: {text}" for key, text in one.items()), sep="\n", file=told)
+                told.flush()
+    print(f"\n{total(found)}")
+    return 0 if all(row.whole for row in found) else 1
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or CLUSTERS)
+    sys.exit(main())

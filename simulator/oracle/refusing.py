@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.oracle.child import Asking
+from simulator.graph.messages import GraphDef
+from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.observing import TIMEOUT_S, ask, observe
 
 if TYPE_CHECKING:
@@ -72,3 +73,26 @@ def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: Me
     at = "without naming a node" if theirs is None else f"at {theirs!r}"
     ours = "none" if error.node is None else repr(error.node)
     return Refusal(agree=False, said=f"{name} refuses too, but {at} instead of {ours}: {seen.refusal}")
+
+
+def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Asking = ask) -> str | None:
+    """TensorFlow's sentence about a file that holds a GraphDef, in text or binary, which it does not import; else None.
+
+    For files that we do not take for a graph. One that is no GraphDef at all is refused by protobuf, in its words.
+    """
+    from google.protobuf import message, text_format
+
+    found = GraphDef()
+    try:
+        text_format.Parse(content, found)
+    except (text_format.ParseError, UnicodeDecodeError) as error:  # then it is binary, or no GraphDef
+        try:
+            found.ParseFromString(content)
+        except message.DecodeError:
+            return f"no GraphDef: {error}"
+    question = {"soft": True, "feeds": [], "targets": [], "tasks": [], "master": "", "counts": {"CPU": 1}}
+    if found.node:
+        question["targets"] = [found.node[0].name]
+    told, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), timeout_s))
+    refusal: str | None = told["refusal"]
+    return refusal
