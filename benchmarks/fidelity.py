@@ -9,8 +9,7 @@ must stay together, and TensorFlow is asked with hard placement whether it takes
 one that simviz chooses, with `--whole` one that runs every node.
 
 A graph that either side refuses is a row with both sentences. A crash of TensorFlow, or no answer in time, is a row
-too; the next question starts a fresh process. Without clusters: cpu=4 4gpu ps=2,worker=2x4gpu apart, where `apart` has
-ten devices of a task each, CPUs of two ps and GPUs of eight workers.
+too; the next question starts a fresh process.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ from simulator.oracle.checking import agreement
 from simulator.oracle.measurement import STAND_INS
 from simulator.oracle.refusing import compare_refusals, import_refusal
 
-CLUSTERS = ("cpu=4", "4gpu", "ps=2,worker=2x4gpu", "apart")
+# one process, with and without GPUs; a cluster; a device per task; a GPU per task, beside the CPU that every task has
+CLUSTERS = ("cpu=4", "4gpu", "ps=2,worker=2x4gpu", "ps=2,worker=6", "ps=2,worker=8x1gpu")
 SUFFIXES = (".pb", ".pbtxt", ".meta", ".gz")
 TIMEOUT_S = 300.0
 COLUMNS = ("graph", "cluster", "how", "nodes", "placement", "raw", "log order", "partition", "raw", "errors alike")
@@ -60,16 +60,6 @@ class Row:
         """Whether there is nothing on which the two sides differ."""
         counts = [self.placement, self.order, self.partition]
         return self.errors != "differ" and all(count is None or count[0] == count[-1] for count in counts)
-
-
-def cluster_of(text):
-    """A cluster by notation or file; `apart`: a device per task."""
-    if text != "apart":
-        return load_cluster(text)
-    full = load_cluster("ps=2,worker=8x1gpu")
-    rows = [row for row, one in enumerate(full.devices) if one.type == "GPU" or "/job:ps/" in one.name]
-    routes = tuple(tuple(full.routes[a][b] for b in rows) for a in rows)
-    return replace(full, devices=tuple(full.devices[row] for row in rows), routes=routes, name="apart")
 
 
 def drawn(graph, cluster, seed):
@@ -182,7 +172,7 @@ def rows(paths, asked, asking):
                 for soft, seed in softness:
                     how = f"{form}, {'soft' if soft else 'hard'}" if seed is None else f"{form}, pinned {seed}"
                     try:
-                        cluster = cluster_of(name)
+                        cluster = load_cluster(name)
                         row = compared(graph, cluster, soft=soft, seed=seed, whole=asked.whole, asking=asking)
                     except SimvizError as error:  # TensorFlow died or is too slow, or a step that cannot be chosen
                         row = Row(
