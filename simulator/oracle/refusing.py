@@ -88,7 +88,7 @@ def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Aski
     except (text_format.ParseError, UnicodeDecodeError) as error:  # then it is binary, or no GraphDef
         try:
             found.ParseFromString(content)
-        except message.DecodeError:
+        except message.DecodeError:  # the text's error says more
             return f"no GraphDef: {error}"
     question = {"soft": True, "feeds": [], "targets": [], "tasks": [], "master": "", "counts": {"CPU": 1}}
     if found.node:
