@@ -1,4 +1,4 @@
-"""Which ops take references and resources from other devices (§3.2): the real placer is asked about every op that can."""
+"""Which ops take references and resources from other devices (§3.2): the real placer is asked, op by op."""
 
 from __future__ import annotations
 
