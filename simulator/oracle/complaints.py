@@ -20,7 +20,7 @@ class Complaint(NamedTuple):
 _KINDS = {
     "malformed": ("Malformed device specification", r"in node: \{name:'([^']*)'"),
     "no kernel": ("No OpKernel was registered", r"used by \{\{node ([^}]*)\}\}"),
-    "undeclared attribute": ("OpKernel '", None),
+    "undeclared attribute": ("OpKernel '", r"\[\[\{\{node ([^}]*)\}\}\]\]"),
     "resource devices": ("Cannot place the graph because a reference", r"the dst node is name='([^']*)'"),
     "reference": ("Nodes were connected by a reference", r"\}\} and \{\{colocation_node ([^}]*)\}\}"),
     "colocation": ("Cannot colocate nodes", r"\{\{colocation_node ([^}]*)\}\} and"),

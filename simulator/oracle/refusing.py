@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.graph.messages import GraphDef
 from simulator.oracle.child import Asking, pack, unpack
+from simulator.oracle.complaints import complaint
 from simulator.oracle.observing import TIMEOUT_S, ask, observe
 
 if TYPE_CHECKING:
@@ -17,30 +17,13 @@ if TYPE_CHECKING:
     from simulator.graph.step import Step
     from simulator.oracle.measurement import Measurement
 
-# how TensorFlow writes the node that it refuses (placer.cc, colocation_graph.cc, errors.h)
-_OPERATION = re.compile(r"Cannot assign a device for operation (?:\{\{node )?([^:}]+)(?:\}\})?:")
-_EDGE_END = re.compile(r"the dst node is name='([^']+)'")
-_NODE = re.compile(r"\{\{(?:colocation_)?node ([^}]+)\}\}")
-_REFERENCE = "Nodes were connected by a reference or resource connection"
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Both sides of a graph that we refuse to place."""
 
-    agree: bool  # TensorFlow's placer refuses too and names the same node
+    agree: bool  # TensorFlow's placer refuses too, for the same kind of reason, and names the same node
     said: str  # a sentence
-
-
-def named_node(refusal: str) -> str | None:
-    """The node that TensorFlow's sentence is about: of an edge its destination, else the first that it names."""
-    found = _OPERATION.search(refusal) or _EDGE_END.search(refusal)
-    if found:
-        return found[1]
-    named = _NODE.findall(refusal)
-    if refusal.startswith(_REFERENCE) and len(named) > 1:
-        return str(named[1])
-    return named[0] if named else None
 
 
 def check_refusal(
@@ -66,8 +49,9 @@ def compare_refusals(graph: Graph, error: InfeasibleError | GraphError, seen: Me
     name = f"TensorFlow {seen.tensorflow}"
     if seen.refusal is None or len(seen.placement) >= len(graph):  # later refusals are not the placer's
         return Refusal(agree=False, said=f"{name} places this graph.")
-    theirs = named_node(seen.refusal)
-    if theirs == error.node:
+    found, own = complaint(seen.refusal), complaint(str(error), error.node)
+    theirs = found.node if found else None
+    if theirs == error.node and found and own and found.kind == own.kind:
         where = "too, and names no node" if theirs is None else f"too, at the same node {theirs!r}"
         return Refusal(agree=True, said=f"{name} refuses {where}: {seen.refusal}")
     at = "without naming a node" if theirs is None else f"at {theirs!r}"

@@ -37,6 +37,7 @@ _ENVIRONMENT = {
     "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
 _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
+_ATTACHED = re.compile(r"\[\[\{\{node [^}]+\}\}\]\]")
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
 # A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
 _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTALL)
@@ -154,8 +155,13 @@ def observe(
 
 
 def sentence(message: str) -> str:
-    """The first line of an error: after it TensorFlow lists kernels, members of groups and where nodes were made."""
-    return message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
+    """The first line of an error: after it TensorFlow lists kernels, members of groups and where nodes were made.
+
+    The node is added that stands at the end of the whole, if the first line names none.
+    """
+    first = message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
+    attached = _ATTACHED.search(message)
+    return f"{first} {attached[0]}" if attached and "node " not in first else first
 
 
 def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:

@@ -19,9 +19,9 @@ from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import check, check_refusal, child, extended
 from simulator.oracle.checking import agreement
+from simulator.oracle.complaints import complaint
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import _logged
-from simulator.oracle.refusing import named_node
 from simulator.partitioning import partition_by_task
 from tests.oracle.test_local import string_const
 from tests.oracle.test_standin import training
@@ -231,18 +231,42 @@ def test_a_mode_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "node"),
+    ("sentence", "kind", "node"),
     [
-        ("Cannot assign a device for operation a/b: {{node a/b}} was explicitly assigned to /device:CPU:9", "a/b"),
-        ("No OpKernel was registered to support Op 'X' used by {{node c}} with these attrs: []", "c"),
-        ("Cannot colocate nodes {{colocation_node a}} and {{colocation_node b}}: Cannot merge devices", "a"),
-        ("Nodes were connected by a reference or resource connection ... {{node a}} ... {{node b}}", "b"),
-        ("... The edge src node is name='v' (op='X'), and the dst node is name='w' (op='Y')", "w"),
-        ("Recursive function calls are not supported.", None),
+        (
+            "Cannot assign a device for operation a/b: {{node a/b}} was explicitly assigned to /cpu:9",
+            "no such device",
+            "a/b",
+        ),
+        (
+            "Cannot assign a device for operation a: Could not satisfy ... no supported kernel for GPU",
+            "no kernel there",
+            "a",
+        ),
+        ("No OpKernel was registered to support Op 'X' used by {{node c}} with these attrs: []", "no kernel", "c"),
+        ("OpKernel 'X' has constraint on attr 'k' not in NodeDef '[]' [[{{node d}}]]", "undeclared attribute", "d"),
+        ("Cannot colocate nodes {{colocation_node a}} and {{colocation_node b}}: Cannot merge", "colocation", "a"),
+        (
+            "Nodes were connected by a reference or resource connection ...: Cannot colocate nodes "
+            "{{colocation_node a}} and {{colocation_node b}}: ...",
+            "reference",
+            "b",
+        ),
+        (
+            "Cannot place the graph because a reference or resource edge connects ... The edge src node is name='v' "
+            "(op='X'), and the dst node is name='w' (op='Y')",
+            "resource devices",
+            "w",
+        ),
+        ("Malformed device specification '/x' in node: {name:'e' id:3 op device:{...", "malformed", "e"),
     ],
 )
-def test_the_node_of_a_refusal_is_found(sentence: str, node: str | None) -> None:
-    assert named_node(sentence) == node
+def test_the_kind_and_node_of_a_refusal_are_found(sentence: str, kind: str, node: str | None) -> None:
+    assert complaint(sentence) == (kind, node)
+
+
+def test_a_refusal_of_another_part_is_no_complaint_of_the_placer() -> None:
+    assert complaint("Shape must be rank 0 but is rank 1 for '{{node a}} = ...'") is None
 
 
 def test_refusals_are_alike_when_they_name_the_same_node() -> None:
@@ -254,7 +278,7 @@ def test_refusals_are_alike_when_they_name_the_same_node() -> None:
     found = check_refusal(graph, cluster, refused.value, step, soft=False)
     assert found.agree
     assert "refuses too, at the same node 'grad'" in found.said
-    other = check_refusal(graph, cluster, InfeasibleError("", node="v"), step, soft=False)
+    other = check_refusal(graph, cluster, InfeasibleError(str(refused.value), node="v"), step, soft=False)
     assert not other.agree
     assert "refuses too, but at 'grad' instead of 'v'" in other.said
     softly = check_refusal(graph, cluster, refused.value, step)
