@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         files = sorted(path for path in chosen.folder.iterdir() if not path.name.startswith("."))
         chosen.out.mkdir(parents=True, exist_ok=True)
-        here = machine(chosen.cpus)
+        here = machine(chosen.cpus, timeout_s=chosen.timeout)
         cluster = cluster_of(here.devices)
     except (OSError, SimvizError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -227,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 keep_calls=chosen.keep_calls,
                 scatter=chosen.scatter,
                 runs=chosen.runs,
+                timeout_s=chosen.timeout,
                 step_timeout_s=chosen.step_timeout,
             )
             content = dump(made)
@@ -250,6 +251,12 @@ def _told(made: Recording) -> str:
     return f"{len(made.seen.placement)} nodes placed, {cut}, {ran}; device strings {made.devices}"
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of devices; give one from 1")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m simulator.oracle.record",
@@ -259,12 +266,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="where the graphs are; what is none is passed over")
     parser.add_argument("-o", dest="out", type=Path, metavar="OUT", default=Path("records"), help="default: records")
-    parser.add_argument("--cpus", type=int, default=1, metavar="N", help="CPU devices of the session (default 1)")
+    parser.add_argument("--cpus", type=_count, default=1, metavar="N", help="CPU devices of the session (default 1)")
     parser.add_argument("--hard", dest="soft", action="store_false", help="hard placement (default: soft)")
     parser.add_argument("--keep-calls", action="store_true", help="leave function calls as they are")
     parser.add_argument("--scatter", type=int, metavar="SEED", help="let some nodes ask for devices picked by chance")
     parser.add_argument(
-        "--step-timeout", type=float, default=STEP_TIMEOUT_S, metavar="S", help=f"seconds (default {STEP_TIMEOUT_S:g})"
+        "--timeout", type=float, default=TIMEOUT_S, metavar="S", help=f"seconds for a graph (default {TIMEOUT_S:g})"
+    )
+    parser.add_argument(
+        "--step-timeout",
+        type=float,
+        default=STEP_TIMEOUT_S,
+        metavar="S",
+        help=f"for a step (default {STEP_TIMEOUT_S:g})",
     )
     parser.add_argument("--no-run", dest="runs", action="store_false", help="run nothing: placement and pieces alone")
     return parser

@@ -374,6 +374,12 @@ def test_a_folder_that_is_not_there_is_a_wrong_call(tmp_path: Path, capsys: pyte
     assert "No such file" in capsys.readouterr().err
 
 
+def test_a_session_without_a_cpu_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        record.main([str(tmp_path), "--cpus", "0"])
+    assert "'0' is no number of devices" in capsys.readouterr().err
+
+
 def test_the_help_says_that_steps_are_run(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         record.main(["--help"])
