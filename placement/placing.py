@@ -133,7 +133,7 @@ def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) 
     """[N] the rule that decided each node's device; what it asked for and did not get comes first."""
     devices = [parse(device.name) for device in problem.cluster.devices]
     decider = plan.decider or [-1] * len(plan.device)
-    deciding = {problem.tables.node.item(op) for op in decider if op >= 0}
+    deciding = {problem.tables.node.item(op) for op in decider[: len(constraints.members)] if op >= 0}
     verdicts: dict[tuple[DeviceSpec, int], int] = {}
     why = []
     for node, row in enumerate(constraints.group.tolist()):
@@ -161,8 +161,10 @@ def _verdict(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
 
 
 def _spread(problem: Problem, priority: list[int], nodes: int) -> list[int]:
-    """[N] from [n]: nodes that do not run come last."""
+    """[N] from [n]: nodes that do not run come last. What the client hands in or gets never waits in a queue."""
     spread = [len(priority)] * nodes
-    for node, value in zip(problem.tables.node.tolist(), priority, strict=True):
-        spread[node] = value
+    tables = problem.tables
+    for node, value, bound in zip(tables.node.tolist(), priority, tables.bound.tolist(), strict=True):
+        if bound < 0:
+            spread[node] = value
     return spread

@@ -12,6 +12,8 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
 
+import numpy as np
+
 from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
@@ -24,7 +26,11 @@ NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Axes: n ops that run, T tensors, G groups of the whole graph, D devices. Lists are not to be changed."""
+    """Axes: n ops that run, T tensors, G groups, D devices. Lists are not to be changed.
+
+    The groups are those of the whole graph, then one for each tensor that the client hands in or gets: such an op is
+    alone and has one device, the client's.
+    """
 
     graph: Graph
     tables: Tables
@@ -32,7 +38,8 @@ class Problem:
     constraints: Constraints
     group: list[int]  # [n] row of the op's group
     ops: list[list[int]]  # [G] the group's ops that run
-    allowed: list[tuple[int, ...]]  # [G] devices that may run all of them, the one that TensorFlow prefers first
+    lawful: list[tuple[int, ...]]  # [G] devices that the constraints leave, the one that TensorFlow prefers first
+    allowed: list[tuple[int, ...]]  # [G] those of them that have a cost for every member, and room
     resident: list[Bytes]  # [G]
     run: list[list[Nanos]]  # [n][D] -1 no kernel
     merge: list[bool]  # [n]
@@ -74,12 +81,17 @@ def pose(
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one.
 
-    `moves` are those of `partitioning.moves_of_step`, in rows of the graph.
+    `moves` are those of `partitioning.moves_of_step`, in rows of the graph and, after them, of the client's ops.
     """
-    op_of = {node: op for op, node in enumerate(tables.node.tolist())}
+    clients = np.flatnonzero(tables.bound >= 0)
+    op_of = {node: op for op, node in enumerate(tables.node.tolist()) if tables.bound[op] < 0}
+    op_of.update((len(constraints.group) + row, op) for row, op in enumerate(clients.tolist()))
     group = constraints.group[tables.node].tolist()
-    ops: list[list[int]] = [[] for _ in constraints.members]
-    resident = [0] * len(constraints.members)
+    for row, op in enumerate(clients.tolist(), len(constraints.members)):
+        group[op] = row
+    lawful = [*constraints.allowed, *((device,) for device in tables.bound[clients].tolist())]
+    ops: list[list[int]] = [[] for _ in lawful]
+    resident = [0] * len(lawful)
     for op, (row, nbytes) in enumerate(zip(group, tables.resident_bytes.tolist(), strict=True)):
         ops[row].append(op)
         resident[row] += nbytes
@@ -93,7 +105,8 @@ def pose(
         constraints=constraints,
         group=group,
         ops=ops,
-        allowed=_usable(tables, constraints, ops, resident, capacity),
+        lawful=lawful,
+        allowed=_usable(tables, lawful, ops, resident, capacity),
         resident=resident,
         run=run,
         merge=tables.merge.tolist(),
@@ -113,14 +126,14 @@ def pose(
 
 
 def _usable(
-    tables: Tables, constraints: Constraints, ops: list[list[int]], resident: list[Bytes], capacity: list[Bytes]
+    tables: Tables, lawful: list[tuple[int, ...]], ops: list[list[int]], resident: list[Bytes], capacity: list[Bytes]
 ) -> list[tuple[int, ...]]:
-    """[G] the allowed devices that have a cost for every member that runs, and room for what stays resident."""
+    """[G] the lawful devices that have a cost for every member that runs, and room for what stays resident."""
     unpriced = [row.tobytes() for row in tables.run_ns < 0]  # [n] a byte per device
     smallest = min(capacity, default=0)
     known: dict[tuple[tuple[int, ...], frozenset[bytes]], tuple[int, ...]] = {}
     usable = []
-    for allowed, members, nbytes in zip(constraints.allowed, ops, resident, strict=True):
+    for allowed, members, nbytes in zip(lawful, ops, resident, strict=True):
         masks = frozenset([unpriced[op] for op in members])
         if (allowed, masks) not in known:
             known[allowed, masks] = tuple(d for d in allowed if not any(mask[d] for mask in masks))
@@ -152,7 +165,7 @@ def no_room(problem: Problem, row: int, room: Sequence[Bytes]) -> InfeasibleErro
 
 
 def _no_device(problem: Problem, row: int) -> InfeasibleError:
-    tables, devices, before = problem.tables, problem.cluster.devices, problem.constraints.allowed[row]
+    tables, devices, before = problem.tables, problem.cluster.devices, problem.lawful[row]
     ops, resident = problem.ops[row], problem.resident[row]
     names = [tables.names[op] for op in ops]
     allows = {tables.names[op]: tuple(devices[d].name for d in before if tables.run_ns[op, d] >= 0) for op in ops}

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
+from simulator.columns import ids
 from simulator.execution.engine import makespan
 from simulator.execution.tables import of_step
-from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, whole
+from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.strategies import Rows
 
 
@@ -77,5 +78,6 @@ def test_a_merge_waits_for_its_first_input_only() -> None:
 def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
     on, priced, rows = data.draw(runs(graph))
-    tables = of_step(graph, whole(graph), on, priced)
-    assert lower_bound(graph, on, priced, step=whole(graph)) <= makespan(tables, rows)
+    step = data.draw(steps(graph))
+    tables = of_step(graph, step, on, priced)
+    assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)))

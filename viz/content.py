@@ -17,6 +17,7 @@ from simulator.columns import Ids
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.graph import dtypes
+from simulator.graph.step import exchange
 from viz import tables
 from viz.arranging import arrange_items
 from viz.folding import Folding, fold
@@ -190,10 +191,13 @@ def _edges(scene: Scene) -> Json:
 def transfer_of_edges(scene: Scene) -> Ids:
     """[E] the transfer that brings an edge's value to the device of its consumer, -1 where it does not cross."""
     graph, cut, device = scene.graph, scene.partitions, tables.devices_of_nodes(scene)
+    client = exchange(graph, scene.step)
+    source = np.where(client.of_edge < 0, device[graph.edge_src], scene.cluster.client)
     carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).astype(np.int64)
     target = device[graph.edge_dst]
     count = len(scene.cluster)
-    crossing = (device[graph.edge_src] != target) & scene.step.runs[graph.edge_src] & scene.step.runs[graph.edge_dst]
+    crossing = np.zeros(len(carried), bool)
+    crossing[client.edges] = (source != target)[client.edges]
     found = np.full(len(carried), -1, np.int64)
     keys = cut.tensor.astype(np.int64) * count + cut.dst_device
     if len(keys):

@@ -12,5 +12,4 @@ from simulator.assignment import DEFAULT
 
 def requested(problem: Problem) -> Plan:
     """Give every group the first of the devices that its constraints leave; costs and memory play no part."""
-    allowed = problem.constraints.allowed
-    return Plan([devices[0] for devices in allowed], [DEFAULT] * len(allowed))
+    return Plan([devices[0] for devices in problem.lawful], [DEFAULT] * len(problem.lawful))

@@ -28,7 +28,7 @@ _ORDERED = 8  # edges that EdgeSet keeps in order (tensorflow/core/graph/edgeset
 
 def tensorflow(problem: Problem) -> Plan:
     """Place every node of the graph, whether it runs or not."""
-    graph, group, allowed = problem.graph, problem.constraints.group.tolist(), problem.constraints.allowed
+    graph, group, allowed = problem.graph, problem.constraints.group.tolist(), problem.lawful
     pinned = [_UNPLACED] * len(allowed)  # [G]
     device = [_UNPLACED] * len(graph)  # a generator's group may be pinned before the generator itself is placed
     rule = [COLOCATED] * len(graph)
@@ -58,6 +58,8 @@ def tensorflow(problem: Problem) -> Plan:
                 pinned[row], rule[node] = only, GENERATOR
         device[node] = pinned[row]
     notes = (_said(graph, unordered),) if unordered else ()
+    # what is left are the client's own
+    pinned = [devices[0] if one == _UNPLACED else one for one, devices in zip(pinned, allowed, strict=True)]
     return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
 
 

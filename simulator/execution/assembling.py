@@ -26,10 +26,12 @@ NO_KERNEL = frozenset({"Const", "NoOp"})
 class Ops:
     """The ops of a `Tables` to be. Axes: n ops, N graph rows."""
 
-    node: Ids  # [n] graph row
+    node: Ids  # [n] graph row; for what the client hands in or gets, that of the tensor's node
+    names: tuple[str, ...]  # [n] for messages
+    kind: tuple[str, ...]  # [n] op of the node
     row_op: Ids  # [N] op of each graph row, -1: does not run
-    fed: Flags  # [n] its value is handed in
-    inserted: Flags  # [n] by the cut
+    inserted: Flags  # [n] takes no time and no memory of its own: made by the cut, or the client's
+    bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
     cost_row: Ids  # [n] row of the cost table
 
 
@@ -79,7 +81,7 @@ class ClusterColumns(TypedDict):
     bytes_per_s: npt.NDArray[np.int64]
 
 
-def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: bool) -> Edges:
+def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
     """The given edges of the graph; with `host`, also which inputs are in host memory on a GPU."""
     tensor = graph.edge_tensor[edge]
     source = graph.edge_src[edge]
@@ -101,7 +103,7 @@ def graph_edges(graph: Graph, ops: Ops, edge: npt.NDArray[np.intp], *, host: boo
     )
 
 
-def _in_host_memory(graph: Graph, edge: npt.NDArray[np.intp]) -> Flags:
+def _in_host_memory(graph: Graph, edge: Ids) -> Flags:
     """Whether each edge is a data input that a GPU reads in host memory."""
     target = graph.edge_dst[edge]
     slots = {
@@ -155,7 +157,7 @@ def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
 
 
 def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:
-    """[n, D] time of each op on each device; -1 where there is no kernel, else 0 for instant ops."""
+    """[n, D] time of each op on each device; -1 where there is no kernel or it is not bound to, else 0 if instant."""
     unpriced = [kind for kind in cluster.kinds if kind not in costs.kinds]
     if unpriced:
         raise ClusterError(f"The cost table has no column for {unpriced[0]!r}; estimate costs for this cluster.")
@@ -166,7 +168,8 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
     column = [costs.kinds.index(cluster.kinds[kind]) for kind in cluster.kind_of]
     times = costs.run_ns[ops.cost_row][:, column].astype(np.int64)
     times[instant] = np.minimum(times[instant], 0)
-    times[ops.fed | ops.inserted] = 0
+    times[ops.inserted] = 0
+    times[(ops.bound[:, None] >= 0) & (ops.bound[:, None] != np.arange(len(cluster)))] = -1
     times.setflags(write=False)
     return times
 

@@ -81,31 +81,31 @@ def buffers(
     graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], costs: CostTable
 ) -> Buffers:
     """The memory columns; `tensor_of` is the tensor of each given edge."""
-    resident = np.where(ops.inserted | ops.fed, 0, costs.resident_bytes[ops.cost_row])
-    kind = [graph.ops[row] for row in ops.node.tolist()]
-    copies = ops.inserted & np.array([op == "Const" for op in kind], bool)  # also what a control edge sends: 0 bytes
+    resident = np.where(ops.inserted, 0, costs.resident_bytes[ops.cost_row])
+    copies = ops.inserted & np.array(
+        [op == "Const" for op in ops.kind], bool
+    )  # also what a control edge sends: 0 bytes
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
-    held = np.array([op in _RESIDENT for op in kind], bool) | (resident > 0)
-    held &= ~ops.fed
-    forwards = _forwards(graph, ops, edges, columns, tensor_of, kind)
+    held = np.array([op in _RESIDENT for op in ops.kind], bool) | (resident > 0)
+    forwards = _forwards(graph, ops, edges, columns, tensor_of)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns["tensor_op"]] | reference] = RESIDENT
-    scratch = np.where(ops.inserted | ops.fed, 0, costs.scratch_bytes[ops.cost_row])
+    scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns))
     return Buffers(
-        scratch_bytes=ints(scratch + np.where(held, 0, _unread(graph, ops, columns, kind))),
+        scratch_bytes=ints(np.where(ops.inserted, 0, scratch)),
         resident_bytes=ints(resident),
         forwards=ids(forwards),
-        replicable=flags(_replicable(graph, ops, edges, columns, tensor_of, kind)),
+        replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),
     )
 
 
 def _forwards(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """[T] the input tensor whose buffer each tensor passes on, or OWN."""
     inputs: dict[int, list[int]] = {}  # op that forwards -> tensors of its data inputs, in order of slot
-    passes = np.array([op in _FORWARDS or op in _FORWARDS_EACH for op in kind], bool) & ~ops.fed
+    passes = np.array([op in _FORWARDS or op in _FORWARDS_EACH for op in ops.kind], bool)
     for edge in np.flatnonzero(passes[edges.target] & (edges.row >= 0)).tolist():
         inputs.setdefault(int(edges.target[edge]), []).append(int(tensor_of[edge]))
     forwards = np.full(len(columns["tensor_op"]), OWN, np.int64)
@@ -113,25 +113,28 @@ def _forwards(
     for tensor in np.flatnonzero(passes[columns["tensor_op"]] & (rows >= 0)).tolist():
         op = int(columns["tensor_op"][tensor])
         given = inputs.get(op, ())
-        slot = int(graph.tensor_port[rows[tensor]]) if kind[op] in _FORWARDS_EACH else 0
+        slot = int(graph.tensor_port[rows[tensor]]) if ops.kind[op] in _FORWARDS_EACH else 0
         if slot < len(given):
             forwards[tensor] = given[slot]
     return forwards
 
 
-def _unread(graph: Graph, ops: Ops, columns: Layout, kind: list[str]) -> npt.NDArray[np.int64]:
+def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
     unread = graph.tensor_bytes > 0
-    unread[columns["tensor_row"][columns["tensor_row"] >= 0]] = False
+    rows, makers = columns["tensor_row"], columns["tensor_op"]
+    values = np.flatnonzero(rows >= 0)
+    made = ops.row_op[graph.tensor_node[rows[values]]] == makers[values]  # not what the client hands in instead
+    unread[rows[values[made]]] = False
     unread &= graph.tensor_dtype < REF
     op = ops.row_op[graph.tensor_node]
-    passes = np.array([name in _FORWARDS or name in _FORWARDS_EACH for name in kind] + [True])
+    passes = np.array([name in _FORWARDS or name in _FORWARDS_EACH for name in ops.kind] + [True])
     unread &= (op >= 0) & ~passes[op]  # row -1, the one added last, stands for nodes that do not run
-    return np.bincount(op[unread], graph.tensor_bytes[unread], minlength=len(kind)).astype(np.int64)
+    return np.bincount(op[unread], graph.tensor_bytes[unread], minlength=len(ops.kind)).astype(np.int64)
 
 
 def _replicable(
-    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64], kind: list[str]
+    graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
     """[T] constants that the cut may copy to their readers (partitioning/replication.py), and that wait for nothing.
 
@@ -139,11 +142,11 @@ def _replicable(
     """
     few = np.zeros(len(columns["tensor_op"]), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
-    waits = np.zeros(len(kind), bool)
+    waits = np.zeros(len(ops.kind), bool)
     waits[edges.target] = True
-    controls = np.zeros(len(kind), bool)
+    controls = np.zeros(len(ops.kind), bool)
     controls[edges.source[edges.row < 0]] = True
     for tensor, op in enumerate(columns["tensor_op"].tolist()):
-        if kind[op] == "Const" and readers[tensor] > 1 and not (ops.fed[op] or waits[op] or controls[op]):
+        if ops.kind[op] == "Const" and readers[tensor] > 1 and not (waits[op] or controls[op]):
             few[tensor] = is_small(graph, int(ops.node[op]))
     return few

@@ -2,10 +2,11 @@
 
 A device holds, as long as the step lasts, what is resident on it (variables, constants; of the nodes that run in the
 step). An output takes memory from its producer's start until its last consumer and its last transfer have ended; a
-received copy from its transfer's start until its last consumer on that device has ended; scratch, and outputs that
-nobody reads, while the op runs. Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen
-its life, and so does a hand-over between CPU devices of one process. What ends at an instant is freed before what
-begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the GPU.
+received copy from its transfer's start until its last consumer on that device has ended; what the client fetches, on
+its device until the step ends; scratch, and outputs that nobody reads, while the op runs. Ops that pass a buffer on
+(Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-over between CPU devices of
+one process. What ends at an instant is freed before what begins there. Outputs of a GPU that live in host memory
+(shapes, counters) count on the GPU.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def allocations(tables: Tables, outcome: Outcome) -> Allocations:
     start = np.concatenate([outcome.start_ns[tables.tensor_op], outcome.transfer_start_ns])
     end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.transfer_end_ns])
     np.maximum.at(end, owner, end.copy())
-    np.maximum.at(end, owner[copy], outcome.end_ns[tables.consumer])
+    client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
+    np.maximum.at(end, owner[copy], np.where(client, outcome.makespan, outcome.end_ns[tables.consumer]))
     np.maximum.at(end, owner[crossing.tensor], outcome.transfer_end_ns)
     device = np.concatenate([outcome.device[tables.tensor_op], crossing.target])
     tensor = np.concatenate([np.arange(count), crossing.tensor])

@@ -1,6 +1,7 @@
 """Reduce step, cluster and costs to flat integer tables, once; every simulation and search runs over these.
 
-    ops        0 .. n-1   the nodes that run, in order of graph row; in pieces the Sends come last, in order of transfer
+    ops        0 .. n-1   the nodes that run, in order of graph row, then the tensors that the client hands in, then
+                          those that it gets; in pieces the Sends come last, in order of transfer
     tensors    0 .. T-1   outputs that a running op consumes, sorted by (op, port); where a running op waits for the
                           end of another without a value, one zero-byte control tensor stands after the values
     edges      0 .. E-1   (tensor, consumer) pairs without duplicates, sorted by tensor, then consumer
@@ -10,7 +11,7 @@ Nothing here depends on who runs where, so a search makes the tables once and ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,14 @@ from simulator.execution.assembling import (
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.graph.control_flow import MERGES
-from simulator.graph.step import fed_rows
-from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.graph.dtypes import REF
+from simulator.graph.step import exchange
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
-    from simulator.graph.step import Step
+    from simulator.graph.step import Exchange, Step
     from simulator.partitioning import Partitions
 
 __all__ = ["OWN", "RESIDENT", "Tables", "of_partitions", "of_step"]
@@ -48,10 +49,11 @@ class Tables:
     """What the engine needs. Axes: n ops, T tensors, E edges, D devices."""
 
     names: tuple[str, ...]  # [n] for messages
-    node: Ids  # [n] graph row
-    run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel; 0 for instant ops
+    node: Ids  # [n] graph row; for what the client hands in or gets, that of the tensor's node
+    bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
+    run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel, or not the one it is bound to; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
-    instant: Flags  # [n] takes no lane and no time: fed nodes, Const, NoOp, what the cut inserted
+    instant: Flags  # [n] takes no lane and no time: Const, NoOp, what the client hands in or gets, what the cut made
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
     tensor_ptr: Ids  # [n+1] first tensor of each op
@@ -78,6 +80,10 @@ class Tables:
     def __len__(self) -> int:
         return len(self.node)
 
+    def placed(self, device: Ids) -> Ids:
+        """[n] the device of each op, given one per graph row: what the client hands in or gets is on the client's."""
+        return ids(np.where(self.bound < 0, device[self.node], self.bound))
+
     @cached_property
     def edge_tensor(self) -> Ids:
         """[E] tensor of each edge."""
@@ -90,19 +96,57 @@ class Tables:
 
 
 def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tables:
-    """The step's normal form: no device is chosen yet, any edge may cross.
+    """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
-    Back edges of loops are left out, and so is everything that a fed node would have waited for. Raises ClusterError
-    where the cluster has an impossible link or a kind without costs.
+    Back edges of loops are left out. Raises ClusterError where the cluster has an impossible link or a kind without
+    costs.
     """
-    fed = fed_rows(graph, step)
-    node = np.flatnonzero(step.runs)
+    client = exchange(graph, step)
+    running = np.flatnonzero(step.runs)
+    node = np.concatenate([running, graph.tensor_node[client.tensors]]).astype(np.int64)
     row_op = np.full(len(graph), -1)
-    row_op[node] = np.arange(len(node))
-    ops = Ops(ids(node), ids(row_op), flags(fed[node]), flags(np.zeros(len(node), bool)), ids(node))
-    kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~graph.edge_back & ~fed[graph.edge_dst]
-    edges = graph_edges(graph, ops, np.flatnonzero(kept), host=any(d.type != "CPU" for d in cluster.devices))
+    row_op[running] = np.arange(len(running))
+    clients = np.arange(len(node)) >= len(running)
+    fed = [graph.tensor_name(tensor) for tensor in client.fed.tolist()]
+    fetched = [graph.tensor_name(tensor) for tensor in client.fetched.tolist()]
+    ops = Ops(
+        node=ids(node),
+        names=(
+            *(graph.names[row] for row in running.tolist()),
+            *(f"{name} (fed)" for name in fed),
+            *(f"{name} (fetched)" for name in fetched),
+        ),
+        kind=(*(graph.ops[row] for row in running.tolist()), *["_Arg"] * len(fed), *["_Retval"] * len(fetched)),
+        row_op=ids(row_op),
+        inserted=flags(clients),
+        bound=ids(np.where(clients, cluster.client, -1)),
+        cost_row=ids(node),
+    )
+    edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
     return _tables(graph, ops, edges, cluster, costs)
+
+
+def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
+    """The edges of the step: what is fed comes from the client, what is fetched goes to it."""
+    kept = ids(client.edges[~graph.edge_back[client.edges]])
+    plain = graph_edges(graph, ops, kept, host=host)
+    fed, first = client.of_edge[kept], len(ops.node) - len(client.tensors)
+    plain = replace(
+        plain,
+        source=ids(np.where(fed < 0, plain.source, first + fed)),
+        apart=flags(plain.apart & (fed < 0)),  # the client hands in values, never references
+    )
+    tensor, count = client.fetched, len(client.fetched)
+    fetching = Edges(
+        source=ids(ops.row_op[graph.tensor_node[tensor]]),
+        target=ids(np.arange(first + len(client.fed), first + len(client.tensors))),
+        port=ids(graph.tensor_port[tensor]),
+        row=ids(tensor),
+        nbytes=ints(np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else np.zeros(count)),
+        apart=flags(graph.tensor_dtype[tensor] > REF),
+        host=flags(np.zeros(count)),
+    )
+    return join(plain, fetching)
 
 
 def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) -> tuple[Tables, Ids]:
@@ -113,10 +157,16 @@ def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) ->
     node = np.concatenate([np.flatnonzero(~is_send), partitions.send]).astype(np.int64)
     row_op = np.empty(len(graph), np.int64)
     row_op[node] = np.arange(len(node))
-    inserted = partitions.inserted[node]
-    fed = np.array([graph.ops[row] in PLACEHOLDERS for row in node.tolist()], bool)  # the cut makes fed nodes these
-    ops = Ops(ids(node), ids(row_op), flags(fed & ~inserted), flags(inserted), ids(partitions.origin[node]))
-    inside = graph_edges(graph, ops, np.flatnonzero(~graph.edge_back), host=False)
+    ops = Ops(
+        node=ids(node),
+        names=tuple(graph.names[row] for row in node.tolist()),
+        kind=tuple(graph.ops[row] for row in node.tolist()),
+        row_op=ids(row_op),
+        inserted=flags(partitions.inserted[node]),
+        bound=ids(np.where(partitions.endpoint[node] >= 0, cluster.client, -1)),
+        cost_row=ids(partitions.origin[node]),
+    )
+    inside = graph_edges(graph, ops, ids(np.flatnonzero(~graph.edge_back)), host=False)
     edges = join(inside, _across(partitions, ops))
     return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[node])
 
@@ -138,14 +188,14 @@ def _across(partitions: Partitions, ops: Ops) -> Edges:
 
 
 def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostTable) -> Tables:
-    rows = ops.node.tolist()
-    instant = flags(ops.fed | ops.inserted | np.array([graph.ops[row] in NO_KERNEL for row in rows], bool))
-    columns, tensor_of = layout(edges, len(rows))
+    instant = flags(ops.inserted | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
+    columns, tensor_of = layout(edges, len(ops.node))
     return Tables(
-        names=tuple(graph.names[row] for row in rows),
+        names=ops.names,
         node=ops.node,
+        bound=ops.bound,
         run_ns=run_times(ops, instant, cluster, costs),
-        merge=flags(np.array([graph.ops[row] in MERGES for row in rows], bool) & ~ops.fed),
+        merge=flags([kind in MERGES for kind in ops.kind]),
         instant=instant,
         **columns,
         **buffers(graph, ops, edges, columns, tensor_of, costs),

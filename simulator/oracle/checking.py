@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.checking import assignment_laws, graph_laws, partition_laws
+from simulator.checking import assignment_laws, graph_laws
 from simulator.cluster.client import with_client
 from simulator.comparison import Comparison, compare
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import TIMEOUT_S, ask, observe
 from simulator.partitioning import partition, partition_by_task
+from simulator.partitioning.laws import partition_laws
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment

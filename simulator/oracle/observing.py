@@ -20,13 +20,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from simulator.cluster.client import STANDIN_CLIENT, can_hold_master, with_client
 from simulator.comparison.pieces import LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.messages import GraphDef
+from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.machine import gpus
@@ -87,7 +86,7 @@ def observe(
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
     message = without_large_values(graph_def(handed, devices=devices))
     content = message.SerializeToString(deterministic=True)
-    question = {"soft": soft, "feeds": _feeds(graph, step), "targets": _targets(step), "tasks": [], "master": ""}
+    question = {"soft": soft, "step": _callable(graph, step), "tasks": [], "master": ""}
     here = _own_session(cluster)
     if here is not None:
         found = _told(asking, graph, content, {**question, "counts": here}, timeout_s)
@@ -180,12 +179,10 @@ def _own_session(cluster: Cluster) -> dict[str, int] | None:
     return counts if not counts["GPU"] or counts["GPU"] <= gpus() else None
 
 
-def _targets(step: Step) -> list[str]:
-    """Nodes that the step ends with: as targets, not fetches, for what is fetched crosses to the client's device."""
-    return sorted({name.partition(":")[0] for name in step.fetches})
-
-
-def _feeds(graph: Graph, step: Step) -> list[str]:
-    """Fed tensors whose nodes would need inputs. Another fed node may stand in its own place, as nothing is run."""
-    indegree = np.diff(graph.in_ptr)
-    return [name for name in step.feeds if indegree[graph.row(name.partition(":")[0])]]
+def _callable(graph: Graph, step: Step) -> dict[str, list[str]]:
+    """The step as TensorFlow's CallableOptions; sorted, as Session.run would sort them."""
+    return {
+        "feed": list(step.feeds),
+        "fetch": [name for name in step.fetches if is_tensor(graph, name)],
+        "target": [name for name in step.fetches if not is_tensor(graph, name)],
+    }

@@ -47,7 +47,8 @@ def answering() -> Callable[[bytes], bytes]:
     """What answers the questions of `observing`; the servers of each cluster asked about are kept for the next one.
 
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
-    session; `tasks`, the other tasks, for `servers.serve`; `feeds`, `targets`, `soft`; a GraphDef as blob.
+    session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
+    TensorFlow's CallableOptions; `soft`; a GraphDef as blob.
     Told: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
     `refusal`; `tensorflow`, its version; as blobs `sent` graphs that the master sent to workers, then those that
     workers of this process, or the local session, cut for their devices.
@@ -75,10 +76,9 @@ def answering() -> Callable[[bytes], bytes]:
             if cluster not in known:
                 known[cluster] = servers.serve(facts["master"], counts["CPU"], facts["tasks"])
             target, taken = known[cluster]
-        step = facts["feeds"], facts["targets"]
         try:
             try:
-                placement, dumps, refusal = observe(graph_def, config, *step, target)
+                placement, dumps, refusal = observe(graph_def, config, facts["step"], target)
             finally:
                 sent = taken()  # says so if the stand-ins are gone
         except OracleError:
@@ -123,7 +123,7 @@ def configuration(*, soft: bool) -> Any:
 
 
 def observe(
-    graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str = ""
+    graph_def: bytes, config: Any, step: Mapping[str, Sequence[str]], master: str = ""
 ) -> tuple[list[tuple[str, str, str]], str, str | None]:
     """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal.
 
@@ -138,7 +138,7 @@ def observe(
             os.dup2(dumped.fileno(), 2)
             refusal = None
             try:
-                _make_callable(graph_def, config, feeds, targets, master)
+                _make_callable(graph_def, config, step, master)
             except tf.errors.UnavailableError as error:
                 message = "TensorFlow's master did not reach a worker; see that processes may connect to 127.0.0.1"
                 raise OracleError(f"{message} ({sentence(str(error.message))})") from None
@@ -164,11 +164,11 @@ def sentence(message: str) -> str:
     return f"{first} {attached[0]}" if attached and "node " not in first else first
 
 
-def _make_callable(graph_def: bytes, config: Any, feeds: Sequence[str], targets: Sequence[str], master: str) -> None:
+def _make_callable(graph_def: bytes, config: Any, step: Mapping[str, Sequence[str]], master: str) -> None:
     from tensorflow.core.protobuf import config_pb2
 
     with opened(graph_def, config, master) as session:
-        session._make_callable_from_options(config_pb2.CallableOptions(feed=feeds, target=targets))
+        session._make_callable_from_options(config_pb2.CallableOptions(**step))
 
 
 def opened(graph_def: bytes, config: Any, master: str = "") -> Any:

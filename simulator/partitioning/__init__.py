@@ -1,7 +1,8 @@
 """Cut a placed graph by device: a Send and a Recv wherever an edge crosses, one pair per rendezvous key."""
 
+from simulator.partitioning.client import FLAVOURS
 from simulator.partitioning.control_flow import moves_of_step, settled
-from simulator.partitioning.cutting import FLAVOURS, partition, partition_by_task
+from simulator.partitioning.cutting import partition, partition_by_task
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.writing import partition_files
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from simulator.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
-from simulator.graph.step import fed_rows
+from simulator.graph.step import exchange
+from simulator.partitioning.client import attach
 from simulator.partitioning.draft import CONTROL, Wires, step_wires
 
 if TYPE_CHECKING:
@@ -65,8 +66,15 @@ def settled(device: Sequence[int], found: Moves) -> list[int]:
 
 
 def moves_of_step(graph: Graph, step: Step) -> Moves:
-    """The moves among the nodes of a step, for whoever wants to know before the cut where control flow will run."""
-    return moves(graph, step_wires(graph, step, fed_rows(graph, step)), len(graph)) if _has_moved(graph) else []
+    """The moves among the nodes of a step, for whoever wants to know before the cut where control flow will run.
+
+    What the client hands in or gets is numbered after the graph's nodes, in order of `Exchange.tensors`.
+    """
+    if not _has_moved(graph):
+        return []
+    client = exchange(graph, step)
+    given, _ = attach(graph, client, step_wires(graph, client))
+    return moves(graph, given, len(graph) + len(client.tensors))
 
 
 def _has_moved(graph: Graph) -> bool:

@@ -40,19 +40,19 @@ _Row = tuple[int, int, int, int]  # src, port, dst, slot
 
 
 def close_loops(
-    graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, next_id: int, suffix: str
+    graph: Graph, whole: Wires, given: Wires, device: Column, added: Added, client: int, next_id: int, suffix: str
 ) -> tuple[Wires, int, str | None]:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
     Returns the wires with those of the new loops, how many of the new names are numbered, and what TensorFlow says
     where a loop has no predicate: it refuses to cut that; here it is cut without control loops. Loops are made in
     order of the edge that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants
-    were copied: a copy is in the loop of its original.
+    were copied, of the graph's nodes and the first `client` ones of those added: a copy is in the loop of its original.
     """
-    frames, frame = find_frames(graph, whole)
+    frames, frame = find_frames(graph, whole, len(graph) + client)
     if len(frames) == 1:
         return given, 0, None
-    frame = np.concatenate([frame, frame[added.origin]]) if len(added) else frame
+    frame = np.concatenate([frame, frame[np.array(added.origin[client:], np.int64)]])
     inside = _frame_of_wire(graph, given, frames, frame)
     far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
     far = far[np.argsort(given.id[far], kind="stable")]

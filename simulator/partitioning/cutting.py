@@ -1,6 +1,6 @@
 """Cut a placed graph by device: the passes in TensorFlow's order.
 
-the step's edges ─ copy small constants ─ move control flow ─ close loops ─ pair what crosses ─▶ the pieces
+the step's edges ─ attach the client ─ copy small constants ─ move control flow ─ close loops ─ pair what crosses
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError
-from simulator.graph.messages import AttrValue
-from simulator.graph.step import fed_rows
-from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
+from simulator.partitioning.client import FLAVOURS, LOCAL, MASTER, attach, client_nodes
 from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
-from simulator.partitioning.draft import CONTROL, LAST, Added, Column, step_wires, type_attr
+from simulator.partitioning.draft import CONTROL, LAST, Added, step_wires
 from simulator.partitioning.levels import Level, local_level, master_level, worker_level
 from simulator.partitioning.pairs import INCARNATION
 from simulator.partitioning.partitions import Partitions
@@ -30,27 +28,25 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment
     from simulator.cluster.cluster import Cluster
     from simulator.graph.graph import Graph
-    from simulator.graph.step import Step
-
-FLAVOURS = ("local", "master")
+    from simulator.graph.step import Exchange, Step
 
 
 def partition(
-    graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step, flavour: str = "local"
+    graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step, flavour: str = LOCAL
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
     Flavour "local": in one session, whatever the tasks. "master": a master cuts by task, then each worker cuts its
-    piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. Fed nodes stay
-    where they are, as Placeholders. Raises SimvizError if the assignment or the step is one of another graph or
-    cluster.
+    piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
+    and fetched begins and ends in nodes on the client's device. Raises SimvizError if the assignment or the step is one
+    of another graph or cluster.
     """
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
-    if flavour == "local":
-        cut = _cut(graph, assignment, cluster, step, local_level(cluster), by_creation=False)
+    if flavour == LOCAL:
+        cut = _cut(graph, assignment, cluster, step, local_level(cluster), flavour=LOCAL)
     else:
-        cut = _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), by_creation=True)
+        cut = _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), flavour=MASTER)
     return replace(cut, graph=imported(cut.graph))
 
 
@@ -59,11 +55,11 @@ def partition_by_task(graph: Graph, assignment: Assignment, cluster: Cluster, *,
 
     Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
     """
-    return _cut(graph, assignment, cluster, step, master_level(cluster), by_creation=True)
+    return _cut(graph, assignment, cluster, step, master_level(cluster), flavour=MASTER)
 
 
 def _cut(
-    graph: Graph, assignment: Assignment, cluster: Cluster, step: Step, *levels: Level, by_creation: bool
+    graph: Graph, assignment: Assignment, cluster: Cluster, step: Step, *levels: Level, flavour: str
 ) -> Partitions:
     names = tuple(one.name for one in cluster.devices)
     if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
@@ -72,56 +68,54 @@ def _cut(
             f"{len(assignment)} nodes to {len(assignment.devices)} devices, a step of {len(step.runs)} nodes. Place "
             "this graph on this cluster first."
         )
-    fed = fed_rows(graph, step)
+    client = exchange(graph, step)
     first, *later = levels
-    draft, refused, notes = _drafted(graph, step, cluster, assignment.device.astype(np.int64), fed, first)
-    pieces = split(draft, first, cluster, by_creation=by_creation)
+    draft, refused, notes = _drafted(graph, step, client, cluster, assignment, first.suffix, flavour)
+    pieces = split(draft, first, cluster, by_creation=flavour == MASTER)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
     return Partitions(
-        graph=_with_placeholders(pieces, fed),
+        graph=pieces.graph,
         device=pieces.device,
         origin=pieces.origin,
         priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
         inserted=pieces.inserted,
+        endpoint=pieces.endpoint,
         devices=names,
         refused=refused,
         notes=notes,
-        **_transfers(graph, pieces, names),
+        **_transfers(graph, client, pieces, names),
     )
 
 
 def _drafted(
-    graph: Graph, step: Step, cluster: Cluster, assigned: Column, fed: npt.NDArray[np.bool_], level: Level
+    graph: Graph,
+    step: Step,
+    client: Exchange,
+    cluster: Cluster,
+    assignment: Assignment,
+    suffix: str,
+    flavour: str,
 ) -> tuple[Draft, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     added = Added()
-    whole = step_wires(graph, step, fed)
-    given, gone, next_id = replicate(graph, step, cluster, whole, assigned, fed, added)
-    placed = np.concatenate([assigned, added.device]).astype(np.int64)
+    added.extend(client_nodes(graph, client, cluster, flavour))
+    clients = len(added)
+    assigned = np.concatenate([assignment.device, added.device]).astype(np.int64)
+    whole, client_ends = attach(graph, client, step_wires(graph, client))
+    given, gone, next_id = replicate(graph, step, client, cluster, whole, assigned, added, client_ends)
+    placed = np.concatenate([assigned, added.device[clients:]]).astype(np.int64)
     device = np.array(settled(placed.tolist(), moves(graph, given, len(placed))), np.int64)
-    given, numbered, refused = close_loops(graph, whole, given, device, added, next_id, level.suffix)
+    given, numbered, refused = close_loops(graph, whole, given, device, added, clients, next_id, suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     kept = np.asarray(step.runs) & ~gone
-    moved = int(np.count_nonzero(kept & (assigned != device[: len(assigned)])))
+    moved = int(np.count_nonzero(kept & (assignment.device != device[: len(graph)])))
     notes = [f"{moved} control-flow nodes run next to their values, as TensorFlow moves them"] if moved else []
     if refused:
         notes.append(f"TensorFlow refuses to cut this ({refused}); it was cut without control loops")
-    return Draft(graph, given, device, added, kept, [numbered]), refused, tuple(notes)
-
-
-def _with_placeholders(pieces: Pieces, fed: npt.NDArray[np.bool_]) -> Graph:
-    """The graph of the pieces, where a fed node with one output is the Placeholder that it stands for."""
-    graph = pieces.graph
-    ops, attrs = list(graph.ops), list(graph.attrs)
-    for row in np.flatnonzero(fed[pieces.origin] & ~pieces.inserted).tolist():
-        first = int(graph.tensor_ptr[row])
-        if ops[row] not in PLACEHOLDERS and graph.tensor_ptr[row + 1] == first + 1:
-            shape = graph.tensor_shape[first]
-            dims = {"unknown_rank": True} if shape is None else {"dim": [{"size": size} for size in shape]}
-            ops[row] = "Placeholder"
-            attrs[row] = {"dtype": type_attr(int(graph.tensor_dtype[first])), "shape": AttrValue(shape=dims)}
-    return replace(graph, ops=tuple(ops), attrs=tuple(attrs))
+    endpoint = np.full(len(device), -1)
+    endpoint[len(graph) : len(graph) + clients] = client.tensors
+    return Draft(graph, given, device, endpoint, added, kept, [numbered]), refused, tuple(notes)
 
 
 class _Transfers(TypedDict):
@@ -136,12 +130,16 @@ class _Transfers(TypedDict):
     key: tuple[str, ...]
 
 
-def _transfers(graph: Graph, pieces: Pieces, names: tuple[str, ...]) -> _Transfers:
+def _transfers(graph: Graph, client: Exchange, pieces: Pieces, names: tuple[str, ...]) -> _Transfers:
     links = pieces.links
     here, there = pieces.device[links.send], pieces.device[links.recv]
-    control = links.port == CONTROL
-    row = np.where(control, -1 - links.node, graph.tensor_ptr[links.node] + links.port)
-    order = np.lexsort((links.host, there, np.where(control, LAST, links.port), links.node))
+    control, fed = links.port == CONTROL, links.fed >= 0
+    row = np.where(fed, links.fed, graph.tensor_ptr[links.node] + links.port)
+    row = np.where(control, -1 - links.node, row)
+    place_of = np.append(np.arange(len(graph.tensor_node)), 0)  # the last row is for links.fed = -1
+    place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
+    place = np.where(fed, place_of[links.fed], links.node)
+    order = np.lexsort((links.host, there, np.where(control, LAST, links.port), place))
     order = order[here[order] != there[order]]
     here, there, row = here[order], there[order], row[order]
     known = len(graph.tensor_bytes) > 0

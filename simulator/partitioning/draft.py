@@ -20,7 +20,7 @@ from simulator.graph.messages import AttrValue, Proto, TensorProto
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from simulator.graph.step import Step
+    from simulator.graph.step import Exchange
 
 Column: TypeAlias = npt.NDArray[np.int64]
 CONTROL = -1  # the port of a control wire
@@ -89,26 +89,31 @@ def wires(rows: Iterable[tuple[int, int, int, int, int]]) -> Wires:
     return Wires(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], none, none)
 
 
-def step_wires(graph: Graph, step: Step, fed: npt.NDArray[np.bool_]) -> Wires:
-    """The edges between nodes that run; a fed node waits for nothing.
+def step_wires(graph: Graph, client: Exchange) -> Wires:
+    """The edges of the step; what the client hands in comes from node N + its row in `client.fed`.
 
     Ids are in the order of creation, with gaps; `replicate` closes them. A control input that stands twice is one edge.
     """
-    kept = step.runs[graph.edge_src] & step.runs[graph.edge_dst] & ~fed[graph.edge_dst]
-    edge = without_twins(graph, np.flatnonzero(kept))
-    src, dst = graph.edge_src[edge].astype(np.int64), graph.edge_dst[edge].astype(np.int64)
+    edge = without_twins(graph, client.edges)
     tensor = graph.edge_tensor[edge].astype(np.int64)
-    control = tensor < 0
-    slot = np.where(control, LAST, edge - graph.in_ptr[dst])
+    fed = client.of_edge[edge]
+    src, dst = np.where(fed < 0, graph.edge_src[edge], len(graph) + fed), graph.edge_dst[edge].astype(np.int64)
     ports = np.append(graph.tensor_port, 0)  # never empty: control wires ask for row 0
-    port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)]).astype(np.int64)
-    number = FIRST_ID + graph.creation.edge[edge].astype(np.int64)
-    none = np.zeros(len(edge), bool)
-    return Wires(src, port, dst, slot, number, graph.edge_back[edge], none)
+    port = np.where(fed < 0, ports[np.maximum(tensor, 0)], 0)
+    return Wires(
+        src=src.astype(np.int64),
+        port=np.where(tensor < 0, CONTROL, port).astype(np.int64),
+        dst=dst,
+        slot=np.where(tensor < 0, LAST, edge - graph.in_ptr[dst]),
+        id=FIRST_ID + graph.creation.edge[edge].astype(np.int64),
+        back=graph.edge_back[edge],
+        loop=np.zeros(len(edge), bool),
+    )
 
 
-def without_twins(graph: Graph, edge: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+def without_twins(graph: Graph, edge: npt.NDArray[np.integer]) -> Column:
     """The edges without control edges that are there already, which TensorFlow's importer leaves out."""
+    edge = edge.astype(np.int64)
     control = graph.edge_tensor[edge] < 0
     ends = graph.edge_dst[edge].astype(np.int64) * len(graph) + graph.edge_src[edge]
     _, first = np.unique(np.where(control, ends, -1 - edge), return_index=True)

@@ -24,28 +24,31 @@ class Frame:
     pivot: int = -1  # its LoopCond
 
 
-def find_frames(graph: Graph, given: Wires) -> tuple[list[Frame], Column]:
-    """The loops of the step, the root first, and the innermost one of each node; an Exit counts as inside."""
+def find_frames(graph: Graph, given: Wires, count: int) -> tuple[list[Frame], Column]:
+    """The loops of the step, the root first, and the innermost one of each node; an Exit counts as inside.
+
+    `count` is the number of nodes, those of the client included.
+    """
     frames = [Frame("", 0, 1)]
-    of = np.zeros(len(graph), np.int64)
+    of = np.zeros(count, np.int64)
     if not any(op in ENTERS for op in graph.ops):
         return frames, of
     row_of: dict[str, int] = {}
     frame = of.tolist()
-    inputs: list[list[int]] = [[] for _ in range(len(graph))]
-    forward = np.flatnonzero(~given.back & (given.src < len(graph)) & (given.dst < len(graph)))
+    inputs: list[list[int]] = [[] for _ in range(count)]
+    forward = np.flatnonzero(~given.back)
     for src, dst in zip(given.src[forward].tolist(), given.dst[forward].tolist(), strict=True):
         inputs[dst].append(src)
-    for node in graph.topological.tolist():
+    for node in [*graph.topological.tolist(), *range(len(graph), count)]:
         inside = max((seen_from_outside(graph, frames, one, frame[one]) for one in inputs[node]), default=0)
-        if graph.ops[node] in ENTERS:
+        if node < len(graph) and graph.ops[node] in ENTERS:
             name, parallel = _frame_of(graph.attrs[node])
             if name not in row_of:
                 row_of[name] = len(frames)
                 frames.append(Frame(name, inside, parallel))
             inside = row_of[name]
         frame[node] = inside
-        if graph.ops[node] == "LoopCond" and inside:
+        if node < len(graph) and graph.ops[node] == "LoopCond" and inside:
             frames[inside] = replace(frames[inside], pivot=node)
     return frames, np.array(frame, np.int64)
 

@@ -18,16 +18,19 @@ class Partitions:
     A constant that was copied to its readers is there only as its copies; a control-flow op may be on another device
     than it was assigned, as TensorFlow moves it next to its values.
 
-    Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory):
-    the same order that the simulator uses among transfers that become ready at the same instant. A pair within one
-    device (between a GPU's own memory and host memory) is no transfer: it has no row here, and its Recv waits for its
-    Send by a control edge in the graph.
+    What the client hands in comes from nodes on its device, and what is fetched ends in such nodes (`endpoint`).
+
+    Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory),
+    those of fed tensors last: the same order that the simulator uses among transfers that become ready at the same
+    instant. A pair within one device (between a GPU's own memory and host memory) is no transfer: it has no row here,
+    and its Recv waits for its Send by a control edge in the graph.
     """
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
     device: Ids  # [N'] row of Cluster.devices
     origin: Ids  # [N'] row of the graph that was cut; for an inserted node the one whose output it carries
-    inserted: Flags  # [N'] made by the cut: Send, Recv, dummies of control edges, copies of constants, control loops
+    inserted: Flags  # [N'] made by the cut: client's ends, Send, Recv, dummies of control edges, copies, control loops
+    endpoint: Ids  # [N'] tensor of the graph that was cut that the node takes from the client or gives it, -1: neither
     tensor: Ids  # [X] tensor of the graph that was cut, -1 - node for a control edge
     send: Ids  # [X] row of graph
     recv: Ids  # [X] row of graph

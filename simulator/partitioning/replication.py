@@ -7,7 +7,6 @@ target. The target of a reader is its own device if that is a CPU, else a CPU of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.graph.graph import Graph
-from simulator.graph.step import Step
+from simulator.graph.step import Exchange, Step
 from simulator.partitioning.draft import CONTROL, FIRST_ID, LAST, Added, Column, Wires, wires
 
 MAX_ELEMENTS = 16  # replicate_constants_pass.cc
@@ -33,35 +32,41 @@ def is_small(graph: Graph, row: int) -> bool:
 
 
 def replicate(
-    graph: Graph, step: Step, cluster: Cluster, given: Wires, device: Column, fed: npt.NDArray[np.bool_], added: Added
+    graph: Graph,
+    step: Step,
+    client: Exchange,
+    cluster: Cluster,
+    given: Wires,
+    device: Column,
+    added: Added,
+    client_ends: Column,
 ) -> tuple[Wires, npt.NDArray[np.bool_], int]:
     """Replace each constant that TensorFlow copies; the wires that result, which rows [N] are gone, the next edge id.
 
     Copies are added in order of node id, then of device name. Their edges get the last ids, as the pass makes them:
-    for each copy its readers, then what it waits for.
+    for each copy its readers, then what it waits for. `device` is that of every node so far; `client_ends` are as
+    `client.attach` gives them.
     """
-    gone = np.zeros(len(graph), bool)
-    reading = _readings(graph, cluster, given, device, fed)
+    gone = np.zeros(len(device), bool)
+    reading = _readings(graph, cluster, given, device)
     target = cluster.home[device[given.dst[reading]]].astype(np.int64)
     gone[_of_several_targets(given.src[reading], target)] = True
     chosen = gone[given.src[reading]]
     stays = ~(gone[given.src] | gone[given.dst])
-    given = replace(given, id=_dense_ids(graph, given, stays, step.runs & ~gone))
-    next_id = FIRST_ID + int(np.count_nonzero(stays)) + _source_and_sink_edges(graph, step, given, gone)
+    given, next_id = _without_gaps(graph, client, given, stays, step.runs & ~gone[: len(graph)], client_ends)
     if gone.any():
         given, next_id = _copies(graph, cluster, given, gone, reading[chosen], target[chosen], added, next_id)
-    return given, gone, next_id
+    return given, gone[: len(graph)], next_id
 
 
-def _readings(
-    graph: Graph, cluster: Cluster, given: Wires, device: Column, fed: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.intp]:
+def _readings(graph: Graph, cluster: Cluster, given: Wires, device: Column) -> npt.NDArray[np.intp]:
     """The wires that read a constant which may be copied."""
     on_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)[device]
-    may = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph)) & on_cpu & ~fed
+    may = np.zeros(len(device), bool)
+    may[: len(graph)] = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph))
+    may &= on_cpu & (np.bincount(given.src, minlength=len(device)) > 1)
     may[given.src[given.port == CONTROL]] = False
-    several = np.bincount(given.src, minlength=len(graph)) > 1
-    rows = np.flatnonzero(may & several)
+    rows = np.flatnonzero(may)
     may[:] = False
     may[[row for row in rows.tolist() if is_small(graph, row)]] = True
     return np.flatnonzero(may[given.src])
@@ -94,8 +99,9 @@ def _copies(
     for wire in np.flatnonzero(gone[given.dst]).tolist():  # in order of position, as a graph's edges are
         waits.setdefault(int(given.dst[wire]), []).append(int(given.src[wire]))
     fresh = []
+    before = len(added)
     for row, home in sorted(readers, key=lambda pair: (place[pair[0]], names[pair[1]])):
-        copy = _copy(graph, row, home, added)
+        copy = _copy(graph, row, home, added, len(added) - before)
         read = readers[row, home]
         src[read] = copy
         number[read] = range(next_id, next_id + len(read))
@@ -105,38 +111,34 @@ def _copies(
     return replace(given, src=src, id=number).take(~gone[given.dst]).join(wires(fresh)), next_id
 
 
-def _copy(graph: Graph, row: int, home: int, added: Added) -> int:
+def _copy(graph: Graph, row: int, home: int, added: Added, number: int) -> int:
     first = int(graph.tensor_ptr[row])
     output = (int(graph.tensor_dtype[first]), graph.tensor_shape[first], int(graph.tensor_bytes[first]))
-    name = f"{graph.names[row]}/replicate/_{len(added)}"
+    name = f"{graph.names[row]}/replicate/_{number}"
     return len(graph) + added.node(name, "Const", graph.attrs[row], row, home, (output,))
 
 
-def _dense_ids(graph: Graph, given: Wires, stays: npt.NDArray[np.bool_], runs: npt.NDArray[np.bool_]) -> Column:
-    """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones.
+def _without_gaps(
+    graph: Graph,
+    client: Exchange,
+    given: Wires,
+    stays: npt.NDArray[np.bool_],
+    runs: npt.NDArray[np.bool_],
+    client_ends: Column,
+) -> tuple[Wires, int]:
+    """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones; the next free id.
 
-    The edges of TensorFlow's source and sink count where they were made before others.
+    The edges of TensorFlow's source and sink count where they were made. Last it joins to them what pruning, or the
+    client that takes a placeholder's edges over, has left without an input or a reader.
     """
-    ends = np.concatenate([graph.creation.source[runs], graph.creation.sink[runs]])
+    source, sink = graph.creation.source, np.where(client.replaced, -1, graph.creation.sink)
+    ends = FIRST_ID + np.concatenate([source[runs], sink[runs]]).astype(np.int64)
     rows = np.flatnonzero(stays)
-    all_ids = np.sort(np.concatenate([given.id[rows], FIRST_ID + ends[ends >= 0]]))
+    all_ids = np.sort(np.concatenate([given.id[rows], ends[ends >= FIRST_ID], client_ends]))
     number: Column = given.id.copy()
     number[rows] = FIRST_ID + np.searchsorted(all_ids, given.id[rows])
-    return number
-
-
-def _source_and_sink_edges(graph: Graph, step: Step, given: Wires, gone: npt.NDArray[np.bool_]) -> int:
-    """How many edges come before the copies' own: to TensorFlow's source and sink, and those of fetches."""
-    runs = np.asarray(step.runs) & ~gone
-    fetched = _tensors(step.fetches)
-    valued = np.zeros(len(graph), bool)
-    valued[[graph.row(name.rpartition(":")[0]) for name in fetched]] = True
-    has_input, has_output = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
-    has_input[given.dst] = True
-    has_output[given.src] = True
-    sinks = runs & ((graph.creation.sink >= 0) | (~has_output & ~valued))
-    return int(np.count_nonzero(runs & ~has_input) + np.count_nonzero(sinks)) + 2 * len(fetched)
-
-
-def _tensors(fetches: Iterable[str]) -> list[str]:
-    return [name for name in fetches if ":" in name]
+    read, reads = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
+    read[given.src[given.src < len(graph)]] = True
+    reads[given.dst[given.dst < len(graph)]] = True
+    left = np.count_nonzero(runs & ~reads & (source < 0)) + np.count_nonzero(runs & ~read & (sink < 0))
+    return replace(given, id=number), FIRST_ID + len(all_ids) + int(left)

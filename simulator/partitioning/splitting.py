@@ -24,6 +24,7 @@ class Draft:
     graph: Graph
     given: Wires
     device: Column
+    endpoint: Column  # tensor that the node takes from the client or gives it, -1: neither
     added: Added
     kept: npt.NDArray[np.bool_]  # of the graph's nodes
     numbers: list[int]  # per counter of names the next number
@@ -37,6 +38,7 @@ class Links:
     recv: Column  # row of the pieces
     node: Column  # row of the first graph whose output, or whose end, is told
     port: Column  # of that node, CONTROL for its end
+    fed: Column  # tensor, if the client handed it in: whose end is told is then the client's; -1
     host: Column  # 1 where it is received for host memory, or by a CPU
     name: tuple[str, ...]  # tensor_name
 
@@ -49,6 +51,7 @@ class Pieces:
     device: Ids
     origin: Ids  # row of the first graph: the node itself, or the one that it serves
     inserted: Flags
+    endpoint: Ids  # tensor of the first graph that the node takes from the client or gives it, -1: neither
     links: Links
 
 
@@ -73,8 +76,14 @@ def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) ->
     origin = np.concatenate([np.arange(len(graph)), added.origin]).astype(np.int64)
     row_of = np.full(len(device), -1)
     row_of[rows] = np.arange(len(rows))
+    endpoint = np.concatenate([draft.endpoint, np.full(len(device) - len(draft.endpoint), -1)])
     return Pieces(
-        cut, ids(where), ids(origin[rows]), flags(rows >= len(graph)), _links(given, ends, pairs, origin, row_of)
+        graph=cut,
+        device=ids(where),
+        origin=ids(origin[rows]),
+        inserted=flags(rows >= len(graph)),
+        endpoint=ids(endpoint[rows]),
+        links=_links(given, ends, pairs, origin, endpoint, row_of),
     )
 
 
@@ -85,7 +94,7 @@ def _created(graph: Graph, given: Wires, pairs: Pairs, before: int, count: int) 
     return np.concatenate([2 * place, np.repeat(2 * place[given.dst[pairs.wire]] + 1, sizes)])
 
 
-def _links(given: Wires, ends: Ends, pairs: Pairs, origin: Column, row_of: Column) -> Links:
+def _links(given: Wires, ends: Ends, pairs: Pairs, origin: Column, endpoint: Column, row_of: Column) -> Links:
     order = np.argsort(pairs.wire)
     wire = pairs.wire[order]
     return Links(
@@ -93,6 +102,7 @@ def _links(given: Wires, ends: Ends, pairs: Pairs, origin: Column, row_of: Colum
         recv=row_of[pairs.recv[order]],
         node=origin[given.src[wire]],
         port=given.port[wire],
+        fed=endpoint[given.src[wire]],
         host=ends.on_host[wire].astype(np.int64),
         name=tuple(pairs.name[at] for at in order.tolist()),
     )
@@ -105,6 +115,7 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
         graph=first,
         given=worker_wires(first, pieces.device, pieces.inserted, level),
         device=pieces.device.astype(np.int64),
+        endpoint=pieces.endpoint.astype(np.int64),
         added=Added(),
         kept=np.ones(len(first), bool),
         numbers=[0] * level.counters,
@@ -119,14 +130,16 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
         device=second.device,
         origin=ids(pieces.origin[made]),
         inserted=flags(second.inserted | pieces.inserted[made]),
+        endpoint=second.endpoint,
         links=_joined(old, row_of, _told(pieces, second.links)),
     )
 
 
 def _told(pieces: Pieces, links: Links) -> Links:
     """The links of the second level in terms of the first graph: a Recv tells what it received."""
-    port_of = np.zeros(len(pieces.graph), np.int64)
+    port_of, fed_of = np.zeros(len(pieces.graph), np.int64), pieces.endpoint.astype(np.int64)
     port_of[pieces.links.recv] = pieces.links.port
+    fed_of[pieces.links.recv] = pieces.links.fed
     relayed = np.zeros(len(pieces.graph), bool)
     relayed[pieces.links.recv] = True
     passes_on = relayed[links.node] & (links.port != CONTROL)
@@ -135,6 +148,7 @@ def _told(pieces: Pieces, links: Links) -> Links:
         recv=links.recv,
         node=pieces.origin[links.node].astype(np.int64),
         port=np.where(passes_on, port_of[links.node], links.port),
+        fed=fed_of[links.node],
         host=links.host,
         name=links.name,
     )
@@ -146,7 +160,8 @@ def _joined(first: Links, row_of: Column, second: Links) -> Links:
         (row_of[first.recv], second.recv),
         (first.node, second.node),
         (first.port, second.port),
+        (first.fed, second.fed),
         (first.host, second.host),
     )
-    send, recv, node, port, host = (np.concatenate(both) for both in columns)
-    return Links(send, recv, node, port, host, (*first.name, *second.name))
+    send, recv, node, port, fed, host = (np.concatenate(both) for both in columns)
+    return Links(send, recv, node, port, fed, host, (*first.name, *second.name))

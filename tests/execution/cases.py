@@ -15,7 +15,7 @@ from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.graph.step import Step
+from simulator.graph.step import Step, choose_step
 from tests.strategies import Rows, shapes_attr, type_attr
 
 Routes = Mapping[tuple[int, int], tuple[int, ...] | None]
@@ -80,9 +80,20 @@ def costs(
 
 
 def whole(graph: Graph) -> Step:
-    """Everything runs; placeholders are fed."""
-    fed = tuple(f"{name}:0" for name, op in zip(graph.names, graph.ops, strict=True) if op == "Placeholder")
-    return Step(tuple(sorted(fed)), (), np.ones(len(graph), bool), "all of it")
+    """Everything runs but placeholders, which are fed."""
+    held = np.array([op == "Placeholder" for op in graph.ops], bool)
+    fed = [f"{graph.names[row]}:0" for row in np.flatnonzero(held).tolist()]
+    return Step(tuple(sorted(fed)), (), ~held, "all of it")
+
+
+@st.composite
+def steps(draw: st.DrawFn, graph: Graph) -> Step:
+    """Any tensors fed and any fetched, some of them of one node; some nodes only have to run."""
+    tensors = [graph.tensor_name(row) for row in range(len(graph.tensor_node))]
+    some = st.lists(st.sampled_from(tensors), max_size=4, unique=True) if tensors else st.just([])
+    fed, fetched = draw(some), draw(some)
+    targets = draw(st.lists(st.sampled_from(graph.names), min_size=0 if fetched else 1, max_size=3, unique=True))
+    return choose_step(graph, feeds=fed, fetches=[*fetched, *targets])
 
 
 def assigned(on: Cluster, rows: Sequence[int]) -> Assignment:
@@ -128,14 +139,21 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
 
 @st.composite
 def dags(
-    draw: st.DrawFn, *, max_nodes: int = 20, ops: Sequence[str] = ("AddN", "Identity", "Merge", "Unpack", "NoOp")
+    draw: st.DrawFn,
+    *,
+    max_nodes: int = 20,
+    ops: Sequence[str] = ("AddN", "Identity", "Merge", "Unpack", "NoOp"),
+    source: str = "Const",
 ) -> Graph:
-    """Fed placeholders, sums, identities, unpacks and merges of float vectors, with control edges; no constants."""
+    """Sums, identities, unpacks and merges of float vectors, with control edges; `source` is what has no inputs.
+
+    Its constants lack a value, so that they are too large to be copied for all one knows.
+    """
     made = Rows()
     values: list[str] = []
     for at in range(draw(st.integers(1, max_nodes))):
-        op = draw(st.sampled_from(ops)) if values else "Placeholder"
-        arity = {"AddN": draw(st.integers(1, 4)), "Merge": 2, "NoOp": 0, "Placeholder": 0}.get(op, 1)
+        op = draw(st.sampled_from(ops)) if values else source
+        arity = {"AddN": draw(st.integers(1, 4)), "Merge": 2, "NoOp": 0, source: 0}.get(op, 1)
         inputs = [draw(st.sampled_from(values)) for _ in range(arity)]
         controls = draw(st.lists(st.sampled_from(made.names), max_size=2, unique=True)) if made.names else []
         name = f"n{at}"
@@ -152,7 +170,7 @@ def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, object]:
     """Attributes of a node of `dags` whose outputs are float vectors of `size` elements."""
     if op == "NoOp":
         return {}
-    attrs = {"dtype" if op == "Placeholder" else "T": type_attr()}
+    attrs = {"dtype" if op in ("Placeholder", "Const") else "T": type_attr()}
     shapes: list[tuple[int, ...]] = [(size,)]
     if op in ("AddN", "Merge"):
         attrs["N"] = AttrValue(i=arity)

@@ -35,7 +35,7 @@ def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) ->
 
 
 def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
-    nodes = ("x = Placeholder", "a = Neg x", "b = Neg x", "c = Neg a", "d = Neg b")
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "c = Neg a", "d = Neg b")
     graph = story(*nodes).built()
     on = apart(2)
     tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 20, 5, 5]))

@@ -14,7 +14,7 @@ from simulator.columns import ids
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution.engine import Outcome, makespan, run
 from simulator.execution.tables import Tables, of_step
-from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, whole
+from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
 
 
@@ -38,30 +38,30 @@ def ends(tables: Tables, outcome: Outcome) -> dict[str, int]:
 
 
 def test_one_lane_serves_in_order_of_readiness_then_row() -> None:
-    tables = table(story("x = Placeholder", "late = Neg slow", "slow = Neg x", "b = Neg x"), apart(1), [0, 10, 5, 10])
+    tables = table(story("x = Const", "late = Neg slow", "slow = Neg x", "b = Neg x"), apart(1), [0, 10, 5, 10])
     assert ends(tables, run(tables, [0, 0, 0, 0])) == {"x": 0, "slow": 5, "b": 15, "late": 25}
 
 
 def test_priority_comes_before_readiness_and_row_breaks_its_ties() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg x", "c = Neg x", "d = Neg b"), apart(1))
+    tables = table(story("x = Const", "a = Neg x", "b = Neg x", "c = Neg x", "d = Neg b"), apart(1))
     outcome = run(tables, [0] * 5, priority=[0, 5, 1, 5, 2])
     assert ends(tables, outcome) == {"x": 0, "b": 10, "d": 20, "a": 30, "c": 40}
 
 
 def test_lanes_run_side_by_side_and_the_lowest_idle_one_is_taken() -> None:
-    tables = table(story("x = Placeholder", *(f"n{i} = Neg x" for i in range(3))), apart(1, lanes=2), [0, 7, 3, 5])
+    tables = table(story("x = Const", *(f"n{i} = Neg x" for i in range(3))), apart(1, lanes=2), [0, 7, 3, 5])
     outcome = run(tables, [0] * 4)
     assert outcome.start_ns.tolist() == [0, 0, 0, 3]
     assert outcome.lane.tolist() == [0, 0, 1, 1]
 
 
 def test_a_transfer_takes_latency_and_bytes() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a"), apart(2))
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a"), apart(2))
     assert run(tables, [0, 0, 1]).start_ns.tolist() == [0, 0, 10 + 100 + 100]
 
 
 def test_readers_on_one_device_share_a_transfer() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
     outcome = run(tables, [0, 0, 1, 1, 2])
     assert outcome.crossings.target.tolist() == [1, 2]
     assert outcome.transfer_start_ns.tolist() == [10, 210]  # one after the other on the shared link
@@ -69,7 +69,7 @@ def test_readers_on_one_device_share_a_transfer() -> None:
 
 
 def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
-    nodes = ("x = Placeholder", "a = Neg x", "b = Neg x", "to_b = Neg b", "to_a = Neg a", "after_a = Neg x ^a")
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "to_b = Neg b", "to_a = Neg a", "after_a = Neg x ^a")
     tables = table(story(*nodes), apart(3, shared=True, lanes=4))
     outcome = run(tables, [0, 0, 0, 1, 2, 1])
     # x to device 1 at once; at 10 the bus is taken till 200: then a to 2, a's control to 1, b to 1
@@ -82,37 +82,37 @@ def test_a_route_holds_all_its_links() -> None:
     links = [Link("a", 10, 10**9), Link("switch", 10, 10**8), Link("c", 10, 10**9)]
     routes = {(0, 1): (0, 1), (0, 2): (0, 2), (1, 2): (1, 2)}
     names = ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"]
-    tables = table(story("x = Placeholder", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
+    tables = table(story("x = Const", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
     outcome = run(tables, [0, 1, 2])
     assert outcome.transfer_end_ns.tolist() == [20 + 1000, 1020 + 20 + 100]
 
 
 def test_between_cpus_of_a_process_a_reference_is_handed_over() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", size=10**6), cluster(["w:0/CPU:0", "w:0/CPU:1"]))
+    tables = table(story("x = Const", "a = Neg x", size=10**6), cluster(["w:0/CPU:0", "w:0/CPU:1"]))
     assert run(tables, [0, 1]).start_ns.tolist() == [0, 7]
 
 
 def test_a_merge_starts_at_its_first_value_but_waits_for_control() -> None:
-    nodes = ("x = Placeholder", "a = Neg x", "b = Neg a", "m = Merge b a", "n = Merge b a ^b")
+    nodes = ("x = Const", "a = Neg x", "b = Neg a", "m = Merge b a", "n = Merge b a ^b")
     tables = table(story(*nodes), apart(1, lanes=4))
     assert run(tables, [0] * 5).start_ns.tolist() == [0, 0, 10, 10, 20]
 
 
 def test_ops_of_no_length_follow_each_other_within_an_instant() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a", "c = Neg b"), apart(1), [0, 0, 0, 5])
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg b"), apart(1), [0, 0, 0, 5])
     assert run(tables, [0] * 4).end_ns.tolist() == [0, 0, 0, 5]
 
 
 def test_instant_ops_take_no_lane() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "group = NoOp ^x", "b = Neg a ^group"), apart(1))
+    tables = table(story("x = Const", "a = Neg x", "group = NoOp ^x", "b = Neg a ^group"), apart(1))
     outcome = run(tables, [0] * 4)
     assert outcome.end_ns.tolist() == [0, 10, 0, 20]
 
 
 def test_a_gpu_that_reads_in_both_memories_gets_the_value_twice() -> None:
     draft = Rows()
-    draft.add("x", "Placeholder", dtype=type_attr(3), _output_shapes=shapes_attr((4,)))
-    draft.add("values", "Placeholder", **attrs_of("Placeholder", 1, 4))
+    draft.add("x", "Const", dtype=type_attr(3), _output_shapes=shapes_attr((4,)))
+    draft.add("values", "Const", **attrs_of("Const", 1, 4))
     draft.add("reshape", "Reshape", ["values", "x"], T=type_attr(), Tshape=type_attr(3))  # the shape in host memory
     draft.add("copy", "Snapshot", ["x"], T=type_attr(3))
     on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
@@ -144,11 +144,12 @@ def test_small_constants_are_copied_to_their_readers() -> None:
 def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     on, priced, rows = data.draw(runs(graph))
-    tables = of_step(graph, whole(graph), on, priced)
-    priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
-    outcome = run(tables, rows, priority)
-    assert makespan(tables, rows, priority) == outcome.makespan
-    assert outcome.makespan == max(outcome.end_ns.max(), outcome.transfer_end_ns.max(initial=0))
+    tables = of_step(graph, data.draw(steps(graph)), on, priced)
+    device = tables.placed(ids(rows))
+    priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(tables), max_size=len(tables)))
+    outcome = run(tables, device, priority)
+    assert makespan(tables, device, priority) == outcome.makespan
+    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.transfer_end_ns.max(initial=0))
 
 
 @settings(deadline=None, max_examples=60)
@@ -190,7 +191,7 @@ def rename(value: str) -> str:
 
 
 def test_more_lanes_than_work_and_free_transfers_give_the_critical_path() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a", "c = AddN a b"), apart(1, lanes=9), [0, 3, 5, 7])
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = AddN a b"), apart(1, lanes=9), [0, 3, 5, 7])
     assert makespan(tables, [0] * 4) == 15
 
 
@@ -203,7 +204,7 @@ def test_more_lanes_than_work_and_free_transfers_give_the_critical_path() -> Non
     ],
 )
 def test_a_wrong_assignment_is_refused(device: list[int], error: type[Exception], sentence: str) -> None:
-    tables = table(story("x = Placeholder", "a = Neg x"), apart(2))
+    tables = table(story("x = Const", "a = Neg x"), apart(2))
     with pytest.raises(error, match=sentence):
         run(tables, device)
     with pytest.raises(SimvizError, match="1 priorities for 2 ops"):
@@ -212,42 +213,42 @@ def test_a_wrong_assignment_is_refused(device: list[int], error: type[Exception]
 
 def test_a_device_without_a_kernel_is_refused() -> None:
     on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
-    tables = table(story("x = Placeholder", "a = Neg x"), on, [[0, 0], [5, -1]])
+    tables = table(story("x = Const", "a = Neg x"), on, [[0, 0], [5, -1]])
     with pytest.raises(InfeasibleError, match=r"'a' has no kernel for /job:w.*GPU:0"):
         run(tables, [0, 1])
 
 
 def test_devices_without_a_route_are_both_named() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x"), cluster(["a:0/CPU:0", "b:0/CPU:0"], (), {(0, 1): None}))
+    tables = table(story("x = Const", "a = Neg x"), cluster(["a:0/CPU:0", "b:0/CPU:0"], (), {(0, 1): None}))
     with pytest.raises(ClusterError, match=r"no route from /job:a/.* to /job:b/.* output of 'x'"):
         run(tables, [0, 1])
     assert makespan(tables, [0, 0]) == 10
 
 
 def test_times_that_would_overflow_are_refused() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a"), apart(1), [0, 2**60, 2**61])
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a"), apart(1), [0, 2**60, 2**61])
     with pytest.raises(SimvizError, match="add up to more than"):
         run(tables, [0, 0, 0])
 
 
 def test_bytes_beyond_64_bits_of_nanoseconds_are_exact() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", size=10**10), apart(2), 0)
+    tables = table(story("x = Const", "a = Neg x", size=10**10), apart(2), 0)
     assert makespan(tables, [0, 1]) == 100 + 4 * 10**10
 
 
 @pytest.mark.parametrize(("latency", "rate"), [(-1, 10**9), (0, 0), (0, -5)])
 def test_an_impossible_link_is_refused(latency: int, rate: int) -> None:
     with pytest.raises(ClusterError, match="'bad'"):
-        table(story("x = Placeholder"), cluster(["a:0/CPU:0"], [Link("bad", latency, rate)]))
+        table(story("x = Const"), cluster(["a:0/CPU:0"], [Link("bad", latency, rate)]))
 
 
 def test_a_device_without_lanes_is_refused() -> None:
     with pytest.raises(ClusterError, match="has 0 lanes"):
-        table(story("x = Placeholder"), apart(1, lanes=0))
+        table(story("x = Const"), apart(1, lanes=0))
 
 
 def test_costs_of_another_graph_or_cluster_are_refused() -> None:
-    small, large = story("x = Placeholder").built(), story("x = Placeholder", "a = Neg x").built()
+    small, large = story("x = Const").built(), story("x = Const", "a = Neg x").built()
     with pytest.raises(SimvizError, match="1 rows, too few for this graph"):
         of_step(large, whole(large), apart(1), costs(small, apart(1)))
     with pytest.raises(ClusterError, match="no column for 'GPU'"):
@@ -255,7 +256,7 @@ def test_costs_of_another_graph_or_cluster_are_refused() -> None:
 
 
 def test_nodes_that_wait_for_each_other_are_named() -> None:
-    tables = table(story("x = Placeholder", "a = Neg x", "b = Neg a"), apart(1))
+    tables = table(story("x = Const", "a = Neg x", "b = Neg a"), apart(1))
     turned = replace(tables, consumer=ids([2, 1]), in_edge=ids([1, 0]))  # x -> b, a -> a
     with pytest.raises(DeadlockError, match=r"1 of 3 nodes never start.*'a' waits for 'a'") as caught:
         run(turned, [0, 0, 0])
@@ -263,6 +264,6 @@ def test_nodes_that_wait_for_each_other_are_named() -> None:
 
 
 def test_an_empty_step_takes_no_time() -> None:
-    graph = story("x = Placeholder").built()
+    graph = story("x = Const").built()
     nothing = replace(whole(graph), feeds=(), runs=np.zeros(1, bool))
     assert makespan(of_step(graph, nothing, apart(2), costs(graph, apart(2))), []) == 0

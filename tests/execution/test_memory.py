@@ -107,6 +107,8 @@ def recount(trace: Trace, pieces: Partitions, sizes: list[int], on: Cluster) -> 
             last = int(trace.transfer_end_ns[row])
         elif node in start:
             born, last = start[node], end[node]
+        elif pieces.endpoint[node] >= 0:
+            born = last = 0  # fed
         else:
             continue
         for row in sent:
@@ -130,7 +132,7 @@ def recount(trace: Trace, pieces: Partitions, sizes: list[int], on: Cluster) -> 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_memory_equals_a_recount_from_the_trace(data: st.DataObject) -> None:
-    graph = data.draw(dags(ops=("AddN", "Unpack", "NoOp")))
+    graph = data.draw(dags(ops=("AddN", "Unpack", "NoOp"), source="Placeholder"))
     on, priced, rows = data.draw(runs(graph))
     priced = costs(graph, on, priced.run_ns + 1, scratch=priced.scratch_bytes)
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
@@ -180,7 +182,10 @@ def test_variables_that_do_not_fit_are_said_first() -> None:
 def test_a_merge_keeps_the_buffer_that_came_first(order: str) -> None:
     nodes = ("x = Placeholder", "a = Neg x", "b = Neg x", f"m = Merge {order}", "c = Neg m", "d = Neg c")
     graph = story(*nodes).built()
-    trace, _ = simulated(graph, apart(1), [0] * 6)
+    trace, pieces = simulated(graph, apart(1), [0] * 6)
     assert trace.allocations is not None
-    first = trace.allocations.tensor.tolist().index(int(graph.tensor_ptr[1]))  # a ends at 10, m reads it, then c
-    assert trace.end_ns[trace.node.tolist().index(4)] == trace.allocations.end_ns[first]
+    cut = pieces.graph
+    first = trace.allocations.tensor.tolist().index(
+        int(cut.tensor_ptr[cut.row("a")])
+    )  # a ends at 10, m reads it, then c
+    assert trace.end_ns[trace.node.tolist().index(cut.row("c"))] == trace.allocations.end_ns[first]

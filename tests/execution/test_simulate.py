@@ -15,7 +15,7 @@ from tests.execution.cases import apart, assigned, attrs_of, costs, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, type_attr
 
-NODES = ("x = Placeholder", "a = Neg x", "b = Neg x", "c = Neg b")
+NODES = ("x = Const", "a = Neg x", "b = Neg x", "c = Neg b")
 
 
 def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from simulator.columns import ids
 from simulator.execution.tables import OWN, RESIDENT, Tables, of_step
-from simulator.graph.step import Step
+from simulator.graph.step import choose_step
 from tests.execution.cases import apart, cluster, costs
 from tests.execution.test_engine import story, table
 from tests.strategies import Rows, loop, typed
@@ -19,7 +18,7 @@ def inputs(tables: Tables, name: str) -> list[str]:
 
 
 def test_duplicates_are_merged_and_control_comes_last() -> None:
-    tables = table(story("x = Placeholder", "a = AddN x x ^x", "b = Neg x ^a ^x"), apart(1))
+    tables = table(story("x = Const", "a = AddN x x ^x", "b = Neg x ^a ^x"), apart(1))
     assert inputs(tables, "a") == ["x", "^x"]
     assert inputs(tables, "b") == ["x", "^x", "^a"]
     assert tables.tensor_row.tolist() == [0, -1, -2]
@@ -27,19 +26,30 @@ def test_duplicates_are_merged_and_control_comes_last() -> None:
     assert tables.in_edge.tolist() == sorted(range(5), key=lambda e: (tables.consumer[e], tables.edge_tensor[e]))
 
 
-def test_what_does_not_run_is_left_out_and_fed_nodes_wait_for_nothing() -> None:
+def test_what_does_not_run_is_left_out_and_the_client_takes_part_on_its_device() -> None:
     graph = story("x = Placeholder", "a = Neg x", "b = Neg a", "c = Neg x").built()
-    runs = np.array([False, True, True, False])
-    tables = of_step(graph, Step(("a:0",), ("b",), runs, "by hand"), apart(1), costs(graph, apart(1), 10))
-    assert (tables.names, tables.node.tolist()) == (("a", "b"), [1, 2])
-    assert (inputs(tables, "a"), inputs(tables, "b")) == ([], ["a"])
-    assert tables.instant.tolist() == [True, False]
-    assert tables.run_ns.tolist() == [[0], [10]]
+    step = choose_step(graph, feeds=["a:0"], fetches=["b:0"])
+    tables = of_step(graph, step, apart(2), costs(graph, apart(2), 10))
+    assert (tables.names, tables.node.tolist()) == (("b", "a:0 (fed)", "b:0 (fetched)"), [2, 1, 2])
+    assert (inputs(tables, "b"), inputs(tables, "b:0 (fetched)")) == (["a:0 (fed)"], ["b"])
+    assert tables.instant.tolist() == [False, True, True]
+    assert tables.run_ns.tolist() == [[10, 10], [0, -1], [0, -1]]
+    assert tables.bound.tolist() == [-1, 0, 0]
+    assert tables.placed(ids([1, 1, 1, 1])).tolist() == [1, 0, 0]
+
+
+def test_a_fed_node_that_something_waits_for_runs_and_its_own_value_goes_to_waste() -> None:
+    graph = story("x = Const", "a = Neg x", "b = Neg a", "c = Neg b ^a").built()
+    step = choose_step(graph, feeds=["a:0"], fetches=["c"])
+    tables = of_step(graph, step, apart(1), costs(graph, apart(1), 10))
+    assert tables.names == ("x", "a", "b", "c", "a:0 (fed)")
+    assert (inputs(tables, "b"), inputs(tables, "c")) == (["a:0 (fed)"], ["^a", "b"])
+    assert tables.scratch_bytes.tolist() == [0, 100, 0, 100, 0]
 
 
 def test_back_edges_are_left_out() -> None:
     draft = Rows()
-    draft.add("x", "Placeholder", **typed("Placeholder", ()))
+    draft.add("x", "Const", **typed("Const", ()))
     loop(draft, start="x")
     tables = table(draft, apart(1))
     assert inputs(tables, "while/Merge") == ["while/Enter"]
@@ -47,7 +57,7 @@ def test_back_edges_are_left_out() -> None:
 
 
 def test_buffers_are_passed_on_or_resident_or_their_own() -> None:
-    draft = story("x = Placeholder", "i = Identity x", "n = Neg i", "end = Neg n")
+    draft = story("x = AddN", "i = Identity x", "n = Neg i", "end = Neg n")
     draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
     draft.add("read", "Identity", ["v"], **typed("Identity", (25,)))
     draft.add("last", "Neg", ["read"], **typed("Neg", (25,)))
@@ -59,7 +69,7 @@ def test_buffers_are_passed_on_or_resident_or_their_own() -> None:
 
 
 def test_outputs_that_nobody_reads_are_scratch() -> None:
-    tables = table(story("x = Placeholder", "u = Unpack x", "a = Neg u:1"), apart(1))
+    tables = table(story("x = Const", "u = Unpack x", "a = Neg u:1"), apart(1))
     assert tables.scratch_bytes.tolist() == [0, 100, 100]  # u:0; a:0
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.graph.step import Step
 from simulator.partitioning import partition
-from tests.execution.cases import assigned, runs, whole
+from tests.execution.cases import assigned, runs, steps, whole
 from tests.strategies import BOOL, Rows, loop, shapes_attr, type_attr, typed
 from tests.strategies import rows as drafts
 
@@ -25,23 +28,38 @@ def free_constants(draft: Rows) -> Rows:
     return draft
 
 
-def check(graph: Graph, on: Cluster, priced: CostTable, rows: list[int], priority: list[int] | None = None) -> None:
-    step = whole(graph)
+def check(
+    graph: Graph,
+    on: Cluster,
+    priced: CostTable,
+    rows: list[int],
+    priority: list[int] | None = None,
+    step: Step | None = None,
+) -> None:
+    step = whole(graph) if step is None else step
     pieces = partition(graph, assigned(on, rows), on, step=step)
     cut, device = of_partitions(pieces, on, priced)
     tables = of_step(graph, step, on, priced)
-    place = {int(pieces.origin[node]): op for op, node in enumerate(cut.node) if not pieces.inserted[node]}
-    for node, op in place.items():  # the cut moves control flow to where its value is
-        rows[node] = int(device[op])
+    place = {graph.names[pieces.origin[node]]: op for op, node in enumerate(cut.node) if not pieces.inserted[node]}
+    for name, op in place.items():  # the cut moves control flow to where its value is
+        rows[graph.row(name)] = int(device[op])
+    inputs = np.diff(pieces.graph.in_ptr)
+    for op, node in enumerate(cut.node.tolist()):
+        if (tensor := int(pieces.endpoint[node])) >= 0:
+            place[f"{graph.tensor_name(tensor)} ({'fetched' if inputs[node] else 'fed'})"] = op
 
-    ours = run(tables, [rows[node] for node in tables.node], priority)
-    theirs = run(cut, device, None if priority is None else [priority[row] for row in pieces.origin[cut.node]])
+    def ranks(origins: Ids) -> list[int] | None:
+        return None if priority is None else [priority[row] for row in origins.tolist()]
+
+    ours = run(tables, tables.placed(ids(rows)), ranks(tables.node))
+    theirs = run(cut, device, ranks(pieces.origin[cut.node]))
 
     assert ours.makespan == theirs.makespan
-    for op, node in enumerate(tables.node.tolist()):
-        if node in place:  # a constant that was copied has no row of its own left
+    assert sum(op in place for op in tables.names) >= int((tables.bound >= 0).sum())
+    for op, name in enumerate(tables.names):
+        if name in place:  # a constant that was copied has no row of its own left
             for column in ("ready_ns", "start_ns", "end_ns"):
-                assert getattr(ours, column)[op] == getattr(theirs, column)[place[node]], (graph.names[node], column)
+                assert getattr(ours, column)[op] == getattr(theirs, column)[place[name]], (name, column)
     for column in ("transfer_ready_ns", "transfer_start_ns", "transfer_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
     assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
@@ -55,6 +73,15 @@ def test_pieces_take_the_time_of_the_whole(data: st.DataObject) -> None:
     graph = data.draw(drafts().map(free_constants)).built()
     numbers = st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph))
     check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) -> None:
+    graph = data.draw(drafts().map(free_constants)).built()
+    numbers = st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph))
+    step = data.draw(steps(graph))
+    check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers), step)
 
 
 @settings(deadline=None, max_examples=60)

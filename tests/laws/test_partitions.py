@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.assignment import OVERRULED, RELAXED, Assignment
-from simulator.checking import assignment_laws, graph_laws, partition_laws
+from simulator.checking import assignment_laws, graph_laws
 from simulator.columns import flags, ids
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.partitioning import FLAVOURS, Partitions, partition
+from simulator.partitioning.laws import partition_laws
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed

@@ -14,7 +14,7 @@ from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning import FLAVOURS, Partitions, partition
-from tests.execution.cases import apart, assigned, costs, runs, whole
+from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
 
 
@@ -23,10 +23,11 @@ from tests.strategies import Rows, graphs, loop, typed
 def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     on, priced, rows = data.draw(runs(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=data.draw(st.sampled_from(FLAVOURS)))
+    step = data.draw(steps(graph))
+    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
     trace = simulate(pieces, on, priced)
     assert check_trace(trace, pieces, on) == []
-    assert lower_bound(graph, on, priced, step=whole(graph)) <= trace.makespan
+    assert lower_bound(graph, on, priced, step=step) <= trace.makespan
     assert (np.lexsort((trace.lane, trace.device, trace.start_ns)) == np.arange(len(trace.node))).all()
 
 
@@ -45,7 +46,7 @@ def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
 
 def example() -> tuple[Trace, Partitions]:
     draft = Rows()
-    draft.add("x", "Placeholder", **typed("Placeholder", (25,)))
+    draft.add("x", "Const", **typed("Const", (25,)))
     draft.add("a", "Neg", ["x"], **typed("Neg", (25,)))
     draft.add("b", "Neg", ["a"], **typed("Neg", (25,)))
     draft.add("c", "Neg", ["a"], **typed("Neg", (25,)))

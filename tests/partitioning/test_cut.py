@@ -13,7 +13,7 @@ from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition, partition_files
 from tests.execution.cases import apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
-from tests.strategies import BOOL, INT32, Rows, colocation, type_attr, typed
+from tests.strategies import INT32, Rows, colocation, type_attr, typed
 
 CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
 
@@ -112,7 +112,7 @@ def test_a_constant_is_not_copied(spoil: str) -> None:
     devices = [0, 1 if spoil == "one target" else 0, 1]
     pieces = partition(graph, assigned(apart(3), devices), apart(3), step=step)
 
-    assert "k" in pieces.graph.index
+    assert ("k" in pieces.graph.index) == (spoil != "fed")
     assert not any("replicate" in name for name in pieces.graph.names)
 
 
@@ -160,14 +160,15 @@ def test_a_tensor_that_a_gpu_reads_in_both_memories_crosses_twice() -> None:
 def test_control_flow_goes_where_its_values_are() -> None:
     rows = Rows()
     rows.add("x", "Const", [], **typed("Const", (17,)))
-    rows.add("p", "Placeholder", [], dtype=type_attr(BOOL))
+    large(rows, "z")
+    rows.add("p", "IsFinite", ["z"], T=type_attr())
     rows.add("s", "Switch", ["x", "p"], T=type_attr())
     rows.add("n", "Neg", ["s:1"], T=type_attr())
     graph = rows.built()
-    pieces = partition(graph, assigned(apart(3), [0, 1, 2, 2]), apart(3), step=whole(graph))
+    pieces = partition(graph, assigned(apart(3), [0, 1, 1, 2, 2]), apart(3), step=whole(graph))
 
     assert pieces.device[pieces.graph.index["s"]] == 0
-    assert pieces.device[~pieces.inserted].tolist() == [0, 1, 0, 2]
+    assert pieces.device[~pieces.inserted].tolist() == [0, 1, 1, 0, 2]
     assert any("control-flow" in note for note in pieces.notes)
 
 
@@ -211,17 +212,25 @@ def test_a_loop_without_predicate_is_cut_and_said() -> None:
     assert not any(name.startswith("_cloop") for name in pieces.graph.names)
 
 
-def test_a_fed_node_waits_for_nothing() -> None:
+def test_what_is_fed_comes_from_the_client_and_what_is_fetched_goes_there() -> None:
     rows = Rows()
     large(rows, "x")
     rows.add("y", "Neg", ["x"], T=type_attr())
     rows.add("z", "Neg", ["y"], T=type_attr())
     graph = rows.built()
-    step = choose_step(graph, feeds=["y:0"], fetches=["z"])
+    step = choose_step(graph, feeds=["y:0"], fetches=["z:0"])
     pieces = partition(graph, assigned(apart(3), [0, 1, 2]), apart(3), step=step)
 
-    assert listed(pieces)["y"] == ("Placeholder", 1, ())
-    assert "x" not in pieces.graph.index
+    assert listed(pieces) == {
+        "z": ("Neg", 2, ("_arg_y_0_0/_1",)),
+        "_arg_y_0_0": ("_Arg", 0, ()),
+        "_retval_z_0_0": ("_Retval", 0, ("z/_3",)),
+        "_arg_y_0_0/_0": ("_Send", 0, ("_arg_y_0_0",)),
+        "_arg_y_0_0/_1": ("_Recv", 2, ()),
+        "z/_2": ("_Send", 2, ("z",)),
+        "z/_3": ("_Recv", 0, ()),
+    }
+    assert pieces.tensor.tolist() == [graph.tensor_ptr[2], graph.tensor_ptr[1]]  # what is fed comes last
 
 
 def test_a_name_that_the_graph_has_already_is_not_used_again() -> None:

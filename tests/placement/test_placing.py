@@ -53,7 +53,7 @@ def priced(graph, cluster, seed):
 def reached(graph, cluster, costs, step, placed):
     tables = of_step(graph, step, cluster, costs)
     priority = None if placed.priority is None else placed.priority[tables.node]
-    return engine.makespan(tables, placed.device[tables.node], priority)
+    return engine.makespan(tables, tables.placed(placed.device), priority)
 
 
 @st.composite
@@ -337,24 +337,28 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one():
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
     rows = Rows()
-    rows.add("flag", "Placeholder", device="/job:ps", dtype=type_attr(BOOL))
-    rows.add("x", "Placeholder", device="/job:ps", **typed("Placeholder", (1000,)))
+    rows.add("flag", "Placeholder", device="/job:worker", dtype=type_attr(BOOL))
+    rows.add("x", "Placeholder", device="/job:worker", **typed("Placeholder", (1000,)))
     rows.add(
-        "s", "Switch", ["x", "flag"], device="/job:worker", T=type_attr(), _output_shapes=shapes_attr((1000,), (1000,))
+        "s", "Switch", ["x", "flag"], device="/job:ps", T=type_attr(), _output_shapes=shapes_attr((1000,), (1000,))
     )
-    rows.add("a", "Neg", ["s"], device="/job:worker", **typed("Neg", (1000,)))
-    rows.add("b", "Neg", ["s:1"], device="/job:worker", **typed("Neg", (1000,)))
+    rows.add("a", "Neg", ["s"], device="/job:ps", **typed("Neg", (1000,)))
+    rows.add("b", "Neg", ["s:1"], device="/job:ps", **typed("Neg", (1000,)))
     graph, cluster = rows.built(), load_cluster("ps=1,worker=1")
     costs, step = priced(graph, cluster, 3), replace(whole(graph), feeds=("flag:0", "x:0"))
     placed = place(graph, cluster, costs, step=step, algorithm=algorithm)
     pieces = partition(graph, placed, cluster, step=step)
-    assert placed.name_of(2).startswith("/job:worker")
-    assert pieces.devices[pieces.device[pieces.graph.index["s"]]].startswith("/job:ps"), "beside its value"
+    assert placed.name_of(2).startswith("/job:ps")
+    assert pieces.devices[pieces.device[pieces.graph.index["s"]]].startswith("/job:worker"), (
+        "beside what the client feeds"
+    )
 
     problem = pose(
         graph, of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step)
     )
-    assert problem.moves == [(2, 1)]
-    plan = Plan([int(placed.device[members[0]]) for members in problem.constraints.members], [])
+    value = problem.tables.names.index("x:0 (fed)")
+    assert problem.moves == [(problem.tables.names.index("s"), value)]
+    chosen = [int(placed.device[members[0]]) for members in problem.constraints.members]
+    plan = Plan([*chosen, cluster.client, cluster.client], [])
     assert makespan(problem, plan) == simulate(pieces, cluster, costs).makespan
     assert makespan(replace(problem, moves=[]), plan) != makespan(problem, plan)

@@ -122,13 +122,17 @@ def test_every_edge_that_crosses_names_the_transfer_that_carries_it():
     scene = example()
     edges, transfers = contents(scene)["edges"], scene.partitions
     device = contents(scene)["nodes"]["device"]
+    cut, fed = scene.partitions, {name.partition(":")[0] for name in scene.step.feeds}
     carried = 0
     for src, dst, tensor, transfer in zip(edges["src"], edges["dst"], edges["tensor"], edges["transfer"], strict=True):
         if transfer >= 0:
             carried += 1
             assert transfers.tensor[transfer] == (tensor if tensor >= 0 else -1 - src)
-            assert transfers.src_device[transfer] == device[src] != device[dst] == transfers.dst_device[transfer]
-    assert set(edges["transfer"]) - {-1} == set(np.flatnonzero(crossings(scene)).tolist())
+            made = scene.cluster.client if scene.graph.names[src] in fed else device[src]
+            assert transfers.src_device[transfer] == made != device[dst] == transfers.dst_device[transfer]
+    readers = set(cut.graph.edge_src[cut.endpoint[cut.graph.edge_dst] >= 0].tolist())
+    inside = crossings(scene) & ~np.isin(cut.recv, list(readers))  # the others bring the client what it fetches
+    assert set(edges["transfer"]) - {-1} == set(np.flatnonzero(inside).tolist())
     assert carried >= int(crossings(scene).sum())
 
 

@@ -5,12 +5,12 @@ TensorFlow places the whole graph and prunes afterwards; time and memory cover t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Flags, flags
+from simulator.columns import Flags
 from simulator.errors import GraphError
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
@@ -27,7 +27,8 @@ INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/c
 class Step:
     """The part of a graph that one `Session.run` executes.
 
-    A fed node stands for the value that the client hands in: it runs (at no cost) and its own inputs are not needed.
+    A fed tensor comes from the client, so its node runs only if something else needs it. What is fetched goes to the
+    client; of a fed tensor that is no part of the step, for the client has it already.
     """
 
     feeds: tuple[str, ...]  # tensor names "node:port", sorted
@@ -43,7 +44,8 @@ def choose_step(
 
     Fetches and feeds are written "node:port" (a tensor) or "node"; one may stand without a list. A fetched node
     only has to run; of a fed one all outputs are handed in. Placeholders that the fetches need are fed whether they are
-    named or not. Without fetches and signature the first rule that applies decides:
+    named or not. A tensor that is both fed and fetched comes back as it was handed in and asks for nothing, as in
+    TensorFlow's Python session. Without fetches and signature the first rule that applies decides:
 
     1. the `train_op` collection of the MetaGraph;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
@@ -69,13 +71,6 @@ def choose_step(
     if signature is not None:
         return _signature(graph, feeds, signature, f"the signature {signature!r} that was asked for")
     return _default(graph, feeds)
-
-
-def fed_rows(graph: Graph, step: Step) -> Flags:
-    """[N] the nodes of which an output is handed in by the client."""
-    fed = np.zeros(len(graph), bool)
-    fed[[graph.row(name.rpartition(":")[0] or name) for name in step.feeds]] = True
-    return flags(fed)
 
 
 def _default(graph: Graph, feeds: Sequence[str]) -> Step:
@@ -142,18 +137,20 @@ def _signature(graph: Graph, feeds: Sequence[str], name: str, rule: str) -> Step
 
 def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str) -> Step:
     fed = {tensor for name in feeds for tensor in _fed(graph, name)}
-    targets = sorted({_target(graph, name)[0] for name in fetches})
-    runs = fan_in(graph, targets, fed)
+    targets = {_read(graph, name) for name in fetches}
+    runs, wanted = _pruned(graph, targets, fed)
     placeholders = [row for row in np.flatnonzero(runs).tolist() if graph.ops[row] in PLACEHOLDERS]
     handed = fed | {at for row in placeholders for at in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1])}
     if handed != fed:
-        runs = fan_in(graph, targets, handed)
-    return Step(
-        feeds=tuple(sorted(graph.tensor_name(tensor) for tensor in handed)),
-        fetches=tuple(sorted({_target(graph, name)[1] for name in fetches})),
-        runs=runs,
-        rule=rule,
-    )
+        runs, wanted = _pruned(graph, targets, handed)
+    return Step(tuple(sorted(graph.tensor_name(tensor) for tensor in handed)), wanted, runs, rule)
+
+
+def _pruned(graph: Graph, targets: Set[tuple[int, int | None]], fed: Collection[int]) -> tuple[Flags, tuple[str, ...]]:
+    """What runs for the targets, and their names, sorted; one that is fed is handed back as it came."""
+    wanted = [(row, port) for row, port in targets if port is None or int(graph.tensor_ptr[row]) + port not in fed]
+    names = [graph.names[row] if port is None else f"{graph.names[row]}:{port}" for row, port in wanted]
+    return fan_in(graph, [row for row, _ in wanted], fed), tuple(sorted(names))
 
 
 def _fed(graph: Graph, name: str) -> list[int]:
@@ -162,12 +159,6 @@ def _fed(graph: Graph, name: str) -> list[int]:
     if begin == end:
         raise GraphError(f"{graph.source}: {graph.names[row]!r} has no output, so it cannot be fed.", node=name)
     return [begin + port] if port is not None else list(range(begin, end))
-
-
-def _target(graph: Graph, name: str) -> tuple[int, str]:
-    """The row that must run, and the fetch in TensorFlow's spelling."""
-    row, port = _read(graph, name)
-    return row, graph.names[row] if port is None else f"{graph.names[row]}:{port}"
 
 
 def _read(graph: Graph, text: str) -> tuple[int, int | None]:

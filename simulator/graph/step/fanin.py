@@ -15,30 +15,25 @@ PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 def fan_in(graph: Graph, targets: Iterable[int], fed: Collection[int] = ()) -> Flags:
     """[N] the nodes that run for the target nodes when the tensors in `fed` (rows) are handed in by the client.
 
-    Backwards over data and control edges, loops included. A fed tensor stops the walk: its node counts as running
-    (it stands for the value), its inputs do not. A node of which only some outputs are fed, or one that is no
+    Backwards over data and control edges, loops included. The walk ends at a fed tensor: the client stands for its
+    node, and of a placeholder for its control edges too. A node of which other outputs are read, or one that is no
     placeholder and has control successors, runs in earnest (`tensorflow/core/graph/subgraph.cc`).
     """
     runs = bytearray(len(graph))
-    expanded = bytearray(len(graph))
     in_ptr = graph.in_ptr.tolist()
     edge_src = graph.edge_src.tolist()
     edge_tensor = graph.edge_tensor.tolist()
-    whole = _fed_placeholders(graph, fed)
+    silent = _fed_placeholders(graph, fed)
     pending = list(targets)
     for row in pending:
         runs[row] = 1
     while pending:
         row = pending.pop()
-        if expanded[row]:
-            continue
-        expanded[row] = 1
-        if row in whole:
-            continue
         for edge in range(in_ptr[row], in_ptr[row + 1]):
             source = edge_src[edge]
-            runs[source] = 1
-            if not expanded[source] and edge_tensor[edge] not in fed:
+            handed_in = edge_tensor[edge] in fed or (edge_tensor[edge] < 0 and source in silent)
+            if not runs[source] and not handed_in:
+                runs[source] = 1
                 pending.append(source)
     return flags(np.frombuffer(runs, np.bool_))
 
