@@ -113,11 +113,10 @@ def step_wires(graph: Graph, client: Exchange) -> Wires:
 
 def without_twins(graph: Graph, edge: npt.NDArray[np.integer]) -> Column:
     """The edges without control edges that are there already, which TensorFlow's importer leaves out."""
-    edge = edge.astype(np.int64)
-    control = graph.edge_tensor[edge] < 0
-    ends = graph.edge_dst[edge].astype(np.int64) * len(graph) + graph.edge_src[edge]
-    _, first = np.unique(np.where(control, ends, -1 - edge), return_index=True)
-    return edge[np.sort(first)]
+    given: Column = edge.astype(np.int64)
+    ends = graph.edge_dst[given].astype(np.int64) * len(graph) + graph.edge_src[given]
+    _, first = np.unique(np.where(graph.edge_tensor[given] < 0, ends, -1 - given), return_index=True)
+    return given[np.sort(first)]
 
 
 @lru_cache(maxsize=256)
