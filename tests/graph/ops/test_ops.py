@@ -142,6 +142,49 @@ def test_a_label_chooses_among_kernels():
     assert ops.kernel_types("MatMul", labelled) == ()
 
 
+def test_only_the_device_types_that_are_there_count():
+    complex64 = {"Tcomplex": type_(8)}
+    assert ops.support("FFTND", complex64).types == (("GPU", 1),)
+    assert ops.support("FFTND", complex64, ("CPU",)) == ((), False, "")  # nothing is registered for it
+    strings = {"T": type_(STRING)}
+    assert ops.support("MatMul", strings, ("CPU",)) == ((), True, "")  # something is, for other types
+    assert ops.support("a custom op", {}, ("CPU",)).types == (("CPU", 0),)
+
+
+def test_a_constraint_on_an_attribute_that_the_op_does_not_have_is_told():
+    assert ops.support("TopK", {"T": type_(FLOAT)}).undeclared == "index_type"
+    assert ops.support("TopK", {"T": type_(STRING)}).undeclared == ""  # another attribute rules the kernels out
+    assert ops.support("TopKV2", {"T": type_(FLOAT)}).undeclared == ""
+
+
+def test_no_two_kernels_of_equal_priority_can_match():
+    """TensorFlow would refuse a node that both match, and `support` would have to."""
+    for op in registry.names():
+        kernels = registry.registered(op).kernels
+        for row, one in enumerate(kernels):
+            for other in kernels[row + 1 :]:
+                if (one.device_type, one.label, one.priority) == (other.device_type, other.label, other.priority):
+                    theirs = dict(other.constraints)
+                    shared = [allowed & theirs[name] for name, allowed in one.constraints if name in theirs]
+                    assert not all(shared), (op, one, other)
+
+
+@pytest.mark.parametrize(
+    ("op", "holds"),
+    [
+        ("RangeDataset", "*"),
+        ("MutexLock", "*"),
+        ("TensorListReserve", "element_dtype"),
+        ("OptionalFromValue", "Toutput_types"),
+        ("RaggedTensorToVariant", "Tvalues"),
+        ("IdentityN", ""),
+        ("Shape", ""),
+    ],
+)
+def test_which_variants_live_on_the_host(op, holds):
+    assert registry.registered(op).host_variant == holds
+
+
 def test_every_element_of_a_list_must_be_allowed():
     def where(*taken):
         return ops.kernel_types("EagerPyFunc", {"Tin": types(*taken), "Tout": types(FLOAT)})
