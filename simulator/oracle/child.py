@@ -190,8 +190,9 @@ def _whole(answer: bytes | bytearray) -> int:
     return _SIZE.size + size
 
 
-def bounded(nbytes: int, what: str, most: int = MAX_MESSAGE_BYTES) -> None:
-    """Raise OracleError if something is larger than it may be."""
+def bounded(nbytes: int, what: str, most: int | None = None) -> None:
+    """Raise OracleError if something is larger than it may be: than a message, where nothing else is said."""
+    most = MAX_MESSAGE_BYTES if most is None else most
     if nbytes > most:
         message = f"{what} has {nbytes:,} bytes, more than the {most:,} that it may have"
         raise OracleError(f"{message}; ask about a smaller graph")

@@ -26,6 +26,7 @@ from typing import Any
 from simulator.errors import OracleError
 from simulator.oracle import child
 
+MAX_REAL_WORKERS = 32  # each takes 85 threads and 50 MB
 _NOWHERE = "127.0.0.1:1"  # the address of a task that this server never calls
 _SERVERS: list[Any] = []  # a server that nobody refers to is stopped
 
@@ -39,6 +40,9 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
     bytes), and `real`, whether TensorFlow's own server shall stand behind the stand-in. The servers stay until the
     process ends, as TensorFlow's can't be stopped.
     """
+    if (count := sum(task["real"] for task in tasks)) > MAX_REAL_WORKERS:
+        message = f"{count} tasks would need a real worker each, and {MAX_REAL_WORKERS} are the most"
+        raise OracleError(f"{message}; ask without real workers, or about fewer tasks")
     nowhere = dict.fromkeys([master, *(task["name"] for task in tasks)], _NOWHERE)
     described = [
         {"devices": task["devices"], "behind": _real(task, nowhere) if task["real"] else None} for task in tasks
@@ -55,7 +59,7 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
 
     def taken() -> list[bytes]:
         told, graphs = child.unpack(_said(workers, b"take"))
-        child.bounded(told["bytes"], "what TensorFlow's master sent to its workers")
+        child.bounded(told["bytes"], "what TensorFlow's master sent to its workers", told["most"])
         return graphs
 
     return str(server.target), taken

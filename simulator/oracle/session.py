@@ -144,8 +144,10 @@ def observe(
                 raise OracleError(f"{message} ({sentence(str(error.message))})") from None
             except (tf.errors.OpError, ValueError) as error:  # the importer and the shape functions raise ValueError
                 refusal = sentence(str(getattr(error, "message", error)))
-                if refusal.startswith(_TOO_LARGE):
-                    raise OracleError(f"a piece of the graph is larger than a message may be ({refusal})") from None
+                if isinstance(error, tf.errors.ResourceExhaustedError) and _TOO_LARGE in refusal:
+                    raise OracleError(
+                        f"a piece is larger than a message may be ({refusal}); ask about a smaller graph"
+                    ) from None
             ctypes.CDLL(None).fflush(None)
         finally:
             for number, original in enumerate(kept, start=1):

@@ -8,7 +8,8 @@ lock until every worker has answered. One server per task, as a worker is told f
     stdin                                                         stdout
     [{"devices": [[name, type, memory bytes], ...],               [[port per task], null]
       "behind": address of the real worker or null}, ...]         or [null, why not]
-    "take", as often as one likes                                 how many `bytes` came since, and the graphs, packed
+    "take", as often as one likes                                 how many `bytes` came since, how many are the `most`
+                                                                  that are handed on, and the graphs, packed
     the end                                                       the end
 
 The few messages are written and read by their wire format here, as importing TensorFlow takes seconds. Field numbers:
@@ -62,7 +63,8 @@ def main() -> None:
         nbytes = _size(received)
         graphs = [graph for _, graph in sorted(received)]  # they come in any order
         received.clear()
-        child.write(out, child.pack({"bytes": nbytes}, graphs if nbytes <= child.MAX_MESSAGE_BYTES else ()))
+        most = child.MAX_MESSAGE_BYTES
+        child.write(out, child.pack({"bytes": nbytes, "most": most}, graphs if nbytes <= most else ()))
     os._exit(0)  # an orderly stop waits for calls that the master never ends
 
 

@@ -13,6 +13,8 @@ def work(payload: bytes) -> bytes:
     match sys.argv[1:]:
         case ["reverse"]:
             return payload[::-1]
+        case ["grow"]:
+            return payload * 100
         case ["chatter"]:
             print("o" * 2**20)
             sys.stderr.write("e" * 2**20)

@@ -88,6 +88,18 @@ def test_nothing_outlives_the_caller(tmp_path: Path, blow: signal.Signals) -> No
         caller.kill()
 
 
+def test_messages_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "MAX_MESSAGE_BYTES", 1000)
+    with child.conversation(_MODULE, args=["grow"]) as ask:
+        with pytest.raises(
+            OracleError, match=r"question .* has 1,001 bytes, more than the 1,000 .*ask about a smaller"
+        ):
+            ask(b"x" * 1001, 60)
+        with pytest.raises(OracleError, match=r"answer from TensorFlow has 1,001 bytes"):
+            ask(b"x" * 10, 60)
+        assert ask(b"x" * 9, 60) == b"x" * 900
+
+
 def test_no_descriptor_is_left_open() -> None:
     before = sorted(Path("/proc/self/fd").iterdir())
     _run("reverse")

@@ -185,12 +185,39 @@ def test_the_stand_ins_listen_on_the_loopback_interface_alone() -> None:
             assert len(sockets) == 2
             assert all(on_loopback(address) for address in sockets.values())
             child.write(process.stdin, b"take")
-            assert child.unpack(child.read(process.stdout) or b"") == ({"bytes": 0}, [])
+            assert child.unpack(child.read(process.stdout) or b"") == (
+                {"bytes": 0, "most": child.MAX_MESSAGE_BYTES},
+                [],
+            )
             process.stdin.close()
             assert process.wait(timeout=20) == 0
             assert not sockets.keys() & listening().keys()
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (8, "what TensorFlow's master sent to its workers has .* more than the 3,000 that it may have"),
+        (40, r"a piece is larger than a message may be \(.* vs. 3000\)\); ask about a smaller graph"),
+    ],
+)
+def test_messages_between_master_and_stand_ins_are_bounded(nodes: int, said: str) -> None:
+    rows = Rows()
+    rows.add("n0", "Placeholder", **typed("Placeholder"), device="/job:ps/task:0")
+    for number in range(1, nodes):
+        device = "/job:worker/task:0/gpu:0" if number % 2 else "/job:ps/task:0"
+        rows.add(f"n{number}", "Neg", [f"n{number - 1}"], **typed("Neg"), device=device)
+    graph = rows.built()
+    with child.conversation("tests.oracle.asking_small") as asking, pytest.raises(OracleError, match=said):
+        observe(graph, load_cluster("ps=1,worker=1x1gpu"), step=runs(graph, graph.names[-1]), asking=asking)
+
+
+def test_more_real_workers_than_this_machine_bears_are_refused() -> None:
+    graph = training()
+    with pytest.raises(OracleError, match=r"35 tasks would need a real worker each, and 32 are the most; ask without"):
+        observe(graph, load_cluster("ps=1,worker=35"), step=runs(graph, "update"), real_workers=True)
 
 
 def test_device_attributes_are_written_as_protobuf_would() -> None:
