@@ -12,8 +12,10 @@ from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison import compare
 from simulator.comparison.values import written_alike
+from simulator.graph.creation import Lowered
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.inlining.draft import Draft
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions, partition
@@ -352,6 +354,36 @@ def test_the_ids_of_a_widely_read_copys_edges_are_struck_out(readers: int, alike
     result = compare(ours, theirs, graph=graph)
     assert (result.agree == result.of) is alike
     assert result.raw == result.of - 2
+
+
+def test_the_ids_of_edges_that_tensorflow_made_in_no_order_are_struck_out() -> None:
+    ours = cut(BRANCHES, SPREAD)
+    theirs = pieces(ours)
+    for one in (one for piece in theirs for one in piece.node if "tensor_name" in one.attr):
+        if one.attr["_src"].s == b"a" and one.attr["_dst"].s == b"sum":
+            one.attr["tensor_name"].s = b"edge_99_a"
+    assert len(compare(ours, theirs, graph=BRANCHES).differences) == 2
+    edges = zip(BRANCHES.edge_src.tolist(), BRANCHES.edge_dst.tolist(), strict=True)
+    chance = flags([(BRANCHES.names[src], BRANCHES.names[dst]) == ("a", "sum") for src, dst in edges])
+    rewritten = replace(BRANCHES, lowered=Lowered(BRANCHES, BRANCHES.creation, BRANCHES.order, chance))
+    result = compare(ours, theirs, graph=rewritten)
+    assert (result.differences, result.raw) == ((), result.of - 2)
+
+
+@pytest.mark.parametrize(("count", "marked"), [(8, 0), (9, 9)])
+def test_edges_made_in_the_order_of_a_crowded_nodes_edges_are_marked(count: int, marked: int) -> None:
+    for way in ("readers", "waits"):
+        draft = Draft({}, "a test")
+        sources = [draft.add(f"s{number}", "NoOp") for number in range(count)]
+        call = draft.add("call", "NoOp", (), sources if way == "waits" else ())
+        if way == "readers":
+            for number in range(count):
+                draft.add(f"r{number}", "NoOp", (), (call,))
+        done = draft.add("done", "NoOp", (), draft.controls_of(call))
+        draft.hand_over(call, (), done)
+        draft.remove(call)
+        draft.add("other", "NoOp", (), sources)
+        assert len(draft.by_chance) == marked
 
 
 def test_a_task_can_be_left_out() -> None:

@@ -126,7 +126,8 @@ def _cuts(
     here, there = _keyed(ours, own, tasks), _keyed(theirs, own, tasks)
     raw = sum(key in there and _equal(node, there[key]) for key, node in here.items())
     widely = _copied_widely(ours, graph) if graph else frozenset()
-    here, there = (_keyed(settled(side, widely), own, tasks) for side in (ours, theirs))
+    chance = _by_chance(graph) if graph else frozenset()
+    here, there = (_keyed(settled(side, widely, chance), own, tasks) for side in (ours, theirs))
     keys = dict.fromkeys((*here, *there))
     differences = tuple(
         _difference(key, here.get(key), there.get(key))
@@ -154,6 +155,13 @@ def _copied_widely(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
     originals = {found[1] for found in (COPY.match(node.name) for node in ours) if found}
     rows = [graph.index[name] for name in sorted(originals) if name in graph.index]
     return frozenset(graph.names[row] for row in rows if graph.out_ptr[row + 1] - graph.out_ptr[row] > MOST_ORDERED)
+
+
+def _by_chance(graph: Graph) -> frozenset[tuple[str, str]]:
+    """The ends of the edges whose ids are by chance: those of a graph that TensorFlow rewrites by itself."""
+    edges = np.flatnonzero(graph.lowered.by_chance) if graph.lowered is not None else np.zeros(0, np.int64)
+    ends = zip(graph.edge_src[edges].tolist(), graph.edge_dst[edges].tolist(), strict=True)
+    return frozenset((graph.names[src], graph.names[dst]) for src, dst in ends)
 
 
 def _equal(ours: Piece, theirs: Piece) -> bool:

@@ -7,6 +7,8 @@ another in every run (`tensorflow/core/graph/edgeset.h`). Two things of a cut de
                                         order of the set, so the pairs of one node exchange their fours
     a copied constant with more than 8  the ids of the copy's edges, made in the order of the set: the number in the
     out-edges, or in-edges              `tensor_name` of what crosses
+    a call or a loop with more than 8   the ids of the edges that take over from its own when TensorFlow replaces it:
+    in-edges or out-edges               the same
     what a worker cuts after a master   the ids of the edges in the worker's graph, which follow the order in which the
                                         master wrote it: the number in `tensor_name`, in a task with such a node
 
@@ -48,10 +50,13 @@ class _Side:
     after: Mapping[Place, Piece]  # the Identity after a Recv, by the Recv
 
 
-def settled(nodes: Sequence[Piece], copied_widely: Collection[str]) -> list[Piece]:
+def settled(
+    nodes: Sequence[Piece], copied_widely: Collection[str], by_chance: Collection[tuple[str, str]] = ()
+) -> list[Piece]:
     """The nodes in the form that does not depend on what cannot be known.
 
-    `copied_widely` names the constants of the graph that have more than eight out-edges.
+    `copied_widely` names the constants of the graph that have more than eight out-edges, `by_chance` the ends of the
+    edges that TensorFlow made in the order of such a set before it placed the graph.
     """
     side = _side(nodes)
     names: dict[Place, str] = {}
@@ -68,8 +73,9 @@ def settled(nodes: Sequence[Piece], copied_widely: Collection[str]) -> list[Piec
     for ends in side.ends.values():
         for end in ends:
             copy = COPY.match(end.text("_src"))
+            made_so = (end.text("_src"), end.text("_dst")) in by_chance
             by_worker = _BY_WORKER.search(end.name) and end.task in disordered
-            if by_worker or (copy and copy[1] in copied_widely):
+            if made_so or by_worker or (copy and copy[1] in copied_widely):
                 struck.add((end.task, end.name))
     if not names and not struck:
         return list(nodes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.columns import Ids, ids
+from simulator.columns import Flags, Ids, ids
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
@@ -34,6 +34,7 @@ class Lowered:
     given: Graph  # what TensorFlow is handed
     creation: Creation
     topological: Ids  # [N] the smallest topological order by row, back edges ignored
+    by_chance: Flags  # [E] made in the order of a set of pointers: its rank is one of many that it may have
 
 
 def creation_of(graph: Graph) -> Creation:

@@ -3,7 +3,7 @@
 The order of these steps is all that TensorFlow's ids are made of, so it is kept exactly: rows of nodes and of edges are
 never used twice, and a node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.cc`): the
 last edge takes the place of one that is removed. Above eight edges TensorFlow's order is unspecified; here it goes on
-in the same manner. `finish` makes a Graph of what is left.
+in the same manner, and edges that are made in such an order are marked. `finish` makes a Graph of what is left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simulator.columns import ids
+from simulator.columns import flags, ids
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
@@ -27,6 +27,7 @@ from simulator.graph.tensors import SHAPES
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
 MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
+ORDERED = 8  # edges that an EdgeSet keeps in order
 CONTROL = -1  # the port and the slot of a control edge
 SOURCE, SINK = -1, -2  # TensorFlow's own two nodes, which every graph has
 RESULT = -3  # what a body hands back, by slot, while it is copied
@@ -66,6 +67,11 @@ class Draft:
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)  # source, port, destination, slot
     removed: set[int] = field(default_factory=set)  # nodes
     taken: set[str] = field(default_factory=set)  # names in use; only asked for membership
+    crowded: set[tuple[str, int]] = field(
+        default_factory=set
+    )  # ("ins" or "outs", row) that had more than ORDERED edges
+    by_chance: set[int] = field(default_factory=set)  # edges made in the order of such a set
+    scattered: frozenset[int] = frozenset()  # what the crowded node waits for that is being replaced
     counter: int = 0  # the next number of TensorFlow's Graph::NewName
 
     def fresh(self, prefix: str) -> str:
@@ -113,10 +119,13 @@ class Draft:
         """Add an edge; one of its ends may be SOURCE or SINK."""
         edge = len(self.edges)
         self.edges.append((src, port, dst, slot))
-        if src >= 0:
-            self.outs[src].append(edge)
-        if dst >= 0:
-            self.ins[dst].append(edge)
+        for row, way, listed in ((src, "outs", self.outs), (dst, "ins", self.ins)):
+            if row >= 0:
+                listed[row].append(edge)
+                if len(listed[row]) > ORDERED:
+                    self.crowded.add((way, row))
+        if port == CONTROL and src in self.scattered:
+            self.by_chance.add(edge)
 
     def wait(self, src: int, dst: int) -> None:
         """Add a control edge."""
@@ -132,6 +141,7 @@ class Draft:
                 erase(self.ins[dst], edge)
         self.ins[row], self.outs[row] = [], []
         self.removed.add(row)
+        self.scattered = frozenset()
 
     def lead(self, row: int, slot: int, source: int) -> None:
         """Let an input come from output 0 of another node, over a new edge."""
@@ -146,11 +156,14 @@ class Draft:
         return [self.edges[edge][:2] for _, edge in data]
 
     def controls_of(self, row: int) -> list[int]:
-        """What a node waits for; SOURCE if it has no inputs at all."""
-        return [self.edges[edge][0] for edge in self.ins[row] if self.edges[edge][3] == CONTROL]
+        """What a node that is to be replaced waits for; SOURCE if it has no inputs at all."""
+        found = [self.edges[edge][0] for edge in self.ins[row] if self.edges[edge][3] == CONTROL]
+        self.scattered = frozenset(found if ("ins", row) in self.crowded else ())
+        return found
 
     def hand_over(self, row: int, outputs: Sequence[Endpoint], done: int) -> None:
         """Let a node's readers read `outputs` instead, and those that wait for it wait for `done`."""
+        first = len(self.edges)
         for edge in list(self.outs[row]):
             _, port, dst, slot = self.edges[edge]
             if port == CONTROL:
@@ -160,6 +173,8 @@ class Draft:
             else:
                 name = self.names[row]
                 raise GraphError(f"{self.source}: {name!r} has no output {port}; its function gives {len(outputs)}.")
+        if ("outs", row) in self.crowded:
+            self.by_chance.update(range(first, len(self.edges)))
 
     def dtype(self, at: Endpoint) -> int:
         """DataType of an output, without the mark of a reference; 0 where unknown."""
@@ -251,4 +266,5 @@ def _as_made(draft: Draft, graph: Graph, made: Graph, rows: Sequence[int], edges
         elif dst == SINK and src in row_of:
             sink[row_of[src]] = edge
     creation = Creation(ids(edges), ids(source), ids(sink))
-    return replace(made, order=order, lowered=Lowered(graph, creation, made.order))
+    by_chance = flags([edge in draft.by_chance for edge in edges])
+    return replace(made, order=order, lowered=Lowered(graph, creation, made.order, by_chance))
