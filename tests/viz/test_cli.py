@@ -1,11 +1,13 @@
 """The command: what it writes, what it prints, how it ends."""
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -202,7 +204,12 @@ def test_interruption_leaves_nothing_behind(here):
     waiting = subprocess.Popen(
         [sys.executable, "-m", "viz", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=here
     )
-    time.sleep(1.0)
+    waiting.stdin.write(b"#")
+    waiting.stdin.flush()
+    deadline = time.monotonic() + 60
+    while int.from_bytes(fcntl.ioctl(waiting.stdin, termios.FIONREAD, bytes(4)), sys.byteorder):  # it reads by now
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 130
