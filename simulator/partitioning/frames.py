@@ -41,7 +41,8 @@ def find_frames(graph: Graph, given: Wires, count: int) -> tuple[list[Frame], Co
         inputs[dst].append(src)
     for node in [*graph.topological.tolist(), *range(len(graph), count)]:
         inside = max((seen_from_outside(graph, frames, one, frame[one]) for one in inputs[node]), default=0)
-        if node < len(graph) and graph.ops[node] in ENTERS:
+        # an Enter that does not run says nothing of where its loop lies
+        if node < len(graph) and graph.ops[node] in ENTERS and inputs[node]:
             name, parallel = _frame_of(graph.attrs[node])
             if name not in row_of:
                 row_of[name] = len(frames)
