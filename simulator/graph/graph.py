@@ -130,6 +130,10 @@ class Graph:
         """The order in which TensorFlow makes the edges."""
         return creation_of(self) if self.lowered is None else self.lowered.creation
 
+    def imported(self) -> Graph:
+        """The same nodes as TensorFlow would number them if it were handed this graph as it stands."""
+        return self if self.lowered is None else replace(self, order=self.lowered.topological, lowered=None)
+
     def row(self, name: str) -> int:
         """Row of the node with that name, or a GraphError that proposes near names."""
         found = self.index.get(name)

@@ -55,15 +55,16 @@ def check(
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
     pinned = [assignment.name_of(row) for row in range(len(graph))] if mode == "pin" else None
     hard = mode == "pin"
+    asked = graph.imported() if hard else graph  # devices can be written into the nodes that there are in the end
     seen = observe(
-        graph, cluster, step=step, soft=soft and not hard, devices=pinned, timeout_s=timeout_s, asking=asking
+        asked, cluster, step=step, soft=soft and not hard, devices=pinned, timeout_s=timeout_s, asking=asking
     )
     return {
         "mode": mode,
         "oracle": seen.oracle,
         "tensorflow": seen.tensorflow,
         "added_task": seen.added_task,
-        **agreement(graph, cluster, assignment, step, seen, informed),
+        **agreement(asked, cluster, assignment, step, seen, informed),
         "laws": [
             *graph_laws(graph),
             *assignment_laws(graph, assignment, cluster),

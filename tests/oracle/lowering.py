@@ -1,5 +1,6 @@
 """Child process: what TensorFlow makes of functions and functional control flow.
 
+`build`: build the models that are kept as they are, and those that are lowered too, and answer their GraphDefs.
 `lower`: build every model, let a session lower and inline it, answer per model the graph before and after that pass
 and the values that it computes. `run`: import graphs that the product made and answer the values that they compute.
 """
@@ -114,7 +115,106 @@ def lists(tf, x, p):
     return [y, tf.compat.v1.gradients(tf.reduce_sum(y * y), x)[0], tf.map_fn(lambda row: tf.reduce_sum(row) * row, x)]
 
 
+def calls(tf, x, p):
+    """Calls within branches, loops and calls, on devices; one without arguments."""
+    v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
+
+    @tf.function
+    def one():
+        return tf.constant(1.0)
+
+    @tf.function
+    def twice(a):
+        with tf.device("/cpu:1"):
+            return a * 2.0 + v
+
+    @tf.function
+    def outer(a):
+        return tf.cond(p, lambda: twice(a), lambda: a)
+
+    with tf.device("/cpu:2"):
+        y = tf.cond(p, lambda: twice(x), lambda: x + one())
+        y = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, twice(a)), [0, y])[1]
+    k = tf.cast(y[0, 0], tf.int32)
+    z = tf.switch_case(k, [lambda: twice(y), lambda: tf.cond(p, lambda: x, lambda: outer(y)), lambda: y])
+    return [outer(z), one()]
+
+
+def ends(tf, x, p):
+    """What nobody reads, conditionals without results, and shapes that wait: they follow the edge made first."""
+    v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
+    old = tf.compat.v1.get_variable("old", [2, 2], use_resource=False)
+
+    def update():
+        with tf.control_dependencies([v.assign_add(x)]):
+            return tf.no_op()
+
+    def shapes(a):
+        with tf.device("/cpu:1"):
+            before = tf.negative(a)
+        inside = tf.cond(p, lambda: a, lambda: a + 1.0)
+        with tf.control_dependencies([before]):
+            one, two = tf.raw_ops.Shape(input=a), tf.raw_ops.Rank(input=inside)
+        with tf.control_dependencies([inside]):
+            return one, two, tf.raw_ops.Size(input=a), tf.identity(a)
+
+    with tf.device("/cpu:2"):
+        source = tf.negative(x)
+    with tf.control_dependencies([tf.cond(p, update, tf.no_op)]):
+        waits = tf.raw_ops.Shape(input=source)
+    y = tf.cond(p, lambda: source + old, lambda: source - v)
+    with tf.control_dependencies([y]):
+        after = tf.raw_ops.Shape(input=y), tf.raw_ops.Shape(input=source), tf.identity(tf.identity(y))
+    return [waits, *after, *tf.cond(p, lambda: shapes(source), lambda: shapes(y))]
+
+
+def rewritten(tf, x, p):
+    """Ops that TensorFlow replaces by others before it places them, in the graph, in a branch and in a loop."""
+    a = tf.parallel_stack([x, x + 1.0])
+    with tf.control_dependencies([a]), tf.device("/cpu:1"):
+        b = tf.raw_ops.AccumulateNV2(inputs=[x, a[0], x + 2.0], shape=[2, 2])
+    c = tf.cond(p, lambda: tf.parallel_stack([x, x]), lambda: tf.stack([b, x]))
+    tf.compat.v1.disable_control_flow_v2()
+
+    def step(i, z):
+        return i + 1, tf.raw_ops.AccumulateNV2(inputs=[z, x], shape=[2, 2])
+
+    d = tf.while_loop(lambda i, _: i < 3, step, [0, x])[1]
+    tf.compat.v1.enable_control_flow_v2()
+    return [a, b + 1.0, c, d]
+
+
+def resources(tf, x, p):
+    """Calls that hand back a resource that they were given, or one that they make."""
+    with tf.device("/cpu:1"):
+        v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
+
+    @tf.function
+    def given(a):
+        return a + 1.0, v.handle
+
+    @tf.function
+    def made(a):
+        with tf.device("/cpu:2"):
+            return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2, 2], shared_name="q"), a
+
+    a, handle = given(x)
+    other, b = made(a)
+    with tf.control_dependencies([tf.raw_ops.AssignVariableOp(resource=other, value=b)]):
+        read = tf.raw_ops.ReadVariableOp(resource=other, dtype=tf.float32)
+    return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) + a, read, given(read)[0]]
+
+
+def data(tf, x, p):
+    """Functions that are attributes of datasets stay where they are."""
+    numbers = tf.data.Dataset.range(10).map(lambda i: tf.cond(i > 3, lambda: i * 2, lambda: i)).batch(2)
+    once = tf.compat.v1.data.make_one_shot_iterator(numbers)
+    again = tf.compat.v1.data.make_initializable_iterator(numbers)
+    return [once.get_next(), again.get_next()]
+
+
 MODELS = {made.__name__: made for made in (conditionals, loops, state, legacy, lists)}
+KEPT = {made.__name__: made for made in (*MODELS.values(), calls, ends, rewritten, resources, data)}
 
 
 def session(tf, graph):
@@ -133,37 +233,51 @@ def values(tf, graph, fetches, p):
         return [value.tolist() for value in running.run(fetches, {"x:0": X, "p:0": p})]
 
 
+def built(tf, model):
+    """The graph of a model, and what it returns."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [2, 2], name="x")
+        fetches = model(tf, x, tf.compat.v1.placeholder(tf.bool, [], name="p"))
+        tf.compat.v1.global_variables_initializer()
+    return graph, fetches
+
+
+def written(graph):
+    return base64.b64encode(graph.as_graph_def(add_shapes=True).SerializeToString()).decode()
+
+
+def build(tf):
+    return {name: written(built(tf, model)[0]) for name, model in KEPT.items()}
+
+
 def lower(tf, dumps):
     answers = {}
     for name, model in MODELS.items():
-        graph = tf.Graph()
-        with graph.as_default():
-            x = tf.compat.v1.placeholder(tf.float32, [2, 2], name="x")
-            fetches = model(tf, x, tf.compat.v1.placeholder(tf.bool, [], name="p"))
-            tf.compat.v1.global_variables_initializer()
+        graph, fetches = built(tf, model)
         names = [tensor.name for tensor in fetches]
         computed = [values(tf, graph, names, p) for p in (True, False)]
-        written = sorted(dumps.iterdir(), key=lambda file: file.stat().st_mtime_ns)
-        before = [file for file in written if "before_opt_group_pre_placement" in file.name][-1]
-        after = [file for file in written if "LowerFunctionalOpsPass" in file.name][-1]
+        files = sorted(dumps.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        before = [file for file in files if "before_opt_group_pre_placement" in file.name][-1]
+        after = [file for file in files if "LowerFunctionalOpsPass" in file.name][-1]
         answers[name] = {
-            "graph": base64.b64encode(graph.as_graph_def(add_shapes=True).SerializeToString()).decode(),
+            "graph": written(graph),
             "before": before.read_text("latin-1"),
             "after": after.read_text("latin-1"),
             "fetches": names,
             "values": computed,
         }
-        for file in written:
+        for file in files:
             file.unlink()
     return answers
 
 
 def run(tf, given):
     answers = {}
-    for name, (written, fetches) in given.items():
+    for name, (text, fetches) in given.items():
         graph = tf.Graph()
         with graph.as_default():
-            definition = tf.compat.v1.GraphDef.FromString(base64.b64decode(written))
+            definition = tf.compat.v1.GraphDef.FromString(base64.b64decode(text))
             tf.import_graph_def(definition, name="")
         answers[name] = [values(tf, graph, fetches, p) for p in (True, False)]
     return answers
@@ -176,7 +290,13 @@ def answer(payload):
             os.environ["TF_CPP_VMODULE"] = "optimization_registry=5"
         import tensorflow as tf
 
-        found = lower(tf, Path(folder)) if sys.argv[1] == "lower" else run(tf, json.loads(payload))
+        match sys.argv[1]:
+            case "build":
+                found = build(tf)
+            case "lower":
+                found = lower(tf, Path(folder))
+            case "run":
+                found = run(tf, json.loads(payload))
         return json.dumps(found).encode()
 
 
