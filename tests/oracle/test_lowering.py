@@ -34,7 +34,9 @@ def asking():
 
 
 def checked(graph, cluster, asking, *, soft=True, algorithm="tensorflow"):
-    cluster, step = extended(load_cluster(cluster)), choose_step(graph)
+    """What `check` says of a graph of which all is run that nobody reads; where calls were expanded, before that."""
+    last = graph.ends or [node.name for node in graph.nodes() if graph.out_ptr[node.id] == graph.out_ptr[node.id + 1]]
+    cluster, step = extended(load_cluster(cluster)), choose_step(graph, fetches=last)
     assignment = place(graph, cluster, estimate(graph, cluster), step=step, algorithm=algorithm, soft=soft)
     pieces = partition(graph, assignment, cluster, step=step)
     mode = "predict" if algorithm == "tensorflow" else "pin"
