@@ -30,7 +30,7 @@ from simulator.graph.loading import load as load_graph
 from simulator.graph.loading.sources import read_source
 from simulator.graph.messages import StepStats
 from simulator.graph.shapes import with_shapes
-from simulator.graph.step import choose_step
+from simulator.graph.step import choose_step, is_tensor
 from simulator.graph.step.purposes import first_values
 from simulator.oracle.child import pack, run, unpack
 from simulator.oracle.machine import Machine, machine
@@ -185,8 +185,8 @@ def _step_of(graph: Graph, step: Step) -> dict[str, Any]:
         feeds.append((name, base(int(graph.tensor_dtype[row])), shape))
     return {
         "feeds": feeds,
-        "fetches": [name for name in step.fetches if ":" in name],
-        "targets": [name for name in step.fetches if ":" not in name],
+        "fetches": [name for name in step.fetches if is_tensor(graph, name)],
+        "targets": [name for name in step.fetches if not is_tensor(graph, name)],
         "first": [graph.names[row] for row in first_values(graph)],
     }
 

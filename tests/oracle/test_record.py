@@ -61,7 +61,7 @@ def test_what_was_recorded_is_what_we_predict(file: Path) -> None:
     assert placed.differences == ()
     assert cut.differences == ()
     assert in_order
-    assert placed.of == len(told.seen.placement) > 200
+    assert placed.of == len(told.seen.placement) > 10
     assert cut.of == sum(len(piece.node) for piece in told.seen.partitions)
 
 
@@ -153,8 +153,7 @@ def test_the_times_are_those_of_the_recorded_pieces(told: Recording) -> None:
     samples = from_step_stats(told.stats).samples
     names = {node.name for piece in told.seen.partitions for node in piece.node}
     timed = {sample.node for sample in samples}
-    client = {name for name in timed if name.startswith(("_arg_", "_retval_"))}
-    assert timed - client <= names | {"_SOURCE", "_SINK"}
+    assert timed <= names | {"_SOURCE", "_SINK"}
     assert len(timed & names) > 0.7 * len(names)
     assert {sample.where for sample in samples} == {f"{LOCALHOST}/device:CPU:{number}" for number in range(4)}
 

@@ -1,6 +1,6 @@
 """Record this machine's TensorFlow: `python -m tests.records.make`, as the tests replay it.
 
-Into a folder named after the devices, e.g. tests/records/cpu=4, for the repository's example and for the graph below,
+Into a folder named after the devices, e.g. tests/records/cpu=4, for the repository's example and for the graphs below,
 as they ask for devices and with devices by chance.
 """
 
@@ -23,7 +23,7 @@ ASKED = {
 
 
 def control_flow() -> bytes:
-    """Loops and a conditional on several devices, variables of both kinds, strings, a shape, feeds and fetches."""
+    """A training step: loops and a conditional on several devices, variables of both kinds, strings, a feed."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -56,12 +56,30 @@ def control_flow() -> bytes:
         return v1.train.export_meta_graph(graph=graph).SerializeToString(deterministic=True)
 
 
+def serving() -> bytes:
+    """A signature: fed and fetched on several devices."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        inputs, outputs = {}, {}
+        for number in range(CPUS):
+            with tf.device(f"/cpu:{number}"):
+                inputs[f"x{number}"] = v1.placeholder(tf.float32, (None, 3), f"x{number}")
+                outputs[f"y{number}"] = tf.nn.softmax(tf.add_n(list(inputs.values())), name=f"y{number}")
+        signature = v1.saved_model.predict_signature_def(inputs, outputs)
+        made = v1.train.export_meta_graph(graph=graph)
+        made.signature_def["serving_default"].CopyFrom(signature)
+        return made.SerializeToString(deterministic=True)
+
+
 def record(cpus: int = CPUS) -> int:
     """Write the records; 0, or what the command that failed returned."""
     out = HERE / cluster_of(machine(cpus).devices)
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(HERE.parents[1] / "examples" / "ps_training.pbtxt", folder)
         (Path(folder) / "control_flow.meta").write_bytes(control_flow())
+        (Path(folder) / "serving.meta").write_bytes(serving())
         done = [main([folder, "-o", str(out / name), "--cpus", str(cpus), *options]) for name, options in ASKED.items()]
     return max(done)
 
