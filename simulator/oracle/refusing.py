@@ -74,9 +74,8 @@ def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Aski
             found.ParseFromString(content)
         except message.DecodeError:  # the text's error says more
             return f"no GraphDef: {error}"
-    question = {"soft": True, "feeds": [], "targets": [], "tasks": [], "master": "", "counts": {"CPU": 1}}
-    if found.node:
-        question["targets"] = [found.node[0].name]
+    step = {"target": [node.name for node in found.node[:1]]}
+    question = {"soft": True, "step": step, "tasks": [], "master": "", "counts": {"CPU": 1}}
     told, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), timeout_s))
     refusal: str | None = told["refusal"]
     return refusal
