@@ -11,6 +11,7 @@ from simulator.columns import Ids
 from viz.folding import Folding
 from viz.layout import arrange
 from viz.scene import Scene
+from viz.tables import taking_part
 
 ROW_STEPS = 20  # rows are written in twentieths of an item's height
 
@@ -51,11 +52,11 @@ def arrange_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]
 
 
 def _flowing(scene: Scene, folding: Folding) -> Flags:
-    """[I] who takes part in the flow: nodes that run and are no hubs, and scopes that hold one that runs."""
-    scopes = folding.scopes
-    flows = np.concatenate([np.zeros(scopes, bool), scene.step.runs & ~folding.hub])
+    """[I] who takes part in the flow: nodes of the step that are no hubs, and scopes that hold a node of the step."""
+    scopes, part = folding.scopes, taking_part(scene)
+    flows = np.concatenate([np.zeros(scopes, bool), part & ~folding.hub])
     parent = folding.parent.tolist()
-    for item in np.flatnonzero(np.concatenate([np.zeros(scopes, bool), scene.step.runs])).tolist():
+    for item in np.flatnonzero(np.concatenate([np.zeros(scopes, bool), part])).tolist():
         scope = parent[item]
         while scope > 0 and not flows[scope]:
             flows[scope] = True

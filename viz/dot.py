@@ -17,7 +17,7 @@ from viz.content import transfer_of_edges
 from viz.folding import Folding, fold
 from viz.palette import device_colour, mixed
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, slice_nodes
+from viz.tables import devices_of_nodes, slice_nodes, taking_part
 
 MAX_NODES = 30  # boxes: what a page of a paper holds
 MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
@@ -88,7 +88,7 @@ def _device_times(scene: Scene, folding: Folding) -> list[Counter[int]]:
     scopes, trace = folding.scopes, scene.trace
     times: list[Counter[int]] = [Counter() for _ in range(len(folding.parent))]
     device = devices_of_nodes(scene).tolist()
-    for row in np.flatnonzero(scene.step.runs).tolist():
+    for row in np.flatnonzero(taking_part(scene)).tolist():
         times[scopes + row][device[row]] += 0
     took = (trace.end_ns - trace.start_ns).tolist()
     for node, at, nanos in zip(slice_nodes(scene).tolist(), trace.device.tolist(), took, strict=True):

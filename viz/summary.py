@@ -29,7 +29,9 @@ def _end(name: str, most: int = 56) -> str:
 def _step(scene: Scene) -> str:
     runs = int(np.count_nonzero(scene.step.runs))
     fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
-    return f"graph      {scene.title}: {runs} of {len(scene.graph)} nodes run in a step{fetched} ({scene.step.rule})"
+    fed = f"; feeds {some(scene.step.feeds, 3)}" if scene.step.feeds else ""
+    what = f"{runs} of {len(scene.graph)} nodes run in a step{fed}{fetched}"
+    return f"graph      {scene.title}: {what} ({scene.step.rule})"
 
 
 def _cluster(scene: Scene) -> str:

@@ -16,6 +16,7 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.graph import shapes
+from simulator.graph.step import exchange
 from simulator.wording import counted
 from viz.scene import Scene
 
@@ -58,12 +59,29 @@ def slice_nodes(scene: Scene) -> Ids:
     return scene.partitions.origin[scene.trace.node]
 
 
+def fed_nodes(scene: Scene) -> Ids:
+    """The nodes that do not run because the client hands in what they would have made, ascending."""
+    fed = np.unique(scene.graph.tensor_node[exchange(scene.graph, scene.step).fed])
+    return ids(fed[~scene.step.runs[fed]])
+
+
+def taking_part(scene: Scene) -> Flags:
+    """[N] the nodes that run in the step, and those whose values the client hands in."""
+    part = np.array(scene.step.runs)
+    part[fed_nodes(scene)] = True
+    return flags(part)
+
+
 def devices_of_nodes(scene: Scene) -> Ids:
-    """[N] the device that each node is on once the graph is cut: a control-flow op may be moved to what it guards."""
+    """[N] the device that each node is on once the graph is cut.
+
+    A control-flow op may be moved to what it guards, and what is fed comes from the client's device.
+    """
     cut = scene.partitions
     own = np.flatnonzero(~cut.inserted)
     device = scene.assignment.device.copy()
     device[cut.origin[own]] = cut.device[own]
+    device[fed_nodes(scene)] = scene.cluster.client
     return ids(device)
 
 

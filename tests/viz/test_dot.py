@@ -9,7 +9,7 @@ from tests.viz.scenes import HOSTILE, example, hostile
 from viz import draw_graph
 from viz.dot import quoted, render
 from viz.palette import device_colour
-from viz.tables import crossings, moved_bytes
+from viz.tables import crossings, moved_bytes, taking_part
 
 NODE = re.compile(r"^\s*(i\d+) \[label=", re.MULTILINE)
 
@@ -21,9 +21,9 @@ def test_no_more_boxes_than_asked_for(most):
     assert len(boxes) == len(set(boxes)) <= max(most, top)
 
 
-def test_opened_wide_it_shows_every_node_that_runs():
+def test_opened_wide_it_shows_every_node_that_runs_or_is_fed():
     scene = example()
-    assert len(NODE.findall(draw_graph(scene, max_nodes=10**6))) == int(scene.step.runs.sum())
+    assert len(NODE.findall(draw_graph(scene, max_nodes=10**6))) == int(taking_part(scene).sum())
 
 
 def test_what_crosses_is_labelled_with_all_its_transfers():

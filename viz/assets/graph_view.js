@@ -191,6 +191,6 @@ function describeItem(model, item) {
   }
   const node = item - model.scopes;
   const device = model.cluster.devices[model.nodes.device[node]].short;
-  const how = model.nodes.runs[node] ? showNanos(total.nanos) : "does not run in this step";
+  const how = model.nodes.fed.includes(node) ? "fed by the client" : model.nodes.runs[node] ? showNanos(total.nanos) : "does not run in this step";
   return [model.nodes.names[node], `${opOf(model, node)} on ${device}`, how];
 }

@@ -169,7 +169,7 @@ function nodeCards(model, state, node) {
     element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
-        ["device", deviceName(model, device), nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
+        ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client hands its value in there" : nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
         asked ? ["asked for", asked] : null,
         costFact(model, node),
         ...timeFacts(model, node),
@@ -195,7 +195,7 @@ function costFact(model, node) {
 
 function timeFacts(model, node) {
   const rows = [...rowsIn(model.slicesOf, node)];
-  if (!rows.length) return [["step", model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
+  if (!rows.length) return [["step", model.nodes.fed.includes(node) ? "is fed, so it does not run" : model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
   const { start_ns: start, end_ns: end, ready_ns: ready } = model.slices;
   return rows.slice(0, 4).map((row) => {
     const waited = start[row] - ready[row];
