@@ -117,6 +117,7 @@ def lists(tf, x, p):
 
 def calls(tf, x, p):
     """Calls within branches, loops and calls, on devices; one without arguments."""
+    p = tf.identity(p)  # what is fed has few readers: TensorFlow numbers the edges of many by chance
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
 
     @tf.function
