@@ -21,7 +21,7 @@ from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from tests.difference import computing, flow, functions, state
-from tests.difference.sketch import Sketch
+from tests.difference.sketch import Sketch, chance
 
 # Clusters by notation, with the task of the session or by custom; "" is a local session's own process.
 LOCAL = (("1cpu", ""), ("2cpu", ""), ("4cpu", ""), ("12cpu", ""))
@@ -154,7 +154,7 @@ def drawn(
     graph = _shuffled(random, sketch)
     graph = graph if keep_calls else inline(graph)
     feeds, fetches = _ends(random, graph)
-    return Case(graph, notation, master, random.random() < 0.65, feeds, fetches, tuple(sorts))
+    return Case(graph, notation, master, chance(random, 0.65), feeds, fetches, tuple(sorts))
 
 
 SORTS_ALL = {**SORTS, **CALLS, **RESOURCE_CALLS}
@@ -163,9 +163,9 @@ SORTS_ALL = {**SORTS, **CALLS, **RESOURCE_CALLS}
 def _sorts(random: Random) -> list[str]:
     """A few sorts, so that a small graph has much of each; functions in one case of four."""
     chosen = ["arithmetic", *random.sample(sorted(SORTS), random.randint(1, 5))]
-    if random.random() < 0.25:
+    if chance(random, 0.25):
         chosen += random.sample(sorted(CALLS), random.randint(1, 2))
-        if random.random() < 0.2:
+        if chance(random, 0.2):
             chosen += ["resource variables", *RESOURCE_CALLS]
     return list(dict.fromkeys(chosen))
 
@@ -177,9 +177,9 @@ def _requests(random: Random, notation: str) -> list[str]:
     jobs = [name.partition("/replica")[0] for name in names]
     kinds = [*[names, shorter, jobs] * 2, ANYWHERE, CPUS, CPUS, GPUS, GPUS, PARTIAL, ABSENT]
     chosen = [random.choice(random.choice(kinds)) for _ in range(random.randint(1, 6))]
-    if random.random() < 0.06:
+    if chance(random, 0.06):
         chosen.append(random.choice(ELSEWHERE))
-    if random.random() < 0.02:
+    if chance(random, 0.02):
         chosen.append(random.choice(MALFORMED))
     return [*[""] * random.choice([0, len(chosen), 2 * len(chosen)]), *chosen]
 
@@ -191,21 +191,21 @@ def _tie(sketch: Sketch) -> None:
     names = sketch.rows.names
     targets = [random.choice(names) for _ in range(random.randint(1, 4))]
     for row, attrs in enumerate(sketch.rows.attrs):
-        if random.random() >= share:
+        if not chance(random, share):
             continue
         made = AttrValue()
         for _ in range(random.choice([1, 1, 1, 2, 3])):
             kinds = [names[row], "ghost", "other ghost", *targets, *targets, random.choice(names)]
             made.list.s.append(f"loc:@{random.choice(kinds)}".encode())
-        if random.random() < 0.1:
+        if chance(random, 0.1):
             made.list.s.insert(0, random.choice([b"", b"loc:", b"ghost", names[0].encode()]))
-        attrs["_class"] = AttrValue(s=made.list.s[0]) if random.random() < 0.05 else made
+        attrs["_class"] = AttrValue(s=made.list.s[0]) if chance(random, 0.05) else made
 
 
 def _shuffled(random: Random, sketch: Sketch) -> Graph:
     """The graph; its nodes in the order drawn or in any other, as a file may hold them."""
     rows = sketch.rows
-    if random.random() < 0.4:
+    if chance(random, 0.4):
         order = list(range(len(rows.names)))
         random.shuffle(order)
         for column in ("names", "ops", "requested", "inputs", "attrs"):
@@ -222,7 +222,7 @@ def _ends(random: Random, graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...
     """What is fed and fetched: tensors and nodes, mostly the ends of the graph so that much of it runs."""
     outdegree = np.bincount(graph.edge_src, minlength=len(graph))
     sinks = [graph.names[row] for row in np.flatnonzero(outdegree == 0).tolist()] or [graph.names[-1]]
-    if random.random() < 0.3:
+    if chance(random, 0.3):
         sinks = random.sample(sinks, random.randint(1, len(sinks)))
     plain = [at for at, dtype in enumerate(graph.tensor_dtype.tolist()) if dtype in _FETCHED]
     loops = _in_loops(graph)

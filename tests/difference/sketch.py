@@ -65,7 +65,7 @@ class Sketch:
         return self.scopes[-1]
 
     def chance(self, share: float) -> bool:
-        return self.random.random() < share
+        return chance(self.random, share)
 
     def name(self, op: str) -> str:
         """A free name; scopes make the order of names differ from that of the nodes."""
@@ -160,6 +160,11 @@ class Sketch:
             yield self.here
         finally:
             self.scopes.pop()
+
+
+def chance(random: Random, share: float) -> bool:
+    """True in a share of the cases; hypothesis, for which 0.0 is the simplest number, prefers False."""
+    return random.random() >= 1 - share
 
 
 def _fits(shape: int, wanted: int | None) -> bool:
