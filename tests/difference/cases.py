@@ -187,7 +187,7 @@ def _requests(random: Random, notation: str) -> list[str]:
 def _tie(sketch: Sketch) -> None:
     """Colocation of every sort: with others, earlier or later, with itself, with names of nothing, in odd forms."""
     random = sketch.random
-    share = random.choice([0.0, 0.0, 0.1, 0.3])
+    share = random.choice([0.0, 0.0, 0.0, 0.1, 0.3])
     names = sketch.rows.names
     targets = [random.choice(names) for _ in range(random.randint(1, 4))]
     for row, attrs in enumerate(sketch.rows.attrs):
@@ -214,7 +214,6 @@ def _shuffled(random: Random, sketch: Sketch) -> Graph:
     return rows.built(library=sketch.library, producer=2000)
 
 
-FEEDS = False
 _FETCHED = frozenset({FLOAT, INT32, STRING, BOOL, 2, 9})
 
 
@@ -227,16 +226,8 @@ def _ends(random: Random, graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...
     plain = [at for at, dtype in enumerate(graph.tensor_dtype.tolist()) if dtype in _FETCHED]
     loops = _in_loops(graph)
     plain = [at for at in plain if not loops[int(graph.tensor_node[at])]]
-    fetched = (
-        [graph.tensor_name(random.choice(plain)) for _ in range(random.choice([0, 0, 1, 3] if FEEDS else [0]))]
-        if plain
-        else []
-    )
-    fed = (
-        [graph.tensor_name(random.choice(plain)) for _ in range(random.choice([0, 0, 0, 1, 2] if FEEDS else [0]))]
-        if plain
-        else []
-    )
+    fetched = [graph.tensor_name(random.choice(plain)) for _ in range(random.choice([0, 0, 1, 3]))] if plain else []
+    fed = [graph.tensor_name(random.choice(plain)) for _ in range(random.choice([0, 0, 0, 1, 2]))] if plain else []
     fetched = [name for name in dict.fromkeys(fetched) if name not in fed]
     return tuple(dict.fromkeys(fed)), (*sinks, *fetched)
 

@@ -21,7 +21,6 @@ from tests.strategies import Rows
 
 INT64, DOUBLE = 9, 2
 NUMBERS = (FLOAT, INT32, DOUBLE, INT64)
-PLACEHOLDERS = False
 # Shapes. 0: a scalar; n: a vector of n; LOOSE: the importer knows nothing; UNTOLD: it may know something
 LOOSE, UNTOLD = -1, -2
 
@@ -139,7 +138,7 @@ class Sketch:
         """A constant or a placeholder; a placeholder has no known shape."""
         if shape == LOOSE or self.chance(0.1):
             unknown = AttrValue(shape={"unknown_rank": True})
-            if PLACEHOLDERS and self.chance(0.5):
+            if self.chance(0.5):
                 made = self.node("Placeholder", gives=LOOSE, dtype=dtype, shape=unknown)[0]
             else:
                 made = self.node("PlaceholderWithDefault", [self.source(dtype)], gives=LOOSE, shape=unknown)[0]
