@@ -21,7 +21,7 @@ import numpy as np
 
 from simulator.assignment import RULES, Assignment
 from simulator.comparison.pieces import Key, Piece, attrs_that_differ, nodes_of, nodes_of_messages
-from simulator.comparison.unknowable import COPY, MOST_ORDERED, settled
+from simulator.comparison.unknowable import COPY, MOST_ORDERED, replaced, settled
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.graph import Graph
@@ -125,7 +125,7 @@ def _cuts(
 ) -> Comparison:
     here, there = _keyed(ours, own, tasks), _keyed(theirs, own, tasks)
     raw = sum(key in there and _equal(node, there[key]) for key, node in here.items())
-    widely = _copied_widely(ours, graph) if graph else frozenset()
+    widely = _widely_read(ours, graph) if graph else frozenset()
     chance = _by_chance(graph) if graph else frozenset()
     here, there = (_keyed(settled(side, widely, chance), own, tasks) for side in (ours, theirs))
     keys = dict.fromkeys((*here, *there))
@@ -150,10 +150,10 @@ def _keyed(nodes: Iterable[Piece], own: frozenset[str], tasks: Collection[str] |
     return found
 
 
-def _copied_widely(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
-    """The constants with copies whose out-edges have no known order."""
-    originals = {found[1] for found in (COPY.match(node.name) for node in ours) if found}
-    rows = [graph.index[name] for name in sorted(originals) if name in graph.index]
+def _widely_read(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
+    """The copied and the fed nodes whose out-edges have no known order."""
+    originals = {replaced(node.name) for node in ours}
+    rows = [graph.index[name] for name in originals if name is not None and name in graph.index]
     return frozenset(graph.names[row] for row in rows if graph.out_ptr[row + 1] - graph.out_ptr[row] > MOST_ORDERED)
 
 

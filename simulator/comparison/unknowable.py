@@ -1,7 +1,7 @@
 """Undo what nobody can know of a cut: what hangs on the order of a node's edges when it has more than eight of a kind.
 
 TensorFlow keeps the edges of a node in an array up to eight, and above that in a hash set of pointers, whose order is
-another in every run (`tensorflow/core/graph/edgeset.h`). Two things of a cut depend on it, and nothing else is undone:
+another in every run (`tensorflow/core/graph/edgeset.h`). What depends on it of a cut is undone, and nothing else:
 
     a node with more than 8 in-edges    which of its control pairs has which numbers: each takes the next four, in the
                                         order of the set, so the pairs of one node exchange their fours
@@ -9,6 +9,8 @@ another in every run (`tensorflow/core/graph/edgeset.h`). Two things of a cut de
     out-edges, or in-edges              `tensor_name` of what crosses
     a call or a loop with more than 8   the ids of the edges that take over from its own when TensorFlow replaces it:
     in-edges or out-edges               the same
+    a fed node with more than 8         likewise the ids of the edges from the node that stands for the client
+    out-edges
     what a worker cuts after a master   the ids of the edges in the worker's graph, which follow the order in which the
                                         master wrote it: the number in `tensor_name`, in a task with such a node
 
@@ -31,6 +33,7 @@ from simulator.partitioning.partitions import RECVS, SENDS
 
 MOST_ORDERED = 8  # edges in the order of their insertion: kInline in edgeset.h
 COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # replicate_constants_pass.cc
+_FED = re.compile(r"_(?:arg_(?P<local>.+)_\d+|recv_(?P<master>.+))_\d+\Z")  # subgraph.cc
 _NUMBERED = re.compile(r"(.+(?:/_|_S|_G))(\d+)\Z")  # names of a session, a master, a worker
 _DUMMY = re.compile(r".+/ctrl(?:/_|_S|_G)\d+\Z")
 _BY_WORKER = re.compile(r"_G\d+\Z")
@@ -50,13 +53,21 @@ class _Side:
     after: Mapping[Place, Piece]  # the Identity after a Recv, by the Recv
 
 
+def replaced(name: str) -> str | None:
+    """The node of the graph whose readers a node of the cut took over: its copy, or what hands in what is fed."""
+    if found := COPY.match(name):
+        return found[1]
+    found = _FED.match(name)
+    return (found["local"] or found["master"]) if found else None
+
+
 def settled(
-    nodes: Sequence[Piece], copied_widely: Collection[str], by_chance: Collection[tuple[str, str]] = ()
+    nodes: Sequence[Piece], widely_read: Collection[str], by_chance: Collection[tuple[str, str]] = ()
 ) -> list[Piece]:
     """The nodes in the form that does not depend on what cannot be known.
 
-    `copied_widely` names the constants of the graph that have more than eight out-edges, `by_chance` the ends of the
-    edges that TensorFlow made in the order of such a set before it placed the graph.
+    `widely_read` names the copied and the fed nodes of the graph that have more than eight out-edges, `by_chance` the
+    ends of the edges that TensorFlow made in the order of such a set before it placed the graph.
     """
     side = _side(nodes)
     names: dict[Place, str] = {}
@@ -72,10 +83,9 @@ def settled(
                 struck.update((end.task, end.name) for end in side.ends.get(node.name, ()))
     for ends in side.ends.values():
         for end in ends:
-            copy = COPY.match(end.text("_src"))
             made_so = (end.text("_src"), end.text("_dst")) in by_chance
             by_worker = _BY_WORKER.search(end.name) and end.task in disordered
-            if made_so or by_worker or (copy and copy[1] in copied_widely):
+            if made_so or by_worker or replaced(end.text("_src")) in widely_read:
                 struck.add((end.task, end.name))
     if not names and not struck:
         return list(nodes)
