@@ -96,7 +96,8 @@ def _copies(
     for wire, home in zip(reading[order].tolist(), target[order].tolist(), strict=True):
         readers.setdefault((int(given.src[wire]), home), []).append(wire)
     waits: dict[int, list[int]] = {}
-    for wire in np.flatnonzero(gone[given.dst]).tolist():  # in order of position, as a graph's edges are
+    into = np.flatnonzero(gone[given.dst])
+    for wire in into[np.argsort(given.id[into])].tolist():
         waits.setdefault(int(given.dst[wire]), []).append(int(given.src[wire]))
     fresh = []
     before = len(added)

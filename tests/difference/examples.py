@@ -60,7 +60,43 @@ def _isolated_by_id(sketch: Sketch) -> None:
         sketch.node("VarHandleOp", name=handle, dtype=FLOAT, shape=UNKNOWN)
 
 
+def _copied_after_two(sketch: Sketch) -> None:
+    first = _const(sketch, "z")
+    sketch.node("StopGradient", [first], name="a")
+    both = _const(sketch, "both", waits=("z", "a"))
+    sketch.node("Neg", [both], name="here")
+    sketch.node("Neg", [both], name="there", device="/cpu:1")
+
+
+def _loops_with_a_way_in_that_does_not_run(sketch: Sketch) -> None:
+    """The inner loop could be entered from outside the outer one; in this step it is not."""
+    sketch.node("Enter", [_const(sketch, "unused")], name="not_run", frame_name="inner")
+    outer = sketch.node("Enter", [_const(sketch, "start")], name="enter", frame_name="outer")
+    merge = sketch.node("Merge", [*outer], name="merge", also=["next"], N=2)[0]
+    going = sketch.node("LoopCond", sketch.node("IsFinite", [merge], name="test"), name="going")[0]
+    pair = sketch.node("Switch", [merge, going], name="switch")
+    inner = sketch.node("Enter", [pair[1]], name="inner_enter", frame_name="inner")
+    again = sketch.node("Merge", [*inner], name="inner_merge", also=["inner_next"], N=2)[0]
+    still = sketch.node("LoopCond", sketch.node("IsFinite", [again], name="inner_test"), name="inner_going")[0]
+    two = sketch.node("Switch", [again, still], name="inner_switch")
+    sketch.node("NextIteration", sketch.node("Neg", [two[1]], name="far", device="/cpu:1"), name="inner_next")
+    left = sketch.node("Exit", [two[0]], name="inner_exit")
+    sketch.node("NextIteration", left, name="next")
+    sketch.node("Exit", [pair[0]], name="exit")
+
+
+def _fed_to_many(sketch: Sketch) -> None:
+    given = sketch.node("Placeholder", name="given", dtype=FLOAT, shape=UNKNOWN)[0]
+    sketch.node("Neg", [given], name="near")
+    sketch.node("IdentityN", [given] * 12, name="far", device="/cpu:1")
+
+
 EXAMPLES = {
+    "a copy of a constant waits in order of names, as its original does (§3.9)": Example(
+        _copied_after_two, ("here", "there")
+    ),
+    "what does not run says nothing about loops (§5.7)": Example(_loops_with_a_way_in_that_does_not_run, ("exit",)),
+    "the readers of a fed node have no known order above eight (§6)": Example(_fed_to_many, ("near", "far")),
     "a Merge waits for its Enter, not for a NextIteration that is there before (§3.8)": Example(
         _next_iteration_first, ("merge",)
     ),
