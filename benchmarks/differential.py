@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # cases are drawn among the 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
 from tests.difference.asking import DIED, ask, conversation
-from tests.difference.cases import LOCAL, STOOD_IN, Case, drawn
+from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
 from tests.difference.minimising import minimised
 from tests.difference.repro import read, written
 from tests.difference.verdict import Verdict, judged
@@ -68,7 +68,7 @@ def cases(graphs: int, seed: int) -> Iterator[tuple[int, Case]]:
     further = shapes(Random(seed))
     for number in range(graphs):
         random = Random(f"{seed} {number}")
-        clusters = LOCAL if number % 2 else (*STOOD_IN, *further)
+        clusters = LOCAL if number % 2 else (*STOOD_IN, *REAL_WORKERS, *further)
         yield number, drawn(random, clusters, keep_calls=number % 4 < 2)
 
 

@@ -41,7 +41,15 @@ def ask(asking: Asking, case: Case) -> Measurement | None:
     Raises OracleError(DIED) if its process dies of the case, or does not come to an end.
     """
     try:
-        return observe(case.graph, case.cluster, step=case.step, soft=case.soft, asking=asking, timeout_s=TIMEOUT_S)
+        return observe(
+            case.graph,
+            case.cluster,
+            step=case.step,
+            soft=case.soft,
+            real_workers=case.real_workers,
+            asking=asking,
+            timeout_s=TIMEOUT_S,
+        )
     except OracleError as error:
         if str(error) == NOT_IMPORTED:
             return None

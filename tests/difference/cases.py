@@ -40,6 +40,13 @@ STOOD_IN = (
     ("ps=1,worker=1x12gpu", "ps:0"),
 )
 
+# Tasks of CPUs alone get real workers behind their stand-ins, which show how they cut what the master sends them.
+REAL_WORKERS = (
+    ("ps=2x2cpu,worker=2x3cpu", ""),
+    ("ps=1x3cpu,worker=1x2gpu", "ps:0"),
+    ("a=1x11cpu,b=1x2cpu", "b:0"),
+)
+
 # Device strings of every form of C++'s parser (device_name_utils.cc), by what they ask for
 ANYWHERE = ("", "/", "/job:*", "/replica:0", "/replica:*/task:*", "/device:*")
 CPUS = ("/cpu:0", "/CPU:0", "/cpu:1", "/device:CPU:1", "/device:CPU:*", "/cpu:*", "/device:CPU:01", "/gpu:0/cpu:0")
@@ -80,6 +87,11 @@ class Case:
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     sorts: tuple[str, ...] = ()  # of the patterns that were drawn
+
+    @property
+    def real_workers(self) -> bool:
+        """Whether the second level of the cut is asked for, too."""
+        return (self.notation, self.master) in REAL_WORKERS
 
     @cached_property
     def graph(self) -> Graph:
@@ -148,9 +160,10 @@ def drawn(
     sketch.control = random.choice([0.0, 0.1, 0.3])
     sorts = _sorts(random)
     computing.unary(sketch)  # something to hold on to
-    for _ in range(random.randint(1, most)):
+    for _ in range(random.randint(1, 4 * most if chance(random, 0.05) else most)):
         random.choice(SORTS_ALL[random.choice(sorts)])(sketch)
     _tie(sketch)
+    _mark(sketch)
     graph = _shuffled(random, sketch)
     graph = graph if keep_calls else inline(graph)
     feeds, fetches = _ends(random, graph)
@@ -200,6 +213,18 @@ def _tie(sketch: Sketch) -> None:
         if chance(random, 0.1):
             made.list.s.insert(0, random.choice([b"", b"loc:", b"ghost", names[0].encode()]))
         attrs["_class"] = AttrValue(s=made.list.s[0]) if chance(random, 0.05) else made
+
+
+def _mark(sketch: Sketch) -> None:
+    """Attributes that change which kernel and which memory a node has."""
+    random = sketch.random
+    if not chance(random, 0.1):
+        return
+    for attrs in sketch.rows.attrs:
+        if chance(random, 0.2):
+            attrs[random.choice(["_input_hostmem", "_output_hostmem"])] = AttrValue(list={"i": [random.choice([0, 1])]})
+        if chance(random, 0.01):
+            attrs["_kernel"] = AttrValue(s=random.choice([b"", b"host", b"eigen_tensor"]))
 
 
 def _shuffled(random: Random, sketch: Sketch) -> Graph:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, RESOURCE, STRING, VARIANT
+from simulator.graph.messages import AttrValue
 from simulator.graph.ops import registry
 from tests.difference.sketch import DOUBLE, INT64, LOOSE, NUMBERS, UNTOLD, Sketch, Value, beside, constant
 
@@ -173,6 +174,19 @@ def checked(sketch: Sketch) -> None:
         sketch.give(*sketch.node("CheckNumerics", [sketch.take(FLOAT, DOUBLE)], message="m"))
 
 
+def rewritten(sketch: Sketch) -> None:
+    """Ops that a session rewrites before it places: their inputs come as soon as they can."""
+    count = sketch.random.randint(1, 4)
+    if sketch.chance(0.5):
+        dtype = sketch.random.choice([FLOAT, DOUBLE, INT64])
+        given = [sketch.take(dtype, fits=0) for _ in range(count)]
+        sketch.give(*sketch.node("AccumulateNV2", given, shape=AttrValue(shape={}), gives=0))
+    else:
+        given = [sketch.take(FLOAT, INT32, fits=LOOSE)] * count
+        shape = AttrValue(shape={"dim": [{"size": count}, {"size": 2}]})
+        sketch.give(*sketch.node("ParallelConcat", given, shape=shape))
+
+
 def any_op(sketch: Sketch) -> None:
     """Any op of the registry whose inputs can be had: what no pattern thought of."""
     op = sketch.random.choice(_plain_ops())
@@ -224,6 +238,7 @@ def _is_plain(op: str) -> bool:
         and not op.startswith(("_", "Xla", "TPU", "Tpu", "Collective", "Nccl", "Recv", "Send", "Infeed", "Outfeed"))
         and all(kind in _PLAIN or kind == "type" for kind in _lacking(op).values())
         and all(_allowed(op, key) for key in typed)
+        and sum(bool(one.number_attr) for one in arguments) < 2
         and not any(one.list_attr or one.is_ref or one.dtype in (RESOURCE, VARIANT) for one in arguments)
     )
 
@@ -240,5 +255,6 @@ PATTERNS: dict[str, tuple[Callable[[Sketch], None], ...]] = {
     "host memory": (host_arguments,),
     "sources": (chance_source,),
     "control edges": (barrier, checked),
+    "rewritten ops": (rewritten,),
     "any op": (any_op,),
 }

@@ -91,7 +91,17 @@ def _fed_to_many(sketch: Sketch) -> None:
     sketch.node("IdentityN", [given] * 12, name="far", device="/cpu:1")
 
 
+def _reference_without_a_kernel(sketch: Sketch) -> None:
+    """No kernel has that label; one on another task may."""
+    far = "/job:worker/replica:0/task:0/device:CPU:0"
+    variable = sketch.node("VariableV2", name="variable", device=far, dtype=INT32, shape=UNKNOWN, _kernel="host")[0]
+    sketch.node("Neg", [variable], name="read")
+
+
 EXAMPLES = {
+    "a reference to an integer is not held to be in host memory, where no kernel says so (§5.5)": Example(
+        _reference_without_a_kernel, ("read",), "ps=1,worker=1", "ps:0"
+    ),
     "a copy of a constant waits in order of names, as its original does (§3.9)": Example(
         _copied_after_two, ("here", "there")
     ),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
 from tests.difference.asking import DIED, ask, conversation
-from tests.difference.cases import LOCAL, STOOD_IN, Case, drawn
+from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
 from tests.difference.repro import read, written
 from tests.difference.verdict import judged
 
@@ -68,6 +68,12 @@ def test_a_graph_with_its_calls_in_a_local_session(asking, tally, random):
 @given(CHANCE)
 def test_a_master_over_stand_ins(asking, tally, random):
     hold(drawn(random, STOOD_IN), asking, tally)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(CHANCE)
+def test_a_master_and_its_workers(asking, tally, random):
+    hold(drawn(random, REAL_WORKERS), asking, tally)
 
 
 @settings(max_examples=20)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from placement import place
 from simulator.assignment import Assignment
+from simulator.cluster.client import can_hold_master
 from simulator.cluster.cluster import Cluster
 from simulator.comparison import compare
 from simulator.costs.roofline import estimate
@@ -16,6 +17,7 @@ from simulator.errors import GraphError, InfeasibleError
 from simulator.oracle import extended
 from simulator.oracle.checking import differences
 from simulator.oracle.measurement import Measurement
+from simulator.partitioning import partition
 from tests.difference.cases import Case
 
 PLACEMENT, ORDER, REFUSAL, CUT = ASPECTS = ("placement", "log order", "refusal", "cut")
@@ -92,8 +94,15 @@ def _named(refusal: str) -> str | None:
 
 def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Measurement) -> Verdict:
     _, found = differences(case.graph, cluster, placed, case.step, seen)
-    if found.differences:
-        one = found.differences[0]
-        said = f"{found.of - found.agree} of {found.of}, first {one.node}"
-        return Verdict(CUT, f"{said}:\n    ours   {one.ours}\n    theirs {one.theirs}\n    {one.rule}")
-    return Verdict(placed=len(case.graph), cut=found.of, raw=found.raw)
+    levels = [found]
+    if case.real_workers:
+        cut = partition(case.graph, placed, cluster, step=case.step, flavour="master")
+        tasks = [task for task in cluster.tasks if can_hold_master(replace(cluster, master=task))]
+        levels.append(compare(cut, seen.worker_partitions, graph=case.graph, tasks=tasks))
+    for found in levels:
+        if found.differences:
+            one = found.differences[0]
+            said = f"{found.of - found.agree} of {found.of}, first {one.node}"
+            return Verdict(CUT, f"{said}:\n    ours   {one.ours}\n    theirs {one.theirs}\n    {one.rule}")
+    of, raw = (sum(getattr(found, what) for found in levels) for what in ("of", "raw"))
+    return Verdict(placed=len(case.graph), cut=of, raw=raw)

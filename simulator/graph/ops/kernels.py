@@ -141,12 +141,17 @@ def _undeclared(op: str, kernel: Kernel, value: Mapping[str, Plain]) -> str:
     return ""
 
 
-def _always_on_host(types: Types, *more: int) -> set[int]:
-    return {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE, *more)}
+def _always_on_host(types: Types) -> set[int]:
+    return {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE)}
 
 
 def _best_effort(given: Types, taken: Types) -> tuple[frozenset[int], frozenset[int]]:
-    return frozenset(_always_on_host(given, INT32)), frozenset(_always_on_host(taken, INT32))
+    """What MemoryTypesForNode supposes of a node without a kernel: integers are on the host, references to them not."""
+    host = [
+        frozenset(_always_on_host(types) | {slot for slot, dtype in enumerate(types) if dtype == INT32})
+        for types in (given, taken)
+    ]
+    return host[0], host[1]
 
 
 @lru_cache(maxsize=16_384)
