@@ -6,7 +6,8 @@
 Half of the graphs meet a local session on one to twelve CPUs, half a real master before stand-in workers; in half of
 them calls stay calls. Compared are the placement of every node, the order of the log, refusals with the node that they
 name, and the cut. A case on which the two sides differ is made small and written into FOLDER, from where `--again`
-asks about it once more. TensorFlow dies of a few graphs, which are counted, as are those that its importer refuses.
+asks about it once more. "By chance": TensorFlow's own answers differ, and one is ours. TensorFlow dies of a few graphs,
+which are counted, as are those that its importer refuses.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # cases are drawn among the 
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from tests.difference.asking import DIED, ask, conversation
+from tests.difference.asking import DIED, conversation
 from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
 from tests.difference.minimising import minimised
 from tests.difference.repro import read, written
-from tests.difference.verdict import Verdict, judged
+from tests.difference.verdict import Verdict, verdict_on
 
 BATCH = 500  # questions to one process, which keeps the servers of every cluster that it was asked about
 MINIMISED = 25  # disagreements; later ones are written as they were drawn
-COLUMNS = ("cases", "compared", "refused", "nodes placed", "nodes cut", "as they stand", "differ")
+COLUMNS = ("cases", "compared", "refused", "nodes placed", "nodes cut", "as they stand", "by chance", "differ")
 
 
 @dataclass
@@ -75,14 +76,14 @@ def cases(graphs: int, seed: int) -> Iterator[tuple[int, Case]]:
 def outcome(asking: Asking, case: Case) -> tuple[Verdict | None, Counter[str]]:
     """The verdict, if there is something to compare, and what to count."""
     try:
-        seen = ask(asking, case)
+        verdict = verdict_on(asking, case)
     except OracleError as error:
         return None, Counter({"cases": 1, "died" if str(error) == DIED else str(error): 1})
-    if seen is None:
+    if verdict is None:
         return None, Counter({"cases": 1, "not imported": 1})
-    verdict = judged(case, seen)
     found = Counter({"cases": 1, "compared": 1, "refused": verdict.refused, "differ": bool(verdict.aspect)})
     found.update({"nodes placed": verdict.placed, "nodes cut": verdict.cut, "as they stand": verdict.raw})
+    found["by chance"] = verdict.chance
     return verdict, found
 
 

@@ -20,7 +20,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from tests.difference import computing, flow, functions, state
+from tests.difference import anything, computing, flow, functions, state
 from tests.difference.sketch import Sketch, chance
 
 # Clusters by notation, with the task of the session or by custom; "" is a local session's own process.
@@ -120,7 +120,7 @@ def step_of(sketch: Sketch) -> None:
         chosen(sketch)
 
 
-_PLAIN = [make for makes in computing.PATTERNS.values() for make in makes]
+_PLAIN = [*(make for makes in computing.PATTERNS.values() for make in makes), anything.any_op]
 _STATE = [make for makes in state.PATTERNS.values() for make in makes]
 _INNER = [*_PLAIN, *_PLAIN, *_PLAIN, *_STATE, *[flow.branch] * 2, *[flow.loop] * 2]
 # Within functions: no loops of version 1, whose frames the runtime would have to name anew
@@ -130,7 +130,7 @@ _BODY = [*_PLAIN, *_PLAIN, state.resource_variable, state.use_handles, state.tab
 def body_step(sketch: Sketch) -> None:
     """One pattern of a function's body, a call of another function among them."""
     if sketch.chance(0.1) and len(sketch.library) < 8:
-        sketch.random.choice([functions.call, functions.conditional])(sketch, body_step)
+        sketch.random.choice([functions.call, functions.conditional, functions.repeat])(sketch, body_step)
     else:
         sketch.random.choice(_BODY)(sketch)
 
@@ -138,6 +138,7 @@ def body_step(sketch: Sketch) -> None:
 SORTS: dict[str, tuple[Callable[[Sketch], None], ...]] = {
     **computing.PATTERNS,
     **state.PATTERNS,
+    "any op": (anything.any_op,),
     "conditionals": (lambda sketch: flow.branch(sketch, step_of), flow.ref_branch),
     "loops": (lambda sketch: flow.loop(sketch, step_of), flow.ref_loop),
 }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
-from simulator.graph.dtypes import BOOL, FLOAT, INT32, RESOURCE, STRING, VARIANT
+from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
 from simulator.graph.messages import AttrValue
-from simulator.graph.ops import registry
 from tests.difference.sketch import DOUBLE, INT64, LOOSE, NUMBERS, UNTOLD, Sketch, Value, beside, constant
 
 ANY = (*NUMBERS, BOOL, STRING)
@@ -187,65 +185,6 @@ def rewritten(sketch: Sketch) -> None:
         sketch.give(*sketch.node("ParallelConcat", given, shape=shape))
 
 
-def any_op(sketch: Sketch) -> None:
-    """Any op of the registry whose inputs can be had: what no pattern thought of."""
-    op = sketch.random.choice(_plain_ops())
-    facts = registry.registered(op)
-    chosen: dict[str, int] = {}
-    inputs: list[Value] = []
-    for argument in facts.inputs:
-        dtype = argument.dtype or chosen.get(argument.type_attr, 0)
-        if not dtype:
-            dtype = chosen[argument.type_attr] = sketch.random.choice(_allowed(op, argument.type_attr))
-        value = sketch.take(dtype, fits=LOOSE)
-        inputs += [value] * (2 if argument.number_attr else 1)
-    attrs = {key: _PLAIN[kind] if kind in _PLAIN else _allowed(op, key)[0] for key, kind in _lacking(op).items()}
-    sketch.give(*sketch.node(op, inputs, **attrs))
-
-
-_BASIC = frozenset(ANY)
-
-
-def _lacking(op: str) -> dict[str, str]:
-    """Attributes that neither the inputs nor defaults give."""
-    facts = registry.registered(op)
-    inferred = {name for arg in facts.inputs for name in (arg.type_attr, arg.number_attr)}
-    return {key: kind for key, kind in facts.attrs.items() if key not in inferred and key not in facts.defaults}
-
-
-_PLAIN = {"int": 1, "bool": False, "string": "a", "float": 1.0}
-
-
-def _allowed(op: str, name: str) -> list[int]:
-    """Basic types for which some kernel of the op is registered."""
-    facts = registry.registered(op)
-    listed = [dict(kernel.constraints).get(name) for kernel in facts.kernels]
-    return sorted(_BASIC if None in listed else _BASIC & {one for some in listed for one in some})
-
-
-@lru_cache(maxsize=1)
-def _plain_ops() -> tuple[str, ...]:
-    """Ops of plain values with simple attributes. Left out are those of the runtime and of devices that need set-up."""
-    return tuple(op for op in registry.names() if op not in _LEFT_OUT and _is_plain(op))
-
-
-def _is_plain(op: str) -> bool:
-    facts = registry.registered(op)
-    arguments = (*facts.inputs, *facts.outputs)
-    typed = [key for key, kind in facts.attrs.items() if kind == "type"]
-    return (
-        bool(facts.inputs and facts.kernels)
-        and not op.startswith(("_", "Xla", "TPU", "Tpu", "Collective", "Nccl", "Recv", "Send", "Infeed", "Outfeed"))
-        and all(kind in _PLAIN or kind == "type" for kind in _lacking(op).values())
-        and all(_allowed(op, key) for key in typed)
-        and sum(bool(one.number_attr) for one in arguments) < 2
-        and not any(one.list_attr or one.is_ref or one.dtype in (RESOURCE, VARIANT) for one in arguments)
-    )
-
-
-# Control flow has its patterns; what asks for files or servers would hang or fail when its kernel is made.
-_LEFT_OUT = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Abort", "PyFunc", "Barrier"})
-
 PATTERNS: dict[str, tuple[Callable[[Sketch], None], ...]] = {
     "arithmetic": (unary, unary, binary, binary, square, many, compare, logic, cast),
     "text": (text, gather_text),
@@ -256,5 +195,4 @@ PATTERNS: dict[str, tuple[Callable[[Sketch], None], ...]] = {
     "sources": (chance_source,),
     "control edges": (barrier, checked),
     "rewritten ops": (rewritten,),
-    "any op": (any_op,),
 }

@@ -87,8 +87,8 @@ def loop(sketch: Sketch, step: Step) -> None:
         given = _of_types(sketch, scope.values, [start.dtype for start in starts])
         for value, back in zip(given, backs, strict=True):
             sketch.node("NextIteration", [value], name=back)
-    for pair in pairs:
-        left = sketch.node("Exit", [pair[0]])[0]
+        exits = [sketch.node("Exit", [pair[0]])[0] for pair in pairs]  # what they wait for is inside
+    for left in exits:
         # Were a Switch to read the Exit itself, the order in which TensorFlow moves the two would be by chance
         sketch.give(*sketch.node(sketch.random.choice(["Identity", "Snapshot"]), [left]))
 
@@ -108,5 +108,5 @@ def ref_loop(sketch: Sketch) -> None:
         pair = sketch.node("Switch", [merge, sketch.node("LoopCond", [test])[0]])
         added = sketch.node("AssignAdd", [entered, pair[1]])[0]
         sketch.node("NextIteration", [Value(added.text, FLOAT)], name=f"{at}/next")
-    left = sketch.node("Exit", [pair[0]])[0]
+        left = sketch.node("Exit", [pair[0]])[0]
     sketch.give(*sketch.node("Identity", [left]))

@@ -69,7 +69,7 @@ class Sketch:
     def name(self, op: str) -> str:
         """A free name; scopes make the order of names differ from that of the nodes."""
         number = self.counts[op] = self.counts.get(op, 0) + 1
-        return f"{self.prefix}{self.random.choice(('', 'z/', 'a/b/', 'M/'))}{op.strip('_')}{number}"
+        return f"{self.prefix}{self.random.choice(('', 'z/', 'a/b/', 'M/', 'a.b/', '0-/'))}{op.strip('_')}{number}"
 
     def node(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
+from simulator.graph.dtypes import BOOL, FLOAT, INT32, RESOURCE, STRING
 from simulator.graph.messages import AttrValue
 from tests.difference.functions import function
 from tests.difference.sketch import INT64, LOOSE, Sketch, Value, attr_types, func, shapes
@@ -51,7 +51,7 @@ def use_handles(sketch: Sketch, dtype: int = 0) -> None:
     dtype = dtype or sketch.random.choice(known)
     for _ in range(sketch.random.randint(1, 4)):
         handle = sketch.random.choice(sketch.handles(dtype))
-        whats = ["read", "read", "assign", "there", "identity", "identities"]
+        whats = ["read", "read", "assign", "there", "identity", "identities", "switch", "captured"]
         what = sketch.random.choice(whats if dtype not in (FLOAT, INT32) else [*whats, "add", "descent", "momentum"])
         if what == "read":
             sketch.give(*sketch.node("ReadVariableOp", [handle], dtype=dtype))
@@ -64,6 +64,11 @@ def use_handles(sketch: Sketch, dtype: int = 0) -> None:
             sketch.handles(dtype).extend(sketch.node("Identity", [handle]))
         elif what == "identities":
             sketch.handles(dtype).append(sketch.node("IdentityN", [handle, sketch.take(FLOAT)])[0])
+        elif what == "switch":
+            pair = sketch.node("Switch", [handle, sketch.take(BOOL, fits=0)])
+            sketch.handles(dtype).extend(pair if sketch.chance(0.5) else sketch.node("Merge", pair)[:1])
+        elif what == "captured":
+            captured_by_dataset(sketch, handle)
         elif what == "descent":
             given = [handle, sketch.take(dtype, fits=0), sketch.take(dtype, fits=LOOSE)]
             sketch.node("ResourceApplyGradientDescent", given)
@@ -75,7 +80,7 @@ def use_handles(sketch: Sketch, dtype: int = 0) -> None:
 
 def queue(sketch: Sketch) -> None:
     """A queue by resource or by reference, its users, and perhaps a reader of what is in it."""
-    dtype = sketch.random.choice([FLOAT, INT32, STRING])
+    dtype = sketch.random.choice([FLOAT, INT32, RESOURCE, STRING])
     types = attr_types([dtype])
     if sketch.chance(0.6):
         ops = ["FIFOQueueV2", "RandomShuffleQueueV2", "PriorityQueueV2"][: 3 if dtype == STRING else 2]
@@ -112,7 +117,7 @@ def table(sketch: Sketch) -> None:
 
 
 def tensor_array(sketch: Sketch) -> None:
-    dtype = sketch.random.choice([FLOAT, INT32, STRING])
+    dtype = sketch.random.choice([FLOAT, INT32, RESOURCE, STRING])
     handle, flow = sketch.node("TensorArrayV3", [sketch.take(INT32, fits=0)], dtype=dtype)
     flow = Value(flow.text, FLOAT, 0)
     for _ in range(sketch.random.randint(1, 3)):
@@ -134,7 +139,7 @@ def stack(sketch: Sketch) -> None:
 
 def tensor_list(sketch: Sketch) -> None:
     """Lists as variants: those of strings keep their readers, though not themselves, on CPUs."""
-    dtype = sketch.random.choice([FLOAT, INT32, STRING, STRING])
+    dtype = sketch.random.choice([FLOAT, INT32, RESOURCE, STRING, STRING])
     shape = sketch.take(INT32, fits=LOOSE)
     if sketch.chance(0.5):
         made = sketch.node("TensorListReserve", [shape, sketch.take(INT32, fits=0)], element_dtype=dtype)[0]
@@ -186,6 +191,15 @@ def dataset(sketch: Sketch) -> None:
         if sketch.chance(0.3):
             wrapped = sketch.node("IteratorGetNextAsOptional", [iterator], **kinds)[0]
             sketch.give(*sketch.node("OptionalGetValue", [wrapped], **kinds))
+
+
+def captured_by_dataset(sketch: Sketch, handle: Value) -> None:
+    """A function over a dataset that takes a resource from wherever it is."""
+    kinds = {"output_types": attr_types([INT64]), "output_shapes": shapes()}
+    start = sketch.take(INT64, fits=0)
+    numbers = sketch.node("RangeDataset", [start, start, start], **kinds)[0]
+    mapped = func(function(sketch, [INT64, RESOURCE], [INT64]))
+    sketch.node("MapDataset", [numbers, handle], f=mapped, **kinds)
 
 
 def accumulator(sketch: Sketch) -> None:

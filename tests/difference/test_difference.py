@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from tests.difference.asking import DIED, ask, conversation
+from tests.difference.asking import DIED, conversation
 from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
 from tests.difference.repro import read, written
-from tests.difference.verdict import judged
+from tests.difference.verdict import verdict_on
 
 pytestmark = pytest.mark.tensorflow
 CHANCE = st.randoms(use_true_random=False)  # so that a case shrinks
@@ -42,14 +42,13 @@ def tally() -> Iterator[Counter[str]]:
 def hold(case: Case, asking: Asking, tally: Counter[str]) -> None:
     tally["asked"] += 1
     try:
-        seen = ask(asking, case)
+        verdict = verdict_on(asking, case)
     except OracleError as error:
         if str(error) != DIED:
             raise
         return
-    if seen is None:
+    if verdict is None:
         return
-    verdict = judged(case, seen)
     assert verdict.aspect == "", f"{verdict.aspect}: {verdict.said}\n{written(case)}"
     tally["refused"] += verdict.refused
     tally["cut"] += verdict.cut > 0
