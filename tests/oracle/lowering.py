@@ -143,6 +143,7 @@ def calls(tf, x, p):
 
 def ends(tf, x, p):
     """What nobody reads, conditionals without results, and shapes that wait: they follow the edge made first."""
+    p = tf.identity(p)
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
     old = tf.compat.v1.get_variable("old", [2, 2], use_resource=False)
 
