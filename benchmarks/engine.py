@@ -35,7 +35,7 @@ def random_graph(ops: int, seed: int = 0) -> Graph:
     made = {arity: attrs_of("AddN", arity, 1000) for arity in (1, 2, 3)}
     for at in range(ops):
         if at < DEVICES:
-            draft.add(f"n{at}", "Placeholder", **attrs_of("Placeholder", 1, 1000))
+            draft.add(f"n{at}", "Const", **attrs_of("Const", 1, 1000))
             continue
         inputs = sorted({chance.randrange(max(0, at - NEAR), at) for _ in range(chance.randint(1, 3))})
         draft.add(f"n{at}", "AddN", [f"n{source}" for source in inputs], **made[len(inputs)])

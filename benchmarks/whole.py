@@ -51,7 +51,7 @@ def loop(graph):
     costs = estimate(graph, cluster)
     placed = place(graph, cluster, costs, step=step)
     tables = of_step(graph, step, cluster, costs)
-    device = placed.device[tables.node]
+    device = tables.placed(placed.device)
     events = len(tables) + len(run(tables, device).transfer_end_ns)
     return events / statistics.median(seconds(lambda: run(tables, device)) for _ in range(REPEATS))
 
