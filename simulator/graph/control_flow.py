@@ -9,6 +9,9 @@ ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
 
+# What the partitioner may move next to a value; RefEnter stays (`OptimizeControlFlowColocation`, graph_partition.cc).
+MOVED = SWITCHES | EXITS | NEXT_ITERATIONS | {"Enter"}
+
 # The functional forms, which inlining lowers to the flat ones.
 IFS = frozenset({"If", "StatelessIf"})
 CASES = frozenset({"Case", "StatelessCase"})

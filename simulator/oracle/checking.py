@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from simulator.checking import assignment_laws, graph_laws
 from simulator.cluster.client import with_client
 from simulator.comparison import Comparison, compare
+from simulator.graph.control_flow import MOVED
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import TIMEOUT_S, ask, observe
@@ -112,21 +113,46 @@ def differences(
 def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement) -> Comparison:
     """Our cut beside TensorFlow's, of the same flavour on the same cluster.
 
-    Of a master's cut the pieces that it sends to its workers are seen. The worker in the master's own process has cut
-    its piece further: where it has several devices, what is compared for its task is the second level.
+    Where they differ, once more with control flow where TensorFlow moved it, as far as that is by chance.
     """
     if seen.added_task and seen.added_task not in cluster.tasks:  # a pinned placement, which does not use that task
         cluster = with_client(cluster)
         assignment = replace(assignment, devices=tuple(device.name for device in cluster.devices))
+    first = _cut(graph, cluster, assignment, step, seen, {})
+    moved = {
+        node.name: node.device
+        for piece in seen.partitions
+        for node in piece.node
+        if node.name in graph.index and node.op in MOVED and node.device in cluster.index
+    }
+    if not moved or first.agree == first.of:
+        return first
+    return replace(_cut(graph, cluster, assignment, step, seen, moved), raw=first.raw)
+
+
+def _cut(
+    graph: Graph,
+    cluster: Cluster,
+    assignment: Assignment,
+    step: Step,
+    seen: Measurement,
+    moved: Mapping[str, str],
+) -> Comparison:
+    """Of a master's cut the pieces that it sends to its workers are seen.
+
+    The worker in the master's own process has cut its piece further: where it has several devices, what is compared for
+    its task is the second level.
+    """
     pieces = () if seen.refusal is not None else seen.partitions
     if seen.oracle != STAND_INS:
-        return compare(partition(graph, assignment, cluster, step=step, flavour="local"), pieces, graph=graph)
-    sent = partition_by_task(graph, assignment, cluster, step=step)
+        ours = partition(graph, assignment, cluster, step=step, flavour="local", seen=moved)
+        return compare(ours, pieces, graph=graph)
+    sent = partition_by_task(graph, assignment, cluster, step=step, seen=moved)
     own = cluster.client_task
     if sum(device.task == own for device in cluster.devices) == 1:
         return compare(sent, pieces, graph=graph)
     others = compare(sent, pieces, graph=graph, tasks=[task for task in cluster.tasks if task != own])
-    cut = partition(graph, assignment, cluster, step=step, flavour="master")
+    cut = partition(graph, assignment, cluster, step=step, flavour="master", seen=moved)
     further = compare(cut, pieces, graph=graph, tasks=(own,))
     return Comparison(
         others.agree + further.agree,

@@ -6,12 +6,13 @@ requested (`tensorflow/core/graph/graph_partition.cc`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simulator.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.control_flow import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.step import exchange
 from simulator.partitioning.client import attach
 from simulator.partitioning.draft import CONTROL, Wires, step_wires
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _TO_INPUT = SWITCHES | EXITS
 _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
-_MOVED = _TO_INPUT | _TO_READER
 
 
 Moves: TypeAlias = list[tuple[int, int]]  # (node, the node whose device it takes), to be applied in order
@@ -57,12 +57,32 @@ def moves(graph: Graph, given: Wires, count: int) -> Moves:
     return found
 
 
-def settled(device: Sequence[int], found: Moves) -> list[int]:
-    """The devices after the moves: a node that was moved counts as such for those that come later."""
+def settled(device: Sequence[int], found: Moves, seen: Mapping[int, int] = MappingProxyType({})) -> list[int]:
+    """The devices after the moves: a node that was moved counts as such for those that come later.
+
+    The walk begins at TensorFlow's source, whose edges have no known order when there are more than eight; so whether
+    a node is moved before or after the one beside it is by chance. `seen`, node -> device, is where TensorFlow moved
+    nodes: it is taken over where some order leads there, and nowhere else.
+    """
     where = list(device)
-    for node, beside in found:
-        where[node] = where[beside]
+    beside = dict(found)
+    for node, other in found:
+        chosen = seen.get(node)
+        where[node] = chosen if chosen is not None and chosen in _reached(node, device, beside) else where[other]
     return where
+
+
+def _reached(node: int, device: Sequence[int], beside: Mapping[int, int]) -> set[int]:
+    """The devices at which a node may arrive: those of the nodes beside which it, or whatever is there, is moved."""
+    found: set[int] = set()
+    passed = {node}
+    while node in beside:
+        node = beside[node]
+        found.add(device[node])
+        if node in passed:
+            break
+        passed.add(node)
+    return found
 
 
 def moves_of_step(graph: Graph, step: Step) -> Moves:
@@ -78,7 +98,7 @@ def moves_of_step(graph: Graph, step: Step) -> Moves:
 
 
 def _has_moved(graph: Graph) -> bool:
-    return any(op in _MOVED for op in graph.ops)
+    return any(op in MOVED for op in graph.ops)
 
 
 def _neighbours(graph: Graph, given: Wires, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:

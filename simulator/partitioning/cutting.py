@@ -5,7 +5,9 @@ the step's edges ─ attach the client ─ copy small constants ─ move control
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -32,34 +34,56 @@ if TYPE_CHECKING:
 
 
 def partition(
-    graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step, flavour: str = LOCAL
+    graph: Graph,
+    assignment: Assignment,
+    cluster: Cluster,
+    *,
+    step: Step,
+    flavour: str = LOCAL,
+    seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
     Flavour "local": in one session, whatever the tasks. "master": a master cuts by task, then each worker cuts its
     piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
-    and fetched begins and ends in nodes on the client's device. Raises SimvizError if the assignment or the step is one
-    of another graph or cluster.
+    and fetched begins and ends in nodes on the client's device. `seen`, node -> device, is where TensorFlow moved
+    control flow: it is taken over where TensorFlow decides by chance, and nowhere else.
+
+    Raises SimvizError if the assignment or the step is one of another graph or cluster.
     """
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
     if flavour == LOCAL:
-        cut = _cut(graph, assignment, cluster, step, local_level(cluster), flavour=LOCAL)
+        cut = _cut(graph, assignment, cluster, step, local_level(cluster), flavour=LOCAL, seen=seen)
     else:
-        cut = _cut(graph, assignment, cluster, step, master_level(cluster), worker_level(cluster), flavour=MASTER)
+        levels = master_level(cluster), worker_level(cluster)
+        cut = _cut(graph, assignment, cluster, step, *levels, flavour=MASTER, seen=seen)
     return replace(cut, graph=imported(cut.graph))
 
 
-def partition_by_task(graph: Graph, assignment: Assignment, cluster: Cluster, *, step: Step) -> Partitions:
+def partition_by_task(
+    graph: Graph,
+    assignment: Assignment,
+    cluster: Cluster,
+    *,
+    step: Step,
+    seen: Mapping[str, str] = MappingProxyType({}),
+) -> Partitions:
     """Cut by task alone: what a master sends to its workers, nodes and control inputs in the order of RegisterGraph.
 
     Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
     """
-    return _cut(graph, assignment, cluster, step, master_level(cluster), flavour=MASTER)
+    return _cut(graph, assignment, cluster, step, master_level(cluster), flavour=MASTER, seen=seen)
 
 
 def _cut(
-    graph: Graph, assignment: Assignment, cluster: Cluster, step: Step, *levels: Level, flavour: str
+    graph: Graph,
+    assignment: Assignment,
+    cluster: Cluster,
+    step: Step,
+    *levels: Level,
+    flavour: str,
+    seen: Mapping[str, str],
 ) -> Partitions:
     names = tuple(one.name for one in cluster.devices)
     if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
@@ -70,7 +94,7 @@ def _cut(
         )
     client = exchange(graph, step)
     first, *later = levels
-    draft, refused, notes = _drafted(graph, step, client, cluster, assignment, first.suffix, flavour)
+    draft, refused, notes = _drafted(graph, step, client, cluster, assignment, first.suffix, flavour, seen)
     pieces = split(draft, first, cluster, by_creation=flavour == MASTER)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
@@ -96,6 +120,7 @@ def _drafted(
     assignment: Assignment,
     suffix: str,
     flavour: str,
+    seen: Mapping[str, str],
 ) -> tuple[Draft, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     added = Added()
@@ -105,7 +130,8 @@ def _drafted(
     whole, client_ends = attach(graph, client, step_wires(graph, client))
     given, gone, next_id = replicate(graph, step, client, cluster, whole, assigned, added, client_ends)
     placed = np.concatenate([assigned, added.device[clients:]]).astype(np.int64)
-    device = np.array(settled(placed.tolist(), moves(graph, given, len(placed))), np.int64)
+    rows = {graph.index[name]: cluster.index[where] for name, where in seen.items() if name in graph.index}
+    device = np.array(settled(placed.tolist(), moves(graph, given, len(placed)), rows), np.int64)
     given, numbered, refused = close_loops(graph, whole, given, device, added, clients, next_id, suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
     kept = np.asarray(step.runs) & ~gone

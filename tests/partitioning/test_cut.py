@@ -10,7 +10,7 @@ from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
-from simulator.partitioning import Partitions, partition, partition_files
+from simulator.partitioning import Partitions, partition, partition_files, settled
 from tests.execution.cases import apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import INT32, Rows, colocation, type_attr, typed
@@ -316,3 +316,11 @@ def test_values_of_another_graph_or_cluster_are_refused() -> None:
     ):
         with pytest.raises(SimvizError, match="do not belong together"):
             partition(graph, given, on, step=step)
+
+
+def test_control_flow_beside_control_flow_goes_where_it_was_seen_if_some_order_leads_there() -> None:
+    found = [(1, 0), (2, 1), (3, 2)]  # each beside the one before, which is moved too
+    assert settled([0, 1, 2, 3], found) == [0, 0, 0, 0]
+    assert settled([0, 1, 2, 3], found, {2: 1}) == [0, 0, 1, 1]
+    assert settled([0, 1, 2, 3], found, {2: 2, 3: 1}) == [0, 0, 0, 1]  # 2 may not stay where it is
+    assert settled([0, 1], [(0, 1), (1, 0)], {0: 0}) == [0, 0]
