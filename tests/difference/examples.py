@@ -98,7 +98,15 @@ def _reference_without_a_kernel(sketch: Sketch) -> None:
     sketch.node("Neg", [variable], name="read")
 
 
+def _loop_told_of_host_memory(sketch: Sketch) -> None:
+    given = _const(sketch, "given", device="/cpu:3")
+    test = function(sketch, [FLOAT], [10], test=True)
+    body = function(sketch, [FLOAT], [FLOAT])
+    sketch.node("While", [given], name="while", cond=func(test), body=func(body), _input_hostmem=[0])
+
+
 EXAMPLES = {
+    "_input_hostmem counts for a node without a kernel, too (§5.5)": Example(_loop_told_of_host_memory, ("while",)),
     "a reference to an integer is not held to be in host memory, where no kernel says so (§5.5)": Example(
         _reference_without_a_kernel, ("read",), "ps=1,worker=1", "ps:0"
     ),

@@ -30,6 +30,7 @@ DEVICE_TYPES = ("GPU", "CPU")
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "StatelessWhile", "While"})
 _LABEL = "_kernel"
 _HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
+_LISTED = reader_of_list("i")
 _NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
@@ -70,7 +71,8 @@ def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> tu
     given, taken = inputs(op, attrs, library), outputs(op, attrs, library)
     if given is None or taken is None:
         return _NOTHING
-    return _best_effort(given, taken)
+    more = [_LISTED(attrs[name]) if name in attrs else None for name in (_HOST_INPUTS, _HOST_OUTPUTS)]
+    return _best_effort(given, more[0]), _best_effort(taken, more[1])
 
 
 @lru_cache(maxsize=4096)
@@ -145,13 +147,9 @@ def _always_on_host(types: Types) -> set[int]:
     return {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE)}
 
 
-def _best_effort(given: Types, taken: Types) -> tuple[frozenset[int], frozenset[int]]:
+def _best_effort(types: Types, extra: Plain = None) -> frozenset[int]:
     """What MemoryTypesForNode supposes of a node without a kernel: integers are on the host, references to them not."""
-    host = [
-        frozenset(_always_on_host(types) | {slot for slot, dtype in enumerate(types) if dtype == INT32})
-        for types in (given, taken)
-    ]
-    return host[0], host[1]
+    return _slots(None, types, frozenset(), extra) | {slot for slot, dtype in enumerate(types) if dtype == INT32}
 
 
 @lru_cache(maxsize=16_384)
@@ -162,7 +160,7 @@ def _host_memory(op: str, device_type: str, signature: Values, values: Values) -
         return _NOTHING
     kernel = None if op in _CALLS else _kernel(op, device_type, _by_constraint(op, tuple(constrained)))
     if kernel is None:
-        return _best_effort(given, taken)
+        return _best_effort(given, host_inputs), _best_effort(taken, host_outputs)
     value = by_name(op, signature)
     return (
         _slots(ranges_of(registered(op).inputs, value), given, kernel.host_memory, host_inputs),
