@@ -5,7 +5,7 @@ the step's edges ─ attach the client ─ copy small constants ─ move control
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.errors import SimvizError
+from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
 from simulator.partitioning.client import FLAVOURS, LOCAL, MASTER, attach, client_nodes
@@ -24,6 +24,7 @@ from simulator.partitioning.levels import Level, local_level, master_level, work
 from simulator.partitioning.pairs import INCARNATION
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate
+from simulator.partitioning.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.splitting import Draft, Pieces, split, split_by_worker
 
 if TYPE_CHECKING:
@@ -40,24 +41,26 @@ def partition(
     *,
     step: Step,
     flavour: str = LOCAL,
+    recv_scheduling: bool = False,
     seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
     Flavour "local": in one session, whatever the tasks. "master": a master cuts by task, then each worker cuts its
     piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
-    and fetched begins and ends in nodes on the client's device. `seen`, node -> device, is where TensorFlow moved
+    and fetched begins and ends in nodes on the client's device. With `recv_scheduling` a master's workers delay their
+    Recvs, as the option `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved
     control flow: it is taken over where TensorFlow decides by chance, and nowhere else.
 
-    Raises SimvizError if the assignment or the step is one of another graph or cluster.
+    Raises SimvizError if the assignment or the step is one of another graph or cluster, UnsupportedError if Recvs are
+    scheduled and a loop crosses devices.
     """
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
-    if flavour == LOCAL:
-        cut = _cut(graph, assignment, cluster, step, local_level(cluster), flavour=LOCAL, seen=seen)
-    else:
-        levels = master_level(cluster), worker_level(cluster)
-        cut = _cut(graph, assignment, cluster, step, *levels, flavour=MASTER, seen=seen)
+    if recv_scheduling and flavour == LOCAL:
+        raise SimvizError("A local session does not schedule Recvs; take the flavour 'master'.")
+    levels = [local_level(cluster)] if flavour == LOCAL else [master_level(cluster), worker_level(cluster)]
+    cut = _cut(graph, assignment, cluster, step, levels, flavour, recv_scheduling, seen)
     return replace(cut, graph=imported(cut.graph))
 
 
@@ -67,13 +70,14 @@ def partition_by_task(
     cluster: Cluster,
     *,
     step: Step,
+    recv_scheduling: bool = False,
     seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
     """Cut by task alone: what a master sends to its workers, nodes and control inputs in the order of RegisterGraph.
 
     Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
     """
-    return _cut(graph, assignment, cluster, step, master_level(cluster), flavour=MASTER, seen=seen)
+    return _cut(graph, assignment, cluster, step, [master_level(cluster)], MASTER, recv_scheduling, seen)
 
 
 def _cut(
@@ -81,8 +85,9 @@ def _cut(
     assignment: Assignment,
     cluster: Cluster,
     step: Step,
-    *levels: Level,
+    levels: Sequence[Level],
     flavour: str,
+    recv_scheduling: bool,
     seen: Mapping[str, str],
 ) -> Partitions:
     names = tuple(one.name for one in cluster.devices)
@@ -94,12 +99,16 @@ def _cut(
         )
     client = exchange(graph, step)
     first, *later = levels
-    draft, refused, notes = _drafted(graph, step, client, cluster, assignment, first.suffix, flavour, seen)
+    draft, refused, notes = _drafted(
+        graph, step, client, cluster, assignment, first.suffix, flavour, recv_scheduling, seen
+    )
     pieces = split(draft, first, cluster, by_creation=flavour == MASTER)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
+        if recv_scheduling:
+            pieces = with_triggers(pieces, level, cluster)
     return Partitions(
-        graph=pieces.graph,
+        graph=with_starts(pieces),
         device=pieces.device,
         origin=pieces.origin,
         priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
@@ -120,6 +129,7 @@ def _drafted(
     assignment: Assignment,
     suffix: str,
     flavour: str,
+    recv_scheduling: bool,
     seen: Mapping[str, str],
 ) -> tuple[Draft, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
@@ -130,10 +140,16 @@ def _drafted(
     whole, client_ends = attach(graph, client, step_wires(graph, client))
     given, gone, next_id = replicate(graph, step, client, cluster, whole, assigned, added, client_ends)
     placed = np.concatenate([assigned, added.device[clients:]]).astype(np.int64)
+    start = earliest_starts(graph, given, placed) if recv_scheduling else None
     rows = {graph.index[name]: cluster.index[where] for name, where in seen.items() if name in graph.index}
     device = np.array(settled(placed.tolist(), moves(graph, given, len(placed)), rows), np.int64)
     given, numbered, refused = close_loops(graph, whole, given, device, added, clients, next_id, suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
+    if start is not None and len(device) > len(placed):
+        raise UnsupportedError(
+            "TensorFlow schedules Recvs by chance where a loop crosses devices: it reads the start times of control "
+            "loops' nodes from beyond its table. Schedule none, or keep each loop on one device."
+        )
     kept = np.asarray(step.runs) & ~gone
     moved = int(np.count_nonzero(kept & (assignment.device != device[: len(graph)])))
     notes = [f"{moved} control-flow nodes run next to their values, as TensorFlow moves them"] if moved else []
@@ -141,7 +157,7 @@ def _drafted(
         notes.append(f"TensorFlow refuses to cut this ({refused}); it was cut without control loops")
     endpoint = np.full(len(device), -1)
     endpoint[len(graph) : len(graph) + clients] = client.tensors
-    return Draft(graph, given, device, endpoint, added, kept, [numbered]), refused, tuple(notes)
+    return Draft(graph, given, device, endpoint, added, kept, [numbered], start), refused, tuple(notes)
 
 
 class _Transfers(TypedDict):

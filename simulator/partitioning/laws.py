@@ -194,7 +194,8 @@ def _wrong_client(
 
 def _is_copy(graph: Graph, partitions: Partitions, row: int) -> bool:
     origin = int(partitions.origin[row])
-    copied = graph.ops[origin] == "Const" and partitions.graph.attrs[row] is graph.attrs[origin]
+    ours, theirs = (attrs.get("value") for attrs in (partitions.graph.attrs[row], graph.attrs[origin]))
+    copied = graph.ops[origin] == "Const" and ours is theirs
     return copied and partitions.graph.ops[row] == "Const"
 
 

@@ -10,7 +10,7 @@ anew, and cuts that by device. Both run the same partitioner (`tensorflow/core/g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,24 +64,30 @@ def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wi
     would make all of them is that of each.
     """
     edge = without_twins(graph, np.arange(len(graph.edge_src)))
-    src, dst = graph.edge_src[edge].astype(np.int64), graph.edge_dst[edge].astype(np.int64)
-    tensor = graph.edge_tensor[edge].astype(np.int64)
-    worker = level.counter[device[dst]]
+    given = wires_of(graph).take(edge)
+    worker = level.counter[device[given.dst]]
     order = np.lexsort((graph.creation.edge[edge], worker))
     number = np.empty(len(edge), np.int64)
     first = np.searchsorted(worker[order], np.arange(level.counters))  # edge with which each worker begins
     number[order] = np.arange(len(edge)) - first[worker[order]] + 1
-    ports = np.append(graph.tensor_port, 0).astype(np.int64)
     looping = [
         bool(made) and op in MERGES and name.startswith(_CONTROL_LOOP)
         for made, op, name in zip(inserted.tolist(), graph.ops, graph.names, strict=True)
     ]
+    return replace(given, id=number, loop=np.array(looping, bool)[given.src] & (given.port == CONTROL))
+
+
+def wires_of(graph: Graph) -> Wires:
+    """All edges of a graph, numbered as they stand there."""
+    dst, tensor = graph.edge_dst.astype(np.int64), graph.edge_tensor.astype(np.int64)
+    edge = np.arange(len(dst))
+    ports = np.append(graph.tensor_port, 0).astype(np.int64)  # never empty: control wires ask for row 0
     return Wires(
-        src=src,
+        src=graph.edge_src.astype(np.int64),
         port=np.where(tensor < 0, CONTROL, ports[np.maximum(tensor, 0)]),
         dst=dst,
         slot=np.where(tensor < 0, LAST, edge - graph.in_ptr[dst]),
-        id=number,
-        back=np.asarray(graph.edge_back)[edge],
-        loop=np.array(looping, bool)[src] & (tensor < 0),
+        id=edge,
+        back=np.asarray(graph.edge_back),
+        loop=np.zeros(len(dst), bool),
     )

@@ -68,6 +68,7 @@ class Pairs:
     out: Column  # node that the destination reads: the Recv, or the Identity of a control pair
     first: Column  # first of the nodes that were added for it
     name: tuple[str, ...]  # tensor_name
+    numbers: tuple[int, ...]  # per counter the next number after all of them
 
 
 def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster: Cluster, level: Level) -> Ends:
@@ -206,7 +207,9 @@ def _add_nodes(
         made.append((send, recv, out, send - (port == CONTROL), tensor_name))
     added.extend(rows)
     nodes = np.array([row[:4] for row in made], np.int64).reshape(-1, 4)
-    return Pairs(wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], nodes[:, 3], tuple(row[4] for row in made))
+    return Pairs(
+        wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], nodes[:, 3], tuple(row[4] for row in made), tuple(numbers)
+    )
 
 
 def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:

@@ -28,6 +28,7 @@ class Draft:
     added: Added
     kept: npt.NDArray[np.bool_]  # of the graph's nodes
     numbers: list[int]  # per counter of names the next number
+    start: Column | None = None  # earliest start, where Recvs are scheduled (scheduling.py)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ class Pieces:
     inserted: Flags
     endpoint: Ids  # tensor of the first graph that the node takes from the client or gives it, -1: neither
     links: Links
+    numbers: tuple[int, ...]  # per counter of names the next number
+    start: Column | None  # earliest start, where Recvs are scheduled
 
 
 def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) -> Pieces:
@@ -84,7 +87,20 @@ def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) ->
         inserted=flags(rows >= len(graph)),
         endpoint=ids(endpoint[rows]),
         links=_links(given, ends, pairs, origin, endpoint, row_of),
+        numbers=pairs.numbers,
+        start=None if draft.start is None else _starts(draft.start, given, pairs, len(device))[rows],
     )
+
+
+def _starts(start: Column, given: Wires, pairs: Pairs, count: int) -> Column:
+    """[nodes] earliest starts: a Send starts with its source, a Recv with the first that reads it."""
+    found = np.concatenate([start, np.zeros(count - len(start), np.int64)])
+    crossing = np.flatnonzero(pairs.of_wire >= 0)
+    read = np.full(len(pairs.wire), np.iinfo(np.int64).max)
+    np.minimum.at(read, pairs.of_wire[crossing], start[given.dst[crossing]])
+    found[pairs.first] = found[pairs.send] = start[given.src[pairs.wire]]
+    found[pairs.recv] = found[pairs.out] = read
+    return found
 
 
 def _created(graph: Graph, given: Wires, pairs: Pairs, before: int, count: int) -> Column:
@@ -119,6 +135,7 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
         added=Added(),
         kept=np.ones(len(first), bool),
         numbers=[0] * level.counters,
+        start=pieces.start,
     )
     second = split(draft, level, cluster, by_creation=True)
     made = second.origin  # row of the pieces by task
@@ -132,6 +149,8 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
         inserted=flags(second.inserted | pieces.inserted[made]),
         endpoint=second.endpoint,
         links=_joined(old, row_of, _told(pieces, second.links)),
+        numbers=second.numbers,
+        start=second.start,
     )
 
 
