@@ -66,6 +66,7 @@ def observe(
     soft: bool = True,
     devices: Sequence[str] | None = None,
     real_workers: bool = False,
+    recv_scheduling: bool = False,
     timeout_s: float = TIMEOUT_S,
     asking: Asking = ask,
 ) -> Measurement:
@@ -80,13 +81,15 @@ def observe(
         seen.partitions          # the master's cut, by task: `_S` names
         seen.worker_partitions   # the workers' cuts, by device: `_G` names
 
-    A graph that TensorFlow refuses gives a Measurement with `refusal`. Raises OracleError if TensorFlow is missing,
-    fails or takes longer than `timeout_s`.
+    `recv_scheduling` sets the option `enable_recv_scheduling`, of which TensorFlow dies where anything is pruned or
+    copied, or an output is not read. A graph that TensorFlow refuses gives a Measurement with `refusal`. Raises
+    OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
     message = without_large_values(graph_def(handed, devices=devices))
     content = message.SerializeToString(deterministic=True)
     question = {"soft": soft, "step": _callable(graph, step), "tasks": [], "master": ""}
+    question["recv_scheduling"] = recv_scheduling
     here = _own_session(cluster)
     if here is not None:
         found = _told(asking, graph, content, {**question, "counts": here}, timeout_s)

@@ -48,7 +48,7 @@ def answering() -> Callable[[bytes], bytes]:
 
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
     session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
-    TensorFlow's CallableOptions; `soft`; a GraphDef as blob.
+    TensorFlow's CallableOptions; `soft`, `recv_scheduling`; a GraphDef as blob.
     Told: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
     `refusal`; `tensorflow`, its version; as blobs `sent` graphs that the master sent to workers, then those that
     workers of this process, or the local session, cut for their devices.
@@ -70,6 +70,7 @@ def answering() -> Callable[[bytes], bytes]:
             return child.pack({"enough": False})
         config = configuration(soft=facts["soft"])
         config.device_count.update(counts)
+        config.graph_options.enable_recv_scheduling = facts.get("recv_scheduling", False)
         target, taken = "", _none
         if facts["master"]:
             cluster = json.dumps([facts["master"], counts, facts["tasks"]])

@@ -1,9 +1,13 @@
-"""Receive late: when a worker's Recvs may start, by TensorFlow's option `enable_recv_scheduling` of a master.
+"""Receive late: when the Recvs of a worker may start, by the option `enable_recv_scheduling` of a master.
 
 The master writes on every node when it could start at the earliest, were every op one microsecond long and every copy
-ten (`tensorflow/core/graph/graph_partition.cc` with `tensorflow/core/common_runtime/... slack analysis`). Each worker
-cuts the time of each of its pieces into epochs. A ControlTrigger begins each, after the last node that starts before
-it, and a Recv waits for the trigger six epochs ahead of its own.
+ten (`tensorflow/core/distributed_runtime/scheduler.cc`). Each worker cuts the time of each of its pieces into epochs
+(`tensorflow/core/graph/graph_partition.cc`): a ControlTrigger begins each, after the last node that starts before it,
+and a Recv waits for the trigger six epochs ahead of its own.
+
+TensorFlow 2.21 itself seldom comes so far. Its cost model knows nodes by numbers that hold no longer once something was
+pruned or copied, and outputs by their readers: where a node or an output is missing there, the process dies. What is
+cut here is what it makes of a graph that spares it that.
 """
 
 from __future__ import annotations
