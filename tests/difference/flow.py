@@ -53,18 +53,15 @@ def loop(sketch: Sketch, step: Step) -> None:
     frame = {"frame_name": at, "parallel_iterations": sketch.random.choice([1, 10])}
     count = sketch.random.randint(1, 3)
     starts = [sketch.take(FLOAT, INT32, INT64), *(sketch.take(*PASSED) for _ in range(count - 1))]
-    enters = [sketch.node("Enter", [value], is_constant=False, **frame)[0] for value in starts]
+    enters = [_entered(sketch, value, is_constant=False, **frame) for value in starts]
     fixed = [
-        sketch.node("Enter", [sketch.take(*PASSED)], is_constant=True, **frame)[0]
-        for _ in range(sketch.random.randint(0, 2))
+        _entered(sketch, sketch.take(*PASSED), is_constant=True, **frame) for _ in range(sketch.random.randint(0, 2))
     ]
     handles = [
-        sketch.node("Enter", [handle], is_constant=True, **frame)[0]
+        _entered(sketch, handle, is_constant=True, **frame)
         for handle in sketch.handles(FLOAT)[-1:]
         if sketch.chance(0.5)
     ]
-    for value in (*enters, *fixed, *handles):
-        sketch.here.nodes.remove(value.node)  # nothing outside waits for what is inside
     with sketch.inside("", [*fixed]) as scope:
         scope.handles[FLOAT] = handles
         backs = [f"{at}/next{number}" for number in range(count)]
@@ -93,15 +90,20 @@ def loop(sketch: Sketch, step: Step) -> None:
         sketch.give(*sketch.node(sketch.random.choice(["Identity", "Snapshot"]), [left]))
 
 
+def _entered(sketch: Sketch, value: Value, op: str = "Enter", **attrs: object) -> Value:
+    """The value inside; nothing outside waits for it."""
+    made = sketch.node(op, [value], **attrs)[0]
+    sketch.here.nodes.remove(made.node)
+    return made
+
+
 def ref_loop(sketch: Sketch) -> None:
     """A reference that enters a loop."""
     variable = sketch.node("VariableV2", dtype=FLOAT, shape=UNKNOWN)[0]
     at = sketch.name("refs")
     start = sketch.take(FLOAT)
-    enter = sketch.node("Enter", [start], frame_name=at)[0]
-    entered = sketch.node("RefEnter", [variable], frame_name=at, is_constant=True)[0]
-    for value in (enter, entered):
-        sketch.here.nodes.remove(value.node)
+    enter = _entered(sketch, start, frame_name=at)
+    entered = _entered(sketch, variable, "RefEnter", frame_name=at, is_constant=True)
     with sketch.inside("", []):
         merge = sketch.node("Merge", [enter], also=[f"{at}/next"], N=2)[0]
         test = sketch.node("IsFinite", [merge])[0]
