@@ -33,7 +33,17 @@ from tests.difference.verdict import Verdict, verdict_on
 
 BATCH = 500  # questions to one process, which keeps the servers of every cluster that it was asked about
 MINIMISED = 25  # disagreements; later ones are written as they were drawn
-COLUMNS = ("cases", "compared", "refused", "nodes placed", "nodes cut", "as they stand", "by chance", "differ")
+COLUMNS = (
+    "cases",
+    "compared",
+    "refused",
+    "refused elsewhere",
+    "nodes placed",
+    "nodes cut",
+    "as they stand",
+    "by chance",
+    "differ",
+)
 
 
 @dataclass
@@ -81,7 +91,15 @@ def outcome(asking: Asking, case: Case) -> tuple[Verdict | None, Counter[str]]:
         return None, Counter({"cases": 1, "died" if str(error) == DIED else str(error): 1})
     if verdict is None:
         return None, Counter({"cases": 1, "not imported": 1})
-    found = Counter({"cases": 1, "compared": 1, "refused": verdict.refused, "differ": bool(verdict.aspect)})
+    found = Counter(
+        {
+            "cases": 1,
+            "compared": 1,
+            "refused": verdict.refused,
+            "refused elsewhere": verdict.elsewhere,
+            "differ": bool(verdict.aspect),
+        }
+    )
     found.update({"nodes placed": verdict.placed, "nodes cut": verdict.cut, "as they stand": verdict.raw})
     found["by chance"] = verdict.chance
     return verdict, found

@@ -84,7 +84,10 @@ def loop(sketch: Sketch, step: Step) -> None:
         given = _of_types(sketch, scope.values, [start.dtype for start in starts])
         for value, back in zip(given, backs, strict=True):
             sketch.node("NextIteration", [value], name=back)
-        exits = [sketch.node("Exit", [pair[0]])[0] for pair in pairs]  # what they wait for is inside
+        exits = []
+        for pair in pairs:  # what they wait for is inside, and nothing there waits for them
+            exits += sketch.node("Exit", [pair[0]])
+            scope.nodes.remove(exits[-1].node)
     for left in exits:
         # Were a Switch to read the Exit itself, the order in which TensorFlow moves the two would be by chance
         sketch.give(*sketch.node(sketch.random.choice(["Identity", "Snapshot"]), [left]))

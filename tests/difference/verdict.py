@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,7 +17,9 @@ from simulator.errors import GraphError, InfeasibleError
 from simulator.oracle import extended
 from simulator.oracle.checking import differences
 from simulator.oracle.child import Asking
+from simulator.oracle.complaints import complaint
 from simulator.oracle.measurement import Measurement
+from simulator.oracle.refusing import compare_refusals
 from simulator.partitioning import partition
 from tests.difference.asking import ask
 from tests.difference.cases import Case
@@ -26,9 +27,6 @@ from tests.difference.cases import Case
 PLACEMENT, ORDER, REFUSAL, CUT = ASPECTS = ("placement", "log order", "refusal", "cut")
 AGAIN = 4  # questions about what differs
 NOTHING: Mapping[str, str] = MappingProxyType({})
-_OPERATION = re.compile(r"Cannot assign a device for operation ([^:]+):")
-_NODE = re.compile(r"\{\{(?:colocation_)?node ([^}]+)\}\}")
-_EDGE_END = re.compile(r"the dst node is name='([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class Verdict:
     aspect: str = ""
     said: str = ""  # both sides, of the first difference
     refused: bool = False  # by TensorFlow's placer
+    elsewhere: bool = False  # TensorFlow refuses before it places: a loop that is none, a call that does not fit
     placed: int = 0  # nodes
     cut: int = 0  # nodes of the pieces that were compared
     raw: int = 0  # of them equal as they stand
@@ -66,12 +65,14 @@ def judged(case: Case, seen: Measurement) -> Verdict:
     """Hold our answer against TensorFlow's."""
     cluster = extended(case.cluster)
     whole = seen.refusal is None or len(seen.placement) >= len(case.graph)  # later refusals are not the placer's
+    if not whole and complaint(str(seen.refusal)) is None:
+        return Verdict(elsewhere=True)
     try:
         placed = _placed(case, cluster)
         if compare(placed, seen.placement, graph=case.graph).differences:
             placed = _placed(case, cluster, seen.placement)
     except (InfeasibleError, GraphError) as error:
-        return _both_refuse(error, seen, whole)
+        return _both_refuse(case, error, seen)
     if not whole:
         return Verdict(REFUSAL, f"only TensorFlow refuses: {seen.refusal}")
     names, logged = case.graph.names, list(seen.placement)
@@ -95,24 +96,9 @@ def _placed(case: Case, cluster: Cluster, seen: Mapping[str, str] = NOTHING) -> 
     return place(case.graph, cluster, costs, step=case.step, algorithm="tensorflow", soft=case.soft, seen=seen)
 
 
-def _both_refuse(error: InfeasibleError | GraphError, seen: Measurement, whole: bool) -> Verdict:
-    line = str(error).partition("\n")[0]
-    if whole or seen.refusal is None:
-        return Verdict(REFUSAL, f"only we refuse: {line}")
-    theirs = _named(seen.refusal)
-    if error.node != theirs:
-        return Verdict(REFUSAL, f"of {error.node} and of {theirs}:\n    ours   {line}\n    theirs {seen.refusal}")
-    return Verdict(refused=True)
-
-
-def _named(refusal: str) -> str | None:
-    """The node that a refusal is about: of an edge its destination, else the first that is named."""
-    if found := _OPERATION.search(refusal) or _EDGE_END.search(refusal):
-        return found[1]
-    named = _NODE.findall(refusal)
-    if refusal.startswith("Nodes were connected by a reference") and len(named) > 1:
-        return str(named[1])
-    return named[0] if named else None
+def _both_refuse(case: Case, error: InfeasibleError | GraphError, seen: Measurement) -> Verdict:
+    found = compare_refusals(case.graph, error, seen)
+    return Verdict(refused=True) if found.agree else Verdict(REFUSAL, f"{found.said}\n    ours   {error}".rstrip())
 
 
 def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Measurement) -> Verdict:
