@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from simulator.graph.dtypes import FLOAT, INT32, RESOURCE
+from simulator.graph.messages import AttrValue
 from tests.difference.cases import Case
 from tests.difference.functions import function, identity_of_handle
 from tests.difference.sketch import Sketch, Value, constant, func
@@ -105,7 +106,14 @@ def _loop_told_of_host_memory(sketch: Sketch) -> None:
     sketch.node("While", [given], name="while", cond=func(test), body=func(body), _input_hostmem=[0])
 
 
+def _pieces_of_a_sum(sketch: Sketch) -> None:
+    given = _const(sketch, "given")
+    scalar, beside = AttrValue(shape={}), AttrValue(s=b"loc:@given")
+    sketch.node("AccumulateNV2", [given, given], name="sum", shape=scalar, _class=beside)
+
+
 EXAMPLES = {
+    "the pieces of an AccumulateNV2 inherit a _class that is no list (§3.9)": Example(_pieces_of_a_sum, ("sum",)),
     "_input_hostmem counts for a node without a kernel, too (§5.5)": Example(_loop_told_of_host_memory, ("while",)),
     "a reference to an integer is not held to be in host memory, where no kernel says so (§5.5)": Example(
         _reference_without_a_kernel, ("read",), "ps=1,worker=1", "ps:0"

@@ -80,12 +80,20 @@ def _into_variable(draft: Draft, row: int) -> None:
     value = _zero(dtype)
     variable = {"dtype": AttrValue(type=dtype), "var_name": AttrValue(s=f"{name}/Internal/Accumulator".encode())}
 
+    beside = _plain_class(draft.attrs[row])
+
     def make(op: str, data: Sequence[int], attrs: Attrs) -> int:
-        return draft.add(draft.fresh(f"{name}/Internal"), op, [(at, 0) for at in data], (), attrs, device=device)
+        given = [(at, 0) for at in data]
+        return draft.add(draft.fresh(f"{name}/Internal"), op, given, (), {**attrs, **beside}, device=device)
 
     created = make("TemporaryVariable", (), {**variable, "shape": _EMPTY})
     of_first = draft.add(
-        draft.fresh(f"{name}/Internal"), "Shape", inputs[:1], (), {**kind, "out_type": AttrValue(type=3)}, device=device
+        draft.fresh(f"{name}/Internal"),
+        "Shape",
+        inputs[:1],
+        (),
+        {**kind, "out_type": AttrValue(type=3), **beside},
+        device=device,
     )
     zero = make("Const", (), {"dtype": AttrValue(type=dtype), "value": AttrValue(tensor=value)})
     filled = make("Fill", (of_first, zero), {**kind, "index_type": AttrValue(type=3), **shape})
@@ -94,8 +102,10 @@ def _into_variable(draft: Draft, row: int) -> None:
     added = []
     for at in inputs:
         add = draft.fresh(f"{name}/Internal")
-        added.append(draft.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape}, device=device))
-    freed = {**kind, "var_name": variable["var_name"], **shape}
+        added.append(
+            draft.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape, **beside}, device=device)
+        )
+    freed = {**kind, "var_name": variable["var_name"], **shape, **beside}
     done = draft.add(name, "DestroyTemporaryVariable", ((assigned, 0),), (), freed, device=device)
     for src in draft.controls_of(row):
         draft.wait(src, assigned)
@@ -103,6 +113,12 @@ def _into_variable(draft: Draft, row: int) -> None:
         draft.wait(one, done)
     draft.hand_over(row, [(done, 0)], done)
     draft.remove(row)
+
+
+def _plain_class(attrs: Attrs) -> Attrs:
+    """A `_class` that is a string and no list: the pieces inherit it, though the placer does not heed it."""
+    value = attrs.get("_class")
+    return {"_class": value} if value is not None and value.s else {}
 
 
 def _zero(dtype: int) -> Proto:
