@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ settings.load_profile("default")
 
 # Child processes of the tests must not look for GPUs, whatever the machine has, and must not talk on stderr.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, which children inherit; some are to be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item):

@@ -24,7 +24,7 @@ from simulator.partitioning import partition
 from tests.difference.asking import ask
 from tests.difference.cases import Case
 
-PLACEMENT, ORDER, REFUSAL, CUT = ASPECTS = ("placement", "log order", "refusal", "cut")
+PLACEMENT, ORDER, REFUSAL, CUT = ("placement", "log order", "refusal", "cut")
 AGAIN = 4  # questions about what differs
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
