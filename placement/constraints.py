@@ -33,7 +33,6 @@ class Constraints:
     allowed: tuple[tuple[int, ...], ...]  # [G] device rows, the one that TensorFlow prefers first; never empty
     asked: Flags  # [G] some member asks for a job, a task, a type or a number
     specs: tuple[DeviceSpec, ...]  # [N] what the node itself asks for
-    relaxed: Flags  # [G] no allowed device is what the group asks for: its type or number was given up
     dropped: tuple[tuple[int, str], ...] = ()  # (node, key): `_class` entries that soft placement gave up
     notes: tuple[str, ...] = ()
 
@@ -52,7 +51,6 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     members: list[list[int]] = [[] for _ in row_of_root]
     for node, row in enumerate(group):
         members[row].append(node)
-    allowed, relaxed = _allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)
     notes: tuple[str, ...] = ()
     if dropped:
         first = graph.names[dropped[0][0]]
@@ -62,10 +60,9 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     return Constraints(
         group=ids(group),
         members=tuple(map(tuple, members)),
-        allowed=tuple(allowed),
+        allowed=tuple(_allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)),
         asked=flags([groups.requested[root] != ANYWHERE for root in row_of_root]),
         specs=tuple(specs),
-        relaxed=flags(relaxed),
         dropped=tuple(dropped),
         notes=notes,
     )
@@ -80,10 +77,10 @@ def _allowed(
     specs: list[DeviceSpec],
     *,
     soft: bool,
-) -> tuple[list[tuple[int, ...]], list[bool]]:
-    """Per group its devices, and whether its request had to be relaxed; groups are judged in placement order."""
+) -> list[tuple[int, ...]]:
+    """Per group its devices; of those without one the first in placement order is refused."""
     devices = [parse(device.name) for device in cluster.devices]
-    known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[tuple[int, ...], bool]] = {}
+    known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[int, ...]] = {}
     found = []
     failed = []
     for row, root in enumerate(roots):
@@ -91,7 +88,7 @@ def _allowed(
         if key not in known:
             known[key] = _candidates(cluster, devices, *key, soft=soft)
         found.append(known[key])
-        if not known[key][0]:
+        if not known[key]:
             failed.append(row)
     if failed:
         failing = {node: row for row in failed for node in members[row]}
@@ -99,7 +96,7 @@ def _allowed(
         first = next(node for node in (*early, *late) if node in failing)
         row = failing[first]
         raise no_device(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
-    return [devices for devices, _ in found], [relaxed for _, relaxed in found]
+    return found
 
 
 def _candidates(
@@ -110,14 +107,14 @@ def _candidates(
     types: DeviceTypes,
     *,
     soft: bool,
-) -> tuple[tuple[int, ...], bool]:
-    """Devices that match the request, or what soft placement makes of it, and whether it had to."""
-    for step, spec in enumerate(_relaxations(requested, resource) if soft else (requested,)):
+) -> tuple[int, ...]:
+    """Devices that match the request, or what soft placement makes of it."""
+    for spec in _relaxations(requested, resource) if soft else (requested,):
         matching = (row for row, device in enumerate(devices) if matches(spec, device))
         chosen = _preferred(cluster, types, matching)
         if chosen:
-            return chosen, step > 0
-    return (), False
+            return chosen
+    return ()
 
 
 def _relaxations(requested: DeviceSpec, resource: DeviceSpec) -> tuple[DeviceSpec, DeviceSpec, DeviceSpec]:

@@ -49,15 +49,13 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     from placement import place
     from simulator import lower_bound, partition, simulate
     from simulator.execution.tables import of_step
+    from simulator.graph.step import choose_step
     from viz.scene import Scene
 
     say("loading the graph")
     graph = _graph(request, say)
     say("choosing the step")
-    from simulator.graph.step import choose_step
-
-    fetches, feeds = request.fetches, tuple(request.feeds)
-    step = choose_step(graph, feeds=feeds, fetches=fetches, signature=request.signature)
+    step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
     cluster = _cluster(request, graph)
     say("pricing the ops")
     costs = _costs(request, graph, cluster)
@@ -115,10 +113,10 @@ def _shown(name: str) -> str:
 
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:
     from simulator import load
+    from simulator.graph.inlining import inline, lower
+    from simulator.graph.shapes import with_shapes
 
     graph = load(request.graph)
-    from simulator.graph.inlining import inline, lower
-
     graph = lower(graph if request.keep_calls else inline(graph))
 
     def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
@@ -126,8 +124,6 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
 
         say("asking TensorFlow for shapes")
         return infer(graph, feeds)
-
-    from simulator.graph.shapes import with_shapes
 
     return with_shapes(graph, batch=request.batch, feeds=request.feeds, infer=ask)
 

@@ -18,12 +18,12 @@ import numpy as np
 from placement.ordering import placement_order
 from placement.problem import Plan, Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
+from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
 from simulator.wording import counted
 
 _METADATA = frozenset({"Shape", "Size", "Rank"})
 _UNPLACED = -1
-_ORDERED = 8  # edges that EdgeSet keeps in order (tensorflow/core/graph/edgeset.h)
 
 
 def tensorflow(problem: Problem) -> Plan:
@@ -84,7 +84,7 @@ def _followed(graph: Graph) -> dict[int, int]:
 def _by_chance(graph: Graph) -> dict[int, list[int]]:
     """The metadata ops with more edges than TensorFlow keeps in order, each with the sources of all of them."""
     found = {}
-    for node in np.flatnonzero(np.diff(graph.in_ptr) > _ORDERED).tolist():
+    for node in np.flatnonzero(np.diff(graph.in_ptr) > ORDERED).tolist():
         if graph.ops[node] in _METADATA:
             found[node] = graph.edge_src[graph.in_ptr[node] : graph.in_ptr[node + 1]].tolist()
     return found
@@ -98,6 +98,6 @@ def _choices(sources: list[int], device: list[int], allowed: tuple[int, ...]) ->
 def _said(graph: Graph, unordered: dict[int, list[int]]) -> str:
     first = graph.names[min(unordered)]
     return (
-        f"{counted(len(unordered), 'shape op')} with more than {_ORDERED} inputs, the first {first!r}: which of them "
+        f"{counted(len(unordered), 'shape op')} with more than {ORDERED} inputs, the first {first!r}: which of them "
         "TensorFlow follows is by chance; here it is the first"
     )

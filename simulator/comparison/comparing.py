@@ -21,9 +21,10 @@ import numpy as np
 
 from simulator.assignment import RULES, Assignment
 from simulator.comparison.pieces import Key, Piece, attrs_that_differ, nodes_of, nodes_of_messages
-from simulator.comparison.unknowable import COPY, MOST_ORDERED, replaced, settled
+from simulator.comparison.unknowable import COPY, replaced, settled
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, Proto
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
@@ -154,7 +155,7 @@ def _widely_read(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
     """The copied and the fed nodes whose out-edges have no known order."""
     originals = {replaced(node.name) for node in ours}
     rows = [graph.index[name] for name in originals if name is not None and name in graph.index]
-    return frozenset(graph.names[row] for row in rows if graph.out_ptr[row + 1] - graph.out_ptr[row] > MOST_ORDERED)
+    return frozenset(graph.names[row] for row in rows if graph.out_ptr[row + 1] - graph.out_ptr[row] > ORDERED)
 
 
 def _by_chance(graph: Graph) -> frozenset[tuple[str, str]]:

@@ -25,8 +25,8 @@ LARGE_BYTES = 4096  # of a constant; shapes and permutations, whose values Tenso
 INCARNATION = "send_device_incarnation"  # random in a cluster
 # written by passes that have nothing to do with the cut
 IGNORED = frozenset({INCARNATION, "_XlaHasReferenceVars", "_has_manual_control_dependencies", "_output_shapes"})
-# by device, a name is found once in a task as well: one counter numbers what a task's worker adds
-Key = tuple[str, str]  # task, "" for a node of the graph that was cut; name
+# task, "" for a node of the graph that was cut; name. One counter numbers what is made in a task, so names are unique.
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Undo what nobody can know of a cut: what hangs on the order of a node's edges when it has more than eight of a kind.
 
-TensorFlow keeps the edges of a node in an array up to eight, and above that in a hash set of pointers, whose order is
-another in every run (`tensorflow/core/graph/edgeset.h`). What depends on it of a cut is undone, and nothing else:
+It is then that of addresses in memory (`graph/creation.py`). What depends on it of a cut is undone, and nothing else:
 
     a node with more than 8 in-edges    which of its control pairs has which numbers: each takes the next four, in the
                                         order of the set, so the pairs of one node exchange their fours
@@ -28,10 +27,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from simulator.comparison.pieces import Piece
+from simulator.graph.creation import ORDERED
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.partitions import RECVS, SENDS
 
-MOST_ORDERED = 8  # edges in the order of their insertion: kInline in edgeset.h
 COPY = re.compile(r"(.+)/replicate/_\d+\Z")  # replicate_constants_pass.cc
 _FED = re.compile(r"_(?:arg_(?P<local>.+)_\d+|recv_(?P<master>.+))_\d+\Z")  # subgraph.cc
 _NUMBERED = re.compile(r"(.+(?:/_|_S|_G))(\d+)\Z")  # names of a session, a master, a worker
@@ -74,9 +73,9 @@ def settled(
     struck: set[Place] = set()
     disordered: set[str] = set()  # tasks
     for node in nodes:
-        if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= MOST_ORDERED:
+        if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= ORDERED:
             continue  # it has no more edges from control loops than inputs
-        if _in_edges(side, node) > MOST_ORDERED:
+        if _in_edges(side, node) > ORDERED:
             names.update(_exchanged(side, node))
             disordered.add(node.task)
             if COPY.match(node.name):

@@ -3,6 +3,9 @@
 A graph that comes out of a GraphDef is made node by node, each with the edges that lead into it
 (`tensorflow/core/common_runtime/graph_constructor.cc`). Passes that rewrite it before placement make further nodes and
 edges later; for such a graph the order cannot be told from its nodes, and `Lowered` holds it.
+
+Whoever walks through the edges of one node meets them in this order up to `ORDERED`; a node that has more keeps them in
+a hash set of pointers, whose order is another in every run (`tensorflow/core/graph/edgeset.h`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from simulator.columns import Flags, Ids, ids
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
+
+ORDERED = 8  # edges into a node, or out of it: EdgeSet's kInline
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ def moves(graph: Graph, given: Wires, count: int) -> Moves:
     """
     if not _has_moved(graph):
         return []
-    readers, reads, successors = _neighbours(graph, given, count)
+    readers, reads, successors = _neighbours(given, count)
     has_input = np.zeros(count, bool)
     has_input[given.dst] = True
     first = np.concatenate([graph.order, np.arange(len(graph), count)])
@@ -101,7 +101,7 @@ def _has_moved(graph: Graph) -> bool:
     return any(op in MOVED for op in graph.ops)
 
 
-def _neighbours(graph: Graph, given: Wires, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
+def _neighbours(given: Wires, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
     """First data reader of each node, first data input of each node, successors of each node by edge id."""
     readers: dict[int, int] = {}
     reads: dict[int, int] = {}

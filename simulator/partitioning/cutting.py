@@ -25,7 +25,7 @@ from simulator.partitioning.pairs import INCARNATION
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate
 from simulator.partitioning.scheduling import earliest_starts, with_starts, with_triggers
-from simulator.partitioning.splitting import Draft, Pieces, split, split_by_worker
+from simulator.partitioning.splitting import Pieces, Placed, split, split_by_worker
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
@@ -99,10 +99,10 @@ def _cut(
         )
     client = exchange(graph, step)
     first, *later = levels
-    draft, refused, notes = _drafted(
+    ready, refused, notes = _ready(
         graph, step, client, cluster, assignment, first.suffix, flavour, recv_scheduling, seen
     )
-    pieces = split(draft, first, cluster, by_creation=flavour == MASTER)
+    pieces = split(ready, first, cluster)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
         if recv_scheduling:
@@ -121,7 +121,7 @@ def _cut(
     )
 
 
-def _drafted(
+def _ready(
     graph: Graph,
     step: Step,
     client: Exchange,
@@ -131,7 +131,7 @@ def _drafted(
     flavour: str,
     recv_scheduling: bool,
     seen: Mapping[str, str],
-) -> tuple[Draft, str | None, tuple[str, ...]]:
+) -> tuple[Placed, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     added = Added()
     added.extend(client_nodes(graph, client, cluster, flavour))
@@ -157,7 +157,7 @@ def _drafted(
         notes.append(f"TensorFlow refuses to cut this ({refused}); it was cut without control loops")
     endpoint = np.full(len(device), -1)
     endpoint[len(graph) : len(graph) + clients] = client.tensors
-    return Draft(graph, given, device, endpoint, added, kept, [numbered], start), refused, tuple(notes)
+    return Placed(graph, given, device, endpoint, added, kept, [numbered], start), refused, tuple(notes)
 
 
 class _Transfers(TypedDict):

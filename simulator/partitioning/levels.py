@@ -30,6 +30,7 @@ class Level:
     location: Column  # [D] devices of one location share a piece
     counter: Column  # [D] those of one counter number the names that are made for them together
     suffix: str  # of a made name, before its number
+    by_creation: bool  # nodes stand in the order in which they were made, as a master writes and a worker reads them
 
     @property
     def counters(self) -> int:
@@ -39,17 +40,17 @@ class Level:
 
 def local_level(cluster: Cluster) -> Level:
     """A session of one process."""
-    return Level(np.arange(len(cluster)), np.zeros(len(cluster), np.int64), "/_")
+    return Level(np.arange(len(cluster)), np.zeros(len(cluster), np.int64), "/_", by_creation=False)
 
 
 def master_level(cluster: Cluster) -> Level:
     """A master: pieces are tasks."""
-    return Level(_tasks(cluster), np.zeros(len(cluster), np.int64), "_S")
+    return Level(_tasks(cluster), np.zeros(len(cluster), np.int64), "_S", by_creation=True)
 
 
 def worker_level(cluster: Cluster) -> Level:
     """The workers of all tasks."""
-    return Level(np.arange(len(cluster)), _tasks(cluster), "_G")
+    return Level(np.arange(len(cluster)), _tasks(cluster), "_G", by_creation=True)
 
 
 def _tasks(cluster: Cluster) -> Column:

@@ -18,8 +18,8 @@ from simulator.partitioning.pairs import Ends, Pairs, find_ends, make_pairs, pai
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
-    """A placed graph, ready to be split. Axis: nodes, those of the graph, then the added ones."""
+class Placed:
+    """A graph that is ready to be split. Axis: nodes, those of the graph, then the added ones."""
 
     graph: Graph
     given: Wires
@@ -58,20 +58,20 @@ class Pieces:
     start: Column | None  # earliest start, where Recvs are scheduled
 
 
-def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) -> Pieces:
-    """Make the pairs and the pieces of the first level.
+def split(placed: Placed, level: Level, cluster: Cluster) -> Pieces:
+    """Make the pairs and the pieces of one level.
 
-    Rows are the graph's nodes, then those that were added. With `by_creation` they come as a master writes them, which
-    is the order in which its workers read them: the nodes by id, each before the pairs that were made for it.
+    Rows are the graph's nodes, then those that were added. Where the level says so they come by creation: the nodes
+    by id, each before the pairs that were made for it.
     """
-    graph, given, added = draft.graph, draft.given, draft.added
-    ends = find_ends(graph, given, draft.device, added, cluster, level)
-    pairs = make_pairs(graph, given, ends, cluster, added, level, draft.numbers)
-    device = np.concatenate([draft.device, added.device[len(draft.device) - len(graph) :]]).astype(np.int64)
-    kept = np.concatenate([draft.kept, np.ones(len(added), bool)])
+    graph, given, added = placed.graph, placed.given, placed.added
+    ends = find_ends(graph, given, placed.device, added, cluster, level)
+    pairs = make_pairs(graph, given, ends, cluster, added, level, placed.numbers)
+    device = np.concatenate([placed.device, added.device[len(placed.device) - len(graph) :]]).astype(np.int64)
+    kept = np.concatenate([placed.kept, np.ones(len(added), bool)])
     rows = np.flatnonzero(kept)
-    if by_creation:
-        when = _created(graph, given, pairs, len(draft.device), len(device))
+    if level.by_creation:
+        when = _created(graph, given, pairs, len(placed.device), len(device))
         rows = rows[np.argsort(when[rows], kind="stable")]
     names = [one.name for one in cluster.devices]
     where = device[rows]
@@ -79,7 +79,7 @@ def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) ->
     origin = np.concatenate([np.arange(len(graph)), added.origin]).astype(np.int64)
     row_of = np.full(len(device), -1)
     row_of[rows] = np.arange(len(rows))
-    endpoint = np.concatenate([draft.endpoint, np.full(len(device) - len(draft.endpoint), -1)])
+    endpoint = np.concatenate([placed.endpoint, np.full(len(device) - len(placed.endpoint), -1)])
     return Pieces(
         graph=cut,
         device=ids(where),
@@ -88,7 +88,7 @@ def split(draft: Draft, level: Level, cluster: Cluster, *, by_creation: bool) ->
         endpoint=ids(endpoint[rows]),
         links=_links(given, ends, pairs, origin, endpoint, row_of),
         numbers=pairs.numbers,
-        start=None if draft.start is None else _starts(draft.start, given, pairs, len(device))[rows],
+        start=None if placed.start is None else _starts(placed.start, given, pairs, len(device))[rows],
     )
 
 
@@ -127,7 +127,7 @@ def _links(given: Wires, ends: Ends, pairs: Pairs, origin: Column, endpoint: Col
 def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
     """Cut the pieces by task further, as their workers do."""
     first = pieces.graph
-    draft = Draft(
+    placed = Placed(
         graph=first,
         given=worker_wires(first, pieces.device, pieces.inserted, level),
         device=pieces.device.astype(np.int64),
@@ -137,7 +137,7 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
         numbers=[0] * level.counters,
         start=pieces.start,
     )
-    second = split(draft, level, cluster, by_creation=True)
+    second = split(placed, level, cluster)
     made = second.origin  # row of the pieces by task
     row_of = np.empty(len(first), np.int64)
     row_of[made[~second.inserted]] = np.flatnonzero(~second.inserted)

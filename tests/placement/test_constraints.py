@@ -220,9 +220,8 @@ def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_
     rows = Rows()
     rows.add("text", "Const", device="/gpu:0", dtype=type_attr(STRING))
     rows.add("far", "Task", device="/gpu:7")
-    allowed, _, found = places(rows, "2gpu")
+    allowed, _, _ = places(rows, "2gpu")
     assert allowed == {"text": ["CPU:0"], "far": ["GPU:0", "GPU:1", "CPU:0"]}
-    assert found.relaxed.tolist() == [True, True]
     with pytest.raises(InfeasibleError, match="operation far: it was explicitly assigned to /gpu:7") as caught:
         places(rows, "2gpu", soft=False)
     assert caught.value.node == "far"  # the constant has no inputs, so TensorFlow would place it last

@@ -17,7 +17,7 @@ from simulator.columns import flags, ids
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
-from simulator.graph.creation import Creation, Lowered
+from simulator.graph.creation import ORDERED, Creation, Lowered
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import NO_ATTRS
@@ -27,7 +27,6 @@ from simulator.graph.tensors import SHAPES
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
 MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
-ORDERED = 8  # edges that an EdgeSet keeps in order
 CONTROL = -1  # the port and the slot of a control edge
 SOURCE, SINK = -1, -2  # TensorFlow's own two nodes, which every graph has
 RESULT = -3  # what a body hands back, by slot, while it is copied
