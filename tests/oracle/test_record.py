@@ -181,7 +181,8 @@ UNREADABLE = (
 )
 
 
-@pytest.mark.parametrize(("reason", "content"), UNREADABLE)
+# ids by position: a packed file holds the time at which it was made, and every process must name a test alike
+@pytest.mark.parametrize(("reason", "content"), UNREADABLE, ids=range(len(UNREADABLE)))
 def test_what_is_no_record_is_refused(tmp_path: Path, reason: str, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(OracleError, match=reason):
