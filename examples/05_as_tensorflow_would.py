@@ -1,4 +1,4 @@
-"""What TensorFlow itself would do: where its placer puts each node, by which rule, and how master and workers cut the step."""
+"""What TensorFlow itself would do: where its placer puts each node, by which rule, and how it cuts the step."""
 
 from collections import Counter
 from pathlib import Path

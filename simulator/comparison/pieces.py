@@ -5,7 +5,8 @@ Two nodes are equal when name, op, device, data inputs in order, the set of cont
 - attributes that TensorFlow's own later passes write, and the incarnations of devices, are left out (`IGNORED`);
 - an attribute that is absent counts as its op's default, which TensorFlow writes out when it takes a graph over;
 - a tensor may be written in several ways (`values`);
-- of a large constant only type and shape are compared: its value is not handed to TensorFlow (`without_value`).
+- of a large constant only type and shape are compared: its value is not handed to TensorFlow (`without_value`);
+- neither are the names of files that some kernels open as soon as they are made (`FILE_NAMES`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 from simulator.comparison.values import written_alike
 from simulator.graph import ops
@@ -22,6 +24,17 @@ from simulator.graph.ops.registry import Plain
 from simulator.partitioning.partitions import Partitions
 
 LARGE_BYTES = 4096  # of a constant; shapes and permutations, whose values TensorFlow reads, are smaller
+# op -> the attributes by which its kernel reads or writes a file when it is made, long before it runs
+FILE_NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "CalibrationStatisticsSaver": frozenset({"output_file_path"}),
+        "DumpTensor": frozenset({"log_dir_path", "file_name"}),
+        "FixedUnigramCandidateSampler": frozenset({"vocab_file"}),
+        "RecordInput": frozenset({"file_pattern"}),
+        "Skipgram": frozenset({"filename"}),
+    }
+)
+_NOTHING: frozenset[str] = frozenset()
 INCARNATION = "send_device_incarnation"  # random in a cluster
 # written by passes that have nothing to do with the cut
 IGNORED = frozenset({INCARNATION, "_XlaHasReferenceVars", "_has_manual_control_dependencies", "_output_shapes"})
@@ -68,7 +81,8 @@ def nodes_of_messages(pieces: Iterable[Proto]) -> Iterator[Piece]:
 def _node(name: str, op: str, device: str, inputs: Iterable[str], attrs: Attrs) -> Piece:
     data = tuple(text.removesuffix(":0") for text in inputs if not text.startswith("^"))
     controls = frozenset(text[1:] for text in inputs if text.startswith("^"))
-    kept = {key: _written(value) for key, value in attrs.items() if key not in IGNORED}
+    hidden = FILE_NAMES.get(op, _NOTHING)
+    kept = {key: _written(value) for key, value in attrs.items() if key not in IGNORED and key not in hidden}
     return Piece(name, op, device, data, controls, kept)
 
 

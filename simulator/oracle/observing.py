@@ -14,14 +14,14 @@ of the same type, so an answer about placement is then one for the cluster with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simulator.cluster.client import STANDIN_CLIENT, can_hold_master, with_client
-from simulator.comparison.pieces import LARGE_BYTES, without_value
+from simulator.comparison.pieces import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.exporting import graph_def
 from simulator.graph.messages import GraphDef
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+_NO_FILE = b"ram://none"  # TensorFlow's file system in the memory of its process; no path at all would kill a kernel
 LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
 
@@ -86,7 +87,7 @@ def observe(
     OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
-    message = without_large_values(graph_def(handed, devices=devices))
+    message = _without_file_names(without_large_values(graph_def(handed, devices=devices)))
     content = message.SerializeToString(deterministic=True)
     question = {"soft": soft, "step": _callable(graph, step), "tasks": [], "master": ""}
     question["recv_scheduling"] = recv_scheduling
@@ -130,11 +131,24 @@ def _with_master(cluster: Cluster) -> Cluster:
 
 def without_large_values(message: Any) -> Any:
     """The same GraphDef with large constants all zero: no rule of placing or cutting looks at more than their size."""
-    bodies = (function.node_def for function in message.library.function)
-    for node in chain(message.node, *bodies):
+    for node in _nodes(message):
         if node.op == "Const" and node.attr["value"].ByteSize() > LARGE_BYTES:
             node.attr["value"].CopyFrom(without_value(node.attr["value"]))
     return message
+
+
+def _without_file_names(message: Any) -> Any:
+    """The same GraphDef without files: a local session makes the kernels, and a few open a file as they are made."""
+    for node in _nodes(message):
+        for name in FILE_NAMES.get(node.op, ()):
+            if name in node.attr:
+                node.attr[name].s = _NO_FILE
+    return message
+
+
+def _nodes(message: Any) -> Iterator[Any]:
+    """The nodes of a GraphDef and of its functions."""
+    return chain(message.node, *(function.node_def for function in message.library.function))
 
 
 def _told(

@@ -147,7 +147,7 @@ def found(kind, op, node, by_op):
             if kernel.device_type == device_type and not kernel.label and matches(op, node, kernel)
         ]
     inputs, outputs = flat(op, node, op.input_arg), flat(op, node, op.output_arg)
-    call = op.name in ("PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "While")
+    call = op.name in ("PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "While", "StatelessWhile")
     if matching and not call:
         kernel = max(matching, key=lambda kernel: kernel.priority)
         host = [
@@ -155,7 +155,11 @@ def found(kind, op, node, by_op):
             for side in (inputs, outputs)
         ]
     else:
-        host = [[at for at, (_, dtype) in enumerate(side) if dtype % 100 in (3, 7, 20)] for side in (inputs, outputs)]
+        # a reference to int32 is another type (memory_types.cc, MTypeFromDType), one to a string is not
+        host = [
+            [at for at, (_, dtype) in enumerate(side) if dtype == 3 or dtype % 100 in (7, 20)]
+            for side in (inputs, outputs)
+        ]
     return {"priority": max((kernel.priority for kernel in matching), default=None), "host": host}
 
 

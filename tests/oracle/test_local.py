@@ -13,8 +13,6 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
 from simulator.oracle import observe
 from simulator.oracle.measurement import LOCAL
-from tests.graph.inlining.functional import T, conditional, function
-from tests.graph.inlining.functional import graph as functional_graph
 from tests.strategies import Rows, colocation, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
@@ -173,17 +171,17 @@ def test_a_time_limit_is_kept() -> None:
         observe(graph, load_cluster("cpu=2"), step=runs(graph, "c"), timeout_s=0.2)
 
 
-def test_what_was_kept_whole_is_asked_about_whole() -> None:
-    # as TensorFlow 2 writes it: a session that sees the mark replaces the If by Switch, Merge and the branches' nodes
-    marked = {**conditional("one", "other", 1), "_lower_using_switch_merge": AttrValue(b=True)}
-    bodies = {"one": "Neg", "other": "Exp"}
-    branches = [function(name, ["a"], [("y", op, ["a"], T)], ["y:y:0"]) for name, op in bodies.items()]
-    nodes = [
-        ("go", "Placeholder", [], {"dtype": type_attr(10)}),
-        ("x", "Placeholder", [], {"dtype": type_attr()}),
-        ("if", "StatelessIf", ["go", "x"], marked),
-    ]
-    graph = functional_graph(nodes, branches, producer=27)
-    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "if"))
-    assert seen.refusal is None
-    assert set(seen.placement) == {"go", "x", "if"}
+def test_making_the_kernels_of_a_step_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # this kernel writes its file in its constructor
+    monkeypatch.chdir(tmp_path)
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    for name, folder in (("here", ""), ("there", str(tmp_path / "made"))):
+        named = {key: text_attr("f") for key in ("file_name", "func_name", "node_name")}
+        rows.add(
+            name, "DumpTensor", ["x"], T=type_attr(), enabled=AttrValue(b=True), log_dir_path=text_attr(folder), **named
+        )
+    graph = rows.built()
+    seen = observe(graph, load_cluster("cpu=2"), step=runs(graph, "here", "there"))
+    assert (seen.refusal, set(seen.placement)) == (None, {"x", "here", "there"})
+    assert list(tmp_path.iterdir()) == []
