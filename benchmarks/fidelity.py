@@ -89,10 +89,8 @@ def sinks(graph):
 def compared(graph, cluster, *, soft, seed, whole, asking):
     """One graph on one cluster: our answer, TensorFlow's, and how far they agree."""
     cluster = extended(cluster)
-    if (
-        seed is not None and graph.lowered is not None
-    ):  # devices can be written into the nodes that there are in the end
-        graph = replace(graph, order=graph.lowered.topological, lowered=None)
+    if seed is not None:  # devices can be written into the nodes that there are in the end
+        graph = graph.imported()
     step, costs = choose_step(graph, fetches=sinks(graph) if whole else None), estimate(graph, cluster)
     row = Row(nodes=len(graph))
 

@@ -177,6 +177,13 @@ def _make_callable(graph_def: bytes, config: Any, step: Mapping[str, Sequence[st
 def opened(graph_def: bytes, config: Any, master: str = "") -> Any:
     """A session on the graph, taken over as it stands."""
     import tensorflow as tf
+
+    return tf.compat.v1.Session(master, graph=imported(graph_def), config=config)
+
+
+def imported(graph_def: bytes) -> Any:
+    """A tf.Graph that is the GraphDef as it stands. Raises what TensorFlow does: OpError or ValueError."""
+    import tensorflow as tf
     from tensorflow.python.client import pywrap_tf_session as c_api
     from tensorflow.python.framework import c_api_util
 
@@ -184,10 +191,12 @@ def opened(graph_def: bytes, config: Any, master: str = "") -> Any:
     options = c_api_util.ScopedTFImportGraphDefOptions()
     c_api.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)  # a key may name no node
     buffer = c_api.TF_NewBufferFromString(graph_def)
-    with graph._c_graph.get() as c_graph:
-        c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
-    c_api.TF_DeleteBuffer(buffer)
-    return tf.compat.v1.Session(master, graph=graph, config=config)
+    try:
+        with graph._c_graph.get() as c_graph:
+            c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
+    finally:
+        c_api.TF_DeleteBuffer(buffer)
+    return graph
 
 
 def partitions_of(dumps: str) -> list[bytes]:

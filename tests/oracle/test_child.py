@@ -62,8 +62,8 @@ def test_a_module_that_does_not_exist_is_reported() -> None:
 
 def test_nothing_outlives_a_time_limit(tmp_path: Path) -> None:
     told = tmp_path / "pids"
-    with pytest.raises(OracleError, match="did not answer within 2 s"):
-        _run("hang", str(told), timeout_s=2)
+    with pytest.raises(OracleError, match="did not answer within 5 s"):
+        _run("hang", str(told), timeout_s=5)
     assert ended(awaited(told))
 
 
