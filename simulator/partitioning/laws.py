@@ -110,8 +110,10 @@ def _wrong_transfers(graph: Graph, partitions: Partitions, sends: dict[int, int]
             yield f"transfer {at} does not carry the tensor that it names"
         # a GPU may read a tensor in both of its memories
         host = partitions.graph.ops[recv] == "_HostRecv" and "/device:CPU:" not in partitions.devices[device[recv]]
+        # copies of a constant are sent each by itself: what reads one may have been moved to where another goes;
         # that a node has run may be told twice: by its own end, and by the end of a Recv of its value
-        key = (tensor if tensor >= 0 else -1 - source, int(device[recv]), host)
+        made = _through(partitions, source, port, sends)[0] if tensor >= 0 else source
+        key = (made, made_port, int(device[recv]), host)
         if key in seen and not (tensor >= 0 and graph.tensor_dtype[tensor] > REF):
             yield f"transfer {at} brings a tensor to a device that has it already"
         seen.add(key)

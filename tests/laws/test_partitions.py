@@ -170,6 +170,26 @@ def test_a_second_pair_for_a_tensor_is_found() -> None:
     assert partition_laws(plain, whole(graph), apart(2), placed, pieces)
 
 
+def test_two_copies_of_a_constant_may_go_to_one_device() -> None:
+    on = cluster(["w:0/CPU:0", "w:1/CPU:0", "w:1/GPU:0"])
+    rows = Rows()
+    rows.add("k", "Const", [], **typed("Const", (2,)))
+    rows.add("read", "Neg", ["k"], T=type_attr())  # of the copy on the CPU of its task
+    rows.add("enter", "Enter", ["k"], T=type_attr(), frame_name=AttrValue(s=b"f"))  # of another, as it is moved after that
+    rows.add("merge", "Merge", ["enter", "next"], T=type_attr(), N=AttrValue(i=2))
+    rows.add("less", "IsFinite", ["merge"], T=type_attr())
+    rows.add("cond", "LoopCond", ["less"])
+    rows.add("switch", "Switch", ["merge", "cond"], T=type_attr())
+    rows.add("next", "NextIteration", ["switch:1"], T=type_attr())
+    graph = rows.built()
+    placed = assigned(on, [0, 2, 0, 2, 2, 2, 2, 2])
+    pieces = partition(graph, placed, on, step=whole(graph))
+
+    assert pieces.device[pieces.graph.index["enter"]] == 2
+    assert sorted(zip(pieces.src_device.tolist(), pieces.dst_device.tolist(), strict=True)) == [(0, 2), (1, 2)]
+    assert partition_laws(graph, whole(graph), on, placed, pieces) == []
+
+
 def test_a_cycle_across_pieces_is_found() -> None:
     """Two transfers in opposite directions, each Send waiting for the other's Recv."""
     rows = Rows()
