@@ -175,7 +175,9 @@ def test_two_copies_of_a_constant_may_go_to_one_device() -> None:
     rows = Rows()
     rows.add("k", "Const", [], **typed("Const", (2,)))
     rows.add("read", "Neg", ["k"], T=type_attr())  # of the copy on the CPU of its task
-    rows.add("enter", "Enter", ["k"], T=type_attr(), frame_name=AttrValue(s=b"f"))  # of another, as it is moved after that
+    rows.add(
+        "enter", "Enter", ["k"], T=type_attr(), frame_name=AttrValue(s=b"f")
+    )  # of another, as it is moved after that
     rows.add("merge", "Merge", ["enter", "next"], T=type_attr(), N=AttrValue(i=2))
     rows.add("less", "IsFinite", ["merge"], T=type_attr())
     rows.add("cond", "LoopCond", ["less"])
