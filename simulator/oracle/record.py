@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.cluster.reading import load_cluster
@@ -39,6 +39,7 @@ from simulator.oracle.observing import LOCALHOST, TIMEOUT_S, observe, without_la
 from simulator.oracle.recording import Recording, dump
 from simulator.oracle.recording import load as load
 from simulator.units import show_bytes
+from simulator.wording import printable
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
@@ -214,9 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         here = machine(chosen.cpus, timeout_s=chosen.timeout)
         cluster = cluster_of(here.devices)
     except (OSError, SimvizError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}", sys.stderr)
         return 2
-    print(f"TensorFlow {here.tensorflow} on {cluster} ({'; '.join(here.gpus) or here.processor})")
+    _say(f"TensorFlow {here.tensorflow} on {cluster} ({'; '.join(here.gpus) or here.processor})")
     failed = 0
     for path in files:
         try:
@@ -233,13 +234,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             content = dump(made)
             replace_file(chosen.out / f"{path.name}{SUFFIX}", content)
         except GraphError as error:
-            print(f"{path.name}: passed over: {error}")
+            _say(f"{path.name}: passed over: {error}")
         except (OSError, SimvizError) as error:
             failed += 1
-            print(f"{path.name}: not recorded: {error}", file=sys.stderr)
+            _say(f"{path.name}: not recorded: {error}", sys.stderr)
         else:
-            print(f"{path.name}: {_told(made)}; {show_bytes(len(content))}")
+            _say(f"{path.name}: {_told(made)}; {show_bytes(len(content))}")
     return 1 if failed else 0
+
+
+def _say(text: str, file: TextIO | None = None) -> None:
+    """Print a line; names of files and nodes are nothing that a terminal shall obey."""
+    print(printable(text), file=file)
 
 
 def _told(made: Recording) -> str:
