@@ -59,7 +59,8 @@ def no_device(
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs[node], node, requested)
-    listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_shown(allows[name])}" for name in list(allows)[:LISTED]]
+    strictest = sorted(allows, key=lambda name: len(allows[name]))[:LISTED]  # they are to blame
+    listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_allowed(cluster, allows[name])}" for name in strictest]
     if len(allows) > LISTED:  # the error's attributes hold them all
         listed.append(f"  and {len(allows) - LISTED} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
@@ -73,6 +74,10 @@ def _allows(graph: Graph, cluster: Cluster, specs: Sequence[DeviceSpec], node: i
     return tuple(
         device.name for device in cluster.devices if device.type in types and matches(specs[node], parse(device.name))
     )
+
+
+def _allowed(cluster: Cluster, devices: Sequence[str]) -> str:
+    return f"every device of {cluster.name}" if len(devices) == len(cluster) else _shown(devices)
 
 
 def _shown(devices: Sequence[str]) -> str:

@@ -184,7 +184,7 @@ def _write(
 def _verdict(scene: Scene) -> int:
     """1 when the plan does not fit or TensorFlow does something else, else 0."""
     from simulator.execution.memory import out_of_memory
-    from viz.tables import agreements
+    from viz.checked import agreements, refusal
 
     full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
     if full is not None:
@@ -195,7 +195,7 @@ def _verdict(scene: Scene) -> int:
         return 0
     failed = [str(one) for one in agreements(check) if one.agree != one.of]
     if check["refused"]:
-        failed = [] if check["foreseen"] else [f"TensorFlow refuses: {check['refused']}"]
+        failed = [] if check["foreseen"] else [f"TensorFlow refuses: {refusal(check)}"]
     if check["laws"]:
         failed.append(f"{len(check['laws'])} laws are broken: {check['laws'][0]}")
     if failed:

@@ -18,7 +18,7 @@ from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.graph import dtypes
 from simulator.graph.step import exchange
-from viz import tables
+from viz import checked, tables
 from viz.arranging import arrange_items
 from viz.folding import Folding, fold
 from viz.palette import CATEGORY_COLOURS, device_colours
@@ -52,16 +52,8 @@ def contents(scene: Scene) -> dict[str, Json]:
         "memory": _memory(scene),
         "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
         "tables": _tables(scene),
-        "check": _check(scene),
+        "check": _plain(checked.told(scene)),
     }
-
-
-def _check(scene: Scene) -> Json:
-    """The JSON of the check, with its counts and notes in the order in which they are shown."""
-    if scene.check is None:
-        return None
-    agreements = [asdict(one) for one in tables.agreements(scene.check)]
-    return _plain({**scene.check, "agreements": agreements, "notes": tables.check_notes(scene.check)})
 
 
 def _plain(value: object, depth: int = 6) -> Json:

@@ -73,7 +73,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             tables=tables,
         )
     except (InfeasibleError, GraphError) as error:
-        if request.check and request.algorithm in PREDICTED:
+        if request.check:
             say("asking TensorFlow")
             said = f"\n{_refused_alike(request, graph, step, cluster, costs, error)}"
         else:
@@ -189,19 +189,20 @@ def _refused_alike(
     """What TensorFlow says of a graph that cannot be placed as we say, in a sentence."""
     from placement import place
     from simulator.oracle import check_refusal, extended
+    from viz.checked import shortened
 
     longer = extended(cluster)
-    if longer is not cluster:
+    algorithm = request.algorithm if request.algorithm in PREDICTED else "tensorflow"  # the others obey the same rules
+    if longer is not cluster or algorithm != request.algorithm:
         try:
-            place(graph, longer, costs, step=step, algorithm=request.algorithm, soft=request.soft)
+            place(graph, longer, costs, step=step, algorithm=algorithm, soft=request.soft)
         except (InfeasibleError, GraphError) as other:  # compared below with TensorFlow's
             error = other
         else:
-            return (
-                f"TensorFlow's master needs the task {longer.client_task} besides, and with it the graph can be placed."
-            )
+            needs = f"; its master needs the task {longer.client_task} besides" if longer is not cluster else ""
+            return f"TensorFlow was not asked: by its own rules the graph can be placed{needs}."
     try:
-        return str(check_refusal(graph, longer, error, step, soft=request.soft).said)
+        return shortened(check_refusal(graph, longer, error, step, soft=request.soft).said)
     except OracleError as missing:  # the graph is refused with or without TensorFlow's word
         return f"TensorFlow could not be asked: {missing}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.units import show_bytes, show_nanos
-from simulator.wording import printable, some
-from viz import tables
+from simulator.wording import counted, printable, some
+from viz import checked, tables
 from viz.record import counts
 from viz.scene import Scene
 
@@ -79,7 +79,7 @@ def _moved(scene: Scene) -> str:
         f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.end_ns - row.start_ns)})"
         for row in tables.longest_transfers(scene, 3)
     )
-    return f"moved      {show_bytes(tables.moved_bytes(scene))} in {count} transfers; longest: {shown}"
+    return f"moved      {show_bytes(tables.moved_bytes(scene))} in {counted(count, 'transfer')}; longest: {shown}"
 
 
 def _critical(scene: Scene) -> str:
@@ -94,13 +94,17 @@ def _critical(scene: Scene) -> str:
 
 def _counted(scene: Scene) -> list[str]:
     told = {
-        "fallback_costs": "nodes priced by the fallback",
-        "unknown_shapes": "tensors of unknown size",
-        "unknown_ops": "nodes with unknown ops",
-        "relaxed_devices": "nodes whose asked-for device was relaxed",
-        "overruled_devices": "nodes that follow their variable instead of their own device string",
+        "fallback_costs": ("node", "priced by the fallback"),
+        "unknown_shapes": ("tensor", "of unknown size"),
+        "unknown_ops": ("node", "of an unknown op"),
+        "relaxed_devices": ("node", "placed elsewhere than asked for"),
+        "overruled_devices": ("node", "placed with a variable, not by the device string"),
     }
-    found = [f"{number} {told[key]}" for key, number in counts(scene).items() if number and key in told]
+    found = [
+        f"{counted(number, told[key][0])} {told[key][1]}"
+        for key, number in counts(scene).items()
+        if number and key in told
+    ]
     lines = [f"counted    {', '.join(found)}"] if found else []
     said = [*scene.graph.notes, *tables.result_notes(scene)]  # the cluster's stand in its own line
     lines += [f"note       {note}" for note in said[:MOST_NOTES]]
@@ -113,11 +117,14 @@ def _check(scene: Scene) -> list[str]:
     if scene.check is None:
         return []
     check = scene.check
-    lines = [f"check      {check['mode']}: TensorFlow {check['tensorflow']} ({check['oracle']})"]
+    lines = [
+        f"check      TensorFlow {check['tensorflow']} ({check['oracle']}), {check['mode']}: {checked.question(check)}"
+    ]
     if check.get("refused"):
-        return [*lines, f"  refused{', as predicted' if check.get('foreseen') else ''}: {check['refused']}"]
-    lines += [f"  {one}" for one in tables.agreements(check)]
-    lines += [f"  {note}" for note in tables.check_notes(check)]
+        foreseen = ", as predicted" if check.get("foreseen") else ""
+        return [*lines, f"  refused{foreseen}: {checked.refusal(check)}"]
+    lines += [f"  {one}" for one in checked.agreements(check)]
+    lines += [f"  {note}" for note in checked.notes(scene)]
     for row in check["differences"][:5]:
         lines.append(f"  {row['node']}: ours {row['ours']}, TensorFlow's {row['theirs']} ({row['rule']})")
     if len(check["differences"]) > 5:

@@ -6,9 +6,7 @@ Times are nanoseconds and memory is bytes, unrounded; printing is the reader's b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +15,6 @@ from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.graph import shapes
 from simulator.graph.step import exchange
-from simulator.wording import counted
 from viz.scene import Scene
 
 
@@ -197,40 +194,3 @@ def result_notes(scene: Scene) -> list[str]:
     """What pricing, placing, cutting and simulating assumed or changed; each sentence once."""
     parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
     return list(dict.fromkeys(sentence for part in parts for sentence in part.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far TensorFlow does the same, in one respect."""
-
-    what: str
-    agree: int
-    of: int
-    raw: int  # without undoing what differs between runs of TensorFlow itself
-
-    def __str__(self) -> str:
-        chance = f" ({self.raw} before undoing what is by chance)" if self.raw != self.agree else ""
-        return f"{self.what} agrees for {self.agree} of {self.of} nodes{chance}"
-
-
-def agreements(check: Mapping[str, Any]) -> list[Agreement]:
-    """What the JSON object of --check counts; Any: JSON."""
-    found = []
-    for key, what in (("placement", "placement"), ("log_order", "order of placing"), ("partition", "partition")):
-        part = check.get(key)
-        if part:
-            found.append(Agreement(what, part["agree"], part["of"], part.get("raw", part["agree"])))
-    return found
-
-
-def check_notes(check: Mapping[str, Any]) -> list[str]:
-    """What else the reader of the check should know, a sentence each; Any: JSON."""
-    said = []
-    if check.get("added_task"):
-        moved = counted(check.get("moved_by_added_task", 0), "node")
-        said.append(f"{check['added_task']} was added for TensorFlow's master; it moves {moved} of the prediction")
-    if check.get("bodies"):
-        said.append(
-            f"{counted(check['bodies'], 'node')} of bodies were placed by TensorFlow's runtime, and not compared"
-        )
-    return said

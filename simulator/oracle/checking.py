@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -72,8 +73,21 @@ def check(
             *partition_laws(graph, step, cluster, assignment, partitions),
         ],
         "refused": seen.refusal,
+        "unseen_cuts": _unseen_cuts(cluster, partitions, seen),
         "foreseen": partitions.refused is not None and partitions.refused in (seen.refusal or ""),
     }
+
+
+def _unseen_cuts(cluster: Cluster, partitions: Partitions, seen: Measurement) -> list[str]:
+    """The tasks that would cut their piece further, between several devices, which stand-ins do not do.
+
+    The master's own task does, within the real server.
+    """
+    if seen.oracle != STAND_INS or seen.refusal is not None:
+        return []
+    used = Counter(cluster.devices[row].task for row in sorted(set(partitions.device.tolist())))
+    own = seen.added_task or cluster.client_task
+    return [task for task in cluster.tasks if used[task] > 1 and task != own]
 
 
 def agreement(

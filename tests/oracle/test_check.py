@@ -10,6 +10,7 @@ import pytest
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition
 from simulator.assignment import COST, Assignment
+from simulator.cluster.client import STANDIN_CLIENT
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
@@ -18,7 +19,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import check, check_refusal, child, extended
-from simulator.oracle.checking import agreement
+from simulator.oracle.checking import _unseen_cuts, agreement
 from simulator.oracle.complaints import complaint
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import _logged
@@ -77,6 +78,16 @@ def test_a_pinned_placement_is_accepted_and_cut_alike_on_a_cluster() -> None:
     assert found["oracle"] == "stand-in workers"
     assert (found["refused"], found["differences"]) == (None, [])
     assert agrees(found)
+
+
+def test_what_stand_ins_do_not_cut_is_named() -> None:
+    graph, cluster = training(), load_cluster("ps=1,worker=2x2gpu")
+    gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:1"]
+    cut = partition(graph, by_hand(graph, cluster, [0, 0, gpu, 0, 0, gpu - 1]), cluster, step=whole(graph))
+    seen = Measurement(oracle=STAND_INS, tensorflow="2.21.0", placement={}, added_task=STANDIN_CLIENT)
+    assert _unseen_cuts(cluster, cut, seen) == ["/job:worker/replica:0/task:0"]
+    assert _unseen_cuts(cluster, cut, replace(seen, added_task=None)) == []  # the real master cuts its own task's piece
+    assert _unseen_cuts(cluster, cut, replace(seen, oracle="local session")) == []
 
 
 def test_what_the_graph_asks_for_is_predicted_for_the_extended_cluster() -> None:

@@ -230,6 +230,18 @@ def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_
         places(rows, "2gpu", soft=False)
 
 
+def test_the_members_of_a_group_that_leave_least_are_named_first():
+    rows = Rows()
+    for number in range(9):
+        rows.add(f"free{number}", "Task", _class=colocation("far"))
+    rows.add("far", "Task", device="/gpu:7")
+    with pytest.raises(InfeasibleError) as caught:
+        places(rows, "2gpu", soft=False)
+    first, second = str(caught.value).splitlines()[2:4]
+    assert first == "  far ('Task'): no device of this cluster"
+    assert second == "  free0 ('Task'): every device of 2gpu"
+
+
 def test_a_partial_request_leaves_the_rest_open():
     rows = Rows()
     rows.add("a", "Task", device="/job:worker/device:GPU:*")

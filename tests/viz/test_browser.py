@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.assignment import RULES
-from tests.viz.scenes import example, hostile
+from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import draw_report
 
 FLAGS = (
@@ -230,6 +230,45 @@ def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):
     page("simviz.state.select(null)")
     settled(browser)
     assert scene.title in page("document.getElementById('title').textContent")
+    assert complaints(browser) == []
+
+
+def test_a_difference_is_shown_with_both_sides_and_the_rule(browser, tmp_path):
+    scene = example()
+    name = scene.graph.names[slowest(scene)]
+    differences = [
+        {"node": name, "ours": "/job:a/replica:0/task:0/device:GPU:0", "theirs": "", "rule": "because (§3.3)"},
+        {"node": "edge_7 on /job:ps", "ours": "", "theirs": "_Recv on there", "rule": "only theirs (§5.2)"},
+    ]
+    check = {
+        "mode": "predict",
+        "oracle": "stand-in workers",
+        "tensorflow": "2.21.0",
+        "placement": {"agree": 223, "of": 224, "raw": 223},
+        "differences": differences,
+    }
+    page = opened(browser, tmp_path, replace(scene, check=check))
+    panel = page("document.getElementById('panel').innerText")
+    for said in ("223 of 224", "2 differences", name, "a:0/GPU:0", "absent", "because (§3.3)", "_Recv on there"):
+        assert said in panel
+    known, unknown = browser.find_elements("css selector", "#panel .differences button")
+    assert not unknown.is_enabled()  # the node is in no graph
+    known.click()
+    assert page("simviz.state.selection") == {"kind": "node", "id": slowest(scene)}
+    assert "where simviz says a:0/GPU:0" in page("document.getElementById('panel').innerText")
+    assert complaints(browser) == []
+
+
+def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
+    from viz.running import Request, run
+
+    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=64x8gpu", algorithm="requested"))
+    page = opened(browser, tmp_path, scene)
+    settled(browser)
+    busy = len(scene.cluster) - page("simviz.model.idleDevices.size")
+    assert len(browser.find_elements("css selector", "#panel .card:first-child tbody tr")) == busy < 8
+    assert f"and {578 - busy} devices that do nothing" in page("document.getElementById('panel').innerText")
+    assert page("simviz.timeline.height") < 1000
     assert complaints(browser) == []
 
 

@@ -28,6 +28,11 @@ function indexed(scene) {
   model.routes = new Map(transfers.routes.map(([src, dst, ...links]) => [src * cluster.devices.length + dst, links]));
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
+  // Devices without a slice or a byte; where there are many, the views name their number alone.
+  const busy = new Set(slices.device);
+  model.idleDevices = new Set([...cluster.devices.keys()].filter((device) => !busy.has(device) && !scene.memory.curves[device].time_ns.length));
+  model.namesIdle = model.idleDevices.size <= 8;
+
   model.criticalSlices = new Set((scene.critical ?? []).filter((row) => row >= 0));
   model.criticalTransfers = new Set((scene.critical ?? []).filter((row) => row < 0).map((row) => -1 - row));
   model.criticalNodes = new Uint8Array(count);

@@ -29,11 +29,11 @@ function overviewCards(model, state) {
   const { tables } = model;
   return [
     devicesCard(model),
+    checkCard(model, state),
     criticalCard(model, state),
     categoriesCard(model, state),
     transfersCard(model, state),
     opsCard(model, state),
-    checkCard(model, state),
     stepCard(model),
     notesCard(tables),
   ];
@@ -41,14 +41,19 @@ function overviewCards(model, state) {
 
 function devicesCard(model) {
   const { devices, colours } = model.cluster;
-  const rows = model.tables.devices.map((row) => {
+  const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
+  const rows = named.map((row) => {
     const over = row.peak_bytes > row.capacity_bytes;
     const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
     const memory = element("span", over ? "over" : "", showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
     const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
     return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
   });
-  return card("Devices", table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows));
+  return card(
+    "Devices",
+    table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows),
+    model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
+  );
 }
 
 // Hues mean devices, unless the reader asks for categories: until then these are shades of the ink, darkest first.
@@ -107,29 +112,37 @@ function checkCard(model, state) {
   const agreed = (part) => [
     `${part.what} agrees`,
     element("span", part.agree === part.of ? "good" : "bad", `${showCount(part.agree)} of ${showCount(part.of)}`),
-    part.raw === part.agree ? null : `${showCount(part.raw)} before undoing what is by chance`,
+    part.undone || null,
   ];
-  const index = new Map(model.nodes.names.map((name, node) => [name, node]));
-  const differences = (check.differences ?? []).map((row) => [
-    String(row.node),
-    `${shortDevice(row.ours) || "absent"} / ${shortDevice(row.theirs) || "absent"}`,
-    () => index.has(row.node) && state.select({ kind: "node", id: index.get(row.node) }),
-    null,
-    `${row.node}\nours: ${row.ours || "absent"}\nTensorFlow's: ${row.theirs || "absent"}\n${row.rule}`,
-  ]);
   const said = [...(check.notes ?? []), ...(check.laws ?? [])];
   return card(
     "Checked with TensorFlow " + (check.tensorflow ?? ""),
     facts(
-      check.mode && ["question", String(check.mode)],
-      check.oracle && ["asked", String(check.oracle)],
       ...(check.refused ? [] : (check.agreements ?? []).map(agreed)),
-      check.refused && ["refused", element("span", "bad", String(check.refused))],
+      check.refused && [check.foreseen ? "refused, as predicted" : "refused", element("span", check.foreseen ? "" : "bad", String(check.refused))],
+      check.mode && [String(check.mode), check.question || null],
+      check.oracle && ["asked", String(check.oracle), check.asked || null],
     ),
     said.length ? element("ul", "notes", ...said.map((line) => element("li", "", String(line)))) : null,
-    differences.length ? element("p", "more", "ours / TensorFlow's; hover over a line for the rule that simviz applied") : null,
-    differences.length ? links(differences) : null,
+    ...differenceLists(model, state, check.differences ?? []),
   );
+}
+
+// Each difference with both sides and the rule that simviz applied; those of the cut are about nodes that may be in no graph.
+function differenceLists(model, state, differences) {
+  if (!differences.length) return [];
+  const item = (row) => {
+    const node = model.nodes.names.indexOf(row.node);
+    const name = element("button", "", isolated(String(row.node)));
+    name.type = "button";
+    name.disabled = node < 0;
+    name.addEventListener("click", () => state.select({ kind: "node", id: node }));
+    const sides = facts(["ours", shortDevice(row.ours) || "absent"], ["TensorFlow's", shortDevice(row.theirs) || "absent"], ["rule", String(row.rule)]);
+    return element("li", "", name, sides);
+  };
+  const list = element("ul", "differences", ...differences.slice(0, 50).map(item));
+  const more = differences.length > 50 ? element("p", "more", `and ${showCount(differences.length - 50)} more in the JSON`) : null;
+  return [element("h3", "", plural(differences.length, "difference")), list, more];
 }
 const shortDevice = (name) => String(name).replace(/^\/job:([^/]*)\/replica:0\/task:([0-9]+)\/device:/, "$1:$2/");
 
@@ -164,12 +177,14 @@ function nodeCards(model, state, node) {
   const { nodes } = model;
   const name = nodes.names[node];
   const device = nodes.device[node];
+  const different = model.check?.differences?.find((row) => row.node === name);
   const asked = nodes.asked[nodes.requested[node]];
   return [
     element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
         ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client hands its value in there" : nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
+        different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,
         asked ? ["asked for", asked] : null,
         costFact(model, node),
         ...timeFacts(model, node),

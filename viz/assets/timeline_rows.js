@@ -1,5 +1,5 @@
 // The rows of the timeline: for each device its lanes and its memory, then a lane for each link that was used.
-// Each row holds its slices or transfers in order of start. Needs model.js.
+// Each row holds its slices or transfers in order of start. Needs format.js, model.js.
 
 const ROW = { head: 22, lane: 20, memory: 34, link: 15, gap: 8, label: 168, axis: 24 };
 
@@ -13,12 +13,15 @@ function timelineRows(model) {
   const lanes = slicesByLane(model);
   model.cluster.devices.forEach((device, index) => {
     const used = lanes[index];
-    const curve = model.memory.curves[index];
-    if (!used.length && !curve.time_ns.length) return add({ kind: "idle", device: index, label: device.short, rows: [] }, ROW.link, 4);
+    if (model.idleDevices.has(index)) {
+      if (model.namesIdle) add({ kind: "idle", device: index, label: device.short, rows: [] }, ROW.link, 4);
+      return;
+    }
     used.forEach((slices, lane) => add({ kind: "lane", device: index, lane, label: lane ? "" : device.short, rows: slices }, ROW.lane, 1));
     if (!used.length) add({ kind: "lane", device: index, lane: 0, label: device.short, rows: [] }, ROW.lane, 1);
     add({ kind: "memory", device: index, label: "memory", rows: [] }, ROW.memory, ROW.gap);
   });
+  if (!model.namesIdle) add({ kind: "rest", label: `${plural(model.idleDevices.size, "more device")} idle`, rows: [] }, ROW.link, 4);
   const links = transfersByLink(model);
   if (links.length) add({ kind: "heading", label: "links", rows: [] }, ROW.head);
   for (const { link, transfers } of links) {

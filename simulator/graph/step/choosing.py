@@ -169,9 +169,10 @@ def _read(graph: Graph, text: str) -> tuple[int, int | None]:
     row = graph.row(name)
     outputs = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
     if not (port.isascii() and port.isdigit()) or len(port) > 9 or int(port) >= outputs:
+        there = {0: f"; write {name!r} to only run it", 1: f", {name}:0"}
         raise GraphError(
             f"{graph.source} has no tensor {text!r}: {name!r} has {counted(outputs, 'output')}"
-            + (f", {name}:0 to {name}:{outputs - 1}." if outputs else f"; write {name!r} to only run it."),
+            f"{there.get(outputs, f', {name}:0 to {name}:{outputs - 1}')}.",
             node=name,
         )
     return row, int(port)

@@ -241,7 +241,7 @@ def test_what_waits_for_a_fed_node_makes_it_run_in_earnest():
     ("options", "sentence"),
     [
         ({"fetches": ["los"]}, "no node 'los'. Did you mean 'loss'"),
-        ({"fetches": ["loss:1"]}, "no tensor 'loss:1': 'loss' has 1 output, loss:0 to loss:0"),
+        ({"fetches": ["loss:1"]}, "no tensor 'loss:1': 'loss' has 1 output, loss:0."),
         ({"fetches": ["train:0"]}, "'train' has 0 outputs; write 'train'"),
         ({"fetches": ["loss:x"]}, "no tensor 'loss:x'"),
         ({"fetches": ["loss:²"]}, "no tensor"),

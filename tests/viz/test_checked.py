@@ -1,0 +1,103 @@
+"""What --check found, in words."""
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.cluster.client import with_client
+from simulator.errors import InfeasibleError
+from simulator.oracle.refusing import Refusal
+from tests.viz.scenes import EXAMPLE, example
+from viz import checked
+from viz.running import Request, run
+from viz.summary import summarise
+
+FOUND = {
+    "mode": "predict",
+    "oracle": "stand-in workers",
+    "tensorflow": "2.21.0",
+    "placement": {"agree": 224, "of": 224, "raw": 220},
+    "log_order": {"agree": 223, "of": 224},
+    "partition": {"agree": 170, "of": 170, "raw": 170},
+    "added_task": "/job:standin_client/replica:0/task:0",
+    "moved_by_added_task": 1,
+    "unseen_cuts": ["/job:worker/replica:0/task:0"],
+    "bodies": 2,
+    "differences": [],
+    "laws": [],
+    "refused": None,
+}
+
+
+def scene(**changes):
+    return replace(example(), check={**FOUND, **changes})
+
+
+def test_each_count_says_how_much_of_it_stands_by_itself():
+    assert [str(one) for one in checked.agreements(FOUND)] == [
+        "placement agrees for 224 of 224 nodes, 220 before undoing what is by chance",
+        "order of placing agrees for 223 of 224 nodes",
+        "partition agrees for 170 of 170 nodes, as they stand",
+    ]
+
+
+def test_what_is_asked_about_and_what_is_not_compared_are_said():
+    added, unseen, bodies = checked.notes(scene())
+    assert added.endswith("added, as TensorFlow's master owns CPUs only; it moves 1 node of the prediction")
+    assert unseen == (
+        "not compared: the cut between devices of one task (/job:worker/replica:0/task:0), which stand-ins do not make"
+    )
+    assert bodies.startswith("not compared: 2 nodes of bodies")
+
+
+def test_a_pinned_placement_is_no_prediction_that_could_move():
+    (added,) = checked.notes(scene(mode="pin", unseen_cuts=[], bodies=0))
+    assert added.endswith("owns CPUs only; nothing is placed there")
+
+
+def test_a_client_task_that_the_user_chose_was_not_added():
+    own = replace(scene(unseen_cuts=[], bodies=0), cluster=with_client(example().cluster))
+    assert checked.notes(own) == []
+
+
+@pytest.mark.parametrize("end", [" ]", "]"])
+def test_lists_of_devices_in_a_refusal_are_short(end):
+    devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(64)]
+    said = checked.shortened(f"operation a: {{{{node a}}}} available devices are [ {', '.join(devices)}{end}. [[a]]")
+    assert said.endswith("/task:7/device:CPU:0 and 56 more ]. [[a]]")
+    assert "/task:8/" not in said
+
+
+def test_a_list_of_devices_that_the_sentence_does_not_finish_is_not_counted():
+    devices = ", ".join(f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(40))
+    assert checked.shortened(f"All available devices [{devices}"[:-9]).endswith("/task:7/device:CPU:0, ...")
+
+
+def test_the_summary_tells_a_refusal_with_its_node_and_no_counts():
+    said = summarise(scene(refused="Cannot assign a device for operation a: because", foreseen=True)).splitlines()
+    at = next(at for at, line in enumerate(said) if line.startswith("check"))
+    assert said[at + 1 :] == ["  refused, as predicted: Cannot assign a device for operation a: because"]
+
+
+@pytest.mark.parametrize("algorithm", ["tensorflow", "whitepaper"])
+def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm, monkeypatch):
+    asked = []
+
+    def refuse(graph, cluster, error, step, *, soft):
+        asked.append((cluster.name, error.node, soft))
+        return Refusal(agree=True, said="TensorFlow refuses too")
+
+    monkeypatch.setattr("simulator.oracle.check_refusal", refuse)
+    with pytest.raises(InfeasibleError, match=r"TensorFlow refuses too$"):
+        run(Request(str(EXAMPLE), cluster="2gpu", algorithm=algorithm, check=True))
+    assert asked == [("2gpu with a client", "conv1/weights/Initializer/random_uniform/RandomUniform", True)]
+
+
+def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypatch):
+    def full(*_, algorithm, **__):
+        if algorithm == "single":
+            raise InfeasibleError("does not fit")
+
+    monkeypatch.setattr("placement.place", full)
+    with pytest.raises(InfeasibleError, match="does not fit\nTensorFlow was not asked: by its own rules"):
+        run(Request(str(EXAMPLE), cluster="cpu=2", algorithm="single", check=True))

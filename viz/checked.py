@@ -1,0 +1,107 @@
+"""What --check found, in words: the same for the summary, the report and the command's last line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from simulator.wording import LISTED, counted, some
+from viz.scene import Scene
+
+QUESTIONS = {
+    "predict": "does it place and cut the graph as simviz says?",
+    "pin": "with simviz's device written into every node, does it take that, and cut the graph as simviz says?",
+}
+ASKED = {
+    "local session": "a session in a process of its own, with as many CPUs",
+    "stand-in workers": "its real master, before workers that only claim to have the cluster's devices",
+    "real GPUs": "a session on the GPUs of this machine",
+}
+_LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # of devices, in a sentence of TensorFlow's, which may end within one
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far TensorFlow does the same, in one respect."""
+
+    what: str
+    agree: int
+    of: int
+    raw: int | None  # without undoing what differs between runs of TensorFlow itself; None: nothing can be undone
+
+    def __str__(self) -> str:
+        return f"{self.what} agrees for {self.agree} of {self.of} nodes{f', {self.undone}' if self.undone else ''}"
+
+    @property
+    def undone(self) -> str:
+        """How much of it agrees without undoing anything."""
+        if self.raw is None or not self.of:
+            return ""
+        return "as they stand" if self.raw == self.agree else f"{self.raw} before undoing what is by chance"
+
+
+def agreements(check: Mapping[str, Any]) -> list[Agreement]:
+    """What the JSON object of --check counts; Any: JSON."""
+    found = []
+    for key, what in (("placement", "placement"), ("log_order", "order of placing"), ("partition", "partition")):
+        part = check.get(key)
+        if part:
+            found.append(Agreement(what, part["agree"], part["of"], part.get("raw")))
+    return found
+
+
+def question(check: Mapping[str, Any]) -> str:
+    """What TensorFlow was asked; Any: JSON."""
+    return QUESTIONS.get(check["mode"], "")
+
+
+def asked(check: Mapping[str, Any]) -> str:
+    """Who answered for TensorFlow; Any: JSON."""
+    return ASKED.get(check.get("oracle", ""), "")
+
+
+def refusal(check: Mapping[str, Any]) -> str | None:
+    """TensorFlow's sentence, if it refuses the graph, with lists of devices that can be read; Any: JSON."""
+    return shortened(check["refused"]) if check.get("refused") else None
+
+
+def shortened(sentence: str) -> str:
+    """A sentence of TensorFlow's in which lists of devices end after the first few."""
+
+    def short(found: re.Match[str]) -> str:
+        devices = found[1].rstrip().split(", ")
+        return f"[ {some(devices)} ]" if found[2] else f"[ {', '.join(devices[:LISTED])}, ..."
+
+    return _LIST.sub(short, sentence)
+
+
+def told(scene: Scene) -> Mapping[str, Any] | None:
+    """The JSON object of the check with what is said about it, in the order in which it is shown; Any: JSON."""
+    check = scene.check
+    if check is None:
+        return None
+    counts = [{**asdict(one), "undone": one.undone} for one in agreements(check)]
+    said = {"agreements": counts, "question": question(check), "asked": asked(check), "notes": notes(scene)}
+    return {**check, **said, "refused": refusal(check)}
+
+
+def notes(scene: Scene) -> list[str]:
+    """What else the reader of the check should know, a sentence each: what it is about, and what it leaves out."""
+    check = scene.check
+    if check is None or check.get("refused"):
+        return []
+    said = []
+    added = check.get("added_task")
+    if added and added not in scene.cluster.tasks:
+        moved = f"it moves {counted(check.get('moved_by_added_task', 0), 'node')} of the prediction"
+        what = moved if check["mode"] == "predict" else "nothing is placed there"
+        said.append(f"compared with {added} added, as TensorFlow's master owns CPUs only; {what}")
+    if unseen := check.get("unseen_cuts"):
+        said.append(
+            f"not compared: the cut between devices of one task ({some(unseen, 2)}), which stand-ins do not make"
+        )
+    if bodies := check.get("bodies"):
+        said.append(f"not compared: {counted(bodies, 'node')} of bodies that TensorFlow's runtime places by itself")
+    return said
