@@ -15,6 +15,12 @@ clusters:
   FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
   without it                   the jobs, tasks and GPUs that the graph names, else one host with four GPUs
 
+algorithms:
+  tensorflow                   as TensorFlow's own placer would
+  requested                    the graph's own device strings, all else on the default device
+  single                       everything on the best single device, as far as it may
+  whitepaper, heft             by simulated finish time (TensorFlow white paper 2015; Topcuoglu 2002)
+
 output:
   -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
                                NAME.partitions (a folder of GraphDefs, one per device)
@@ -46,7 +52,12 @@ def parser() -> argparse.ArgumentParser:
         help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
     )
     add("--cluster", metavar="C", help="the machines (see below)")
-    add("--algorithm", choices=ALGORITHMS, default="whitepaper", help="how devices are chosen (default: whitepaper)")
+    add(
+        "--algorithm",
+        choices=ALGORITHMS,
+        default="whitepaper",
+        help="how devices are chosen (see below; default: whitepaper)",
+    )
     add("--signature", metavar="S", help="run this signature of a SavedModel")
     add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
     add(
@@ -95,7 +106,7 @@ def _add_session(made: argparse.ArgumentParser) -> None:
         "--master",
         metavar="JOB:TASK",
         help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
-        "(default: chief, master, worker 0, the first); standin_client:0 is added to the cluster",
+        "(default: the first of a job chief, master or worker, else the first); standin_client:0: one that is added",
     )
     made.add_argument(
         "--flavour",
