@@ -4,6 +4,7 @@ import shutil
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from simulator.assignment import RULES
@@ -269,6 +270,24 @@ def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
     assert len(browser.find_elements("css selector", "#panel .card:first-child tbody tr")) == busy < 8
     assert f"and {578 - busy} devices that do nothing" in page("document.getElementById('panel').innerText")
     assert page("simviz.timeline.height") < 1000
+    assert complaints(browser) == []
+
+
+def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser, tmp_path):
+    from viz.running import Request, run
+
+    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", fetches=("train", "logits/BiasAdd:0")))
+    page = opened(browser, tmp_path, scene)
+    panel = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
+    for name, said in (("logits/BiasAdd", "fetched output 0"), ("train", "fetched it only has to run")):
+        page("simviz.state.select({kind: 'node', id: arguments[0]})", scene.graph.index[name])
+        assert said in page(panel)
+    tensor = scene.graph.tensor_ptr[scene.graph.index["logits/BiasAdd"]]
+    home = int(
+        np.flatnonzero((scene.partitions.tensor == tensor) & (scene.partitions.dst_device == scene.cluster.client))[0]
+    )
+    page("simviz.state.select({kind: 'transfer', id: arguments[0]})", home)
+    assert "the client fetches it there" in page(panel)
     assert complaints(browser) == []
 
 

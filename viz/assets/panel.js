@@ -177,6 +177,7 @@ function nodeCards(model, state, node) {
   const { nodes } = model;
   const name = nodes.names[node];
   const device = nodes.device[node];
+  const fetched = model.summary.fetches.filter((one) => one === name || one.startsWith(name + ":"));
   const different = model.check?.differences?.find((row) => row.node === name);
   const asked = nodes.asked[nodes.requested[node]];
   return [
@@ -186,6 +187,7 @@ function nodeCards(model, state, node) {
         ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client hands its value in there" : nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
         different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,
         asked ? ["asked for", asked] : null,
+        fetched.length ? ["fetched", fetched.map((one) => (one === name ? "it only has to run" : `output ${one.slice(name.length + 1)}`)).join(", ")] : null,
         costFact(model, node),
         ...timeFacts(model, node),
         nodes.flops[node] ? ["work", scaled(nodes.flops[node], [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [1, "FLOP"]]), `${showBytes(nodes.moved_bytes[node])} read and written`] : null,
@@ -285,7 +287,7 @@ function transferCards(model, state, transfer) {
       element("p", "path", tensorName(model, transfers.tensor[transfer])),
       facts(
         ["from", deviceName(model, transfers.src[transfer])],
-        ["to", deviceName(model, transfers.dst[transfer])],
+        ["to", deviceName(model, transfers.dst[transfer]), readers.length ? null : "the client fetches it there"],
         ["size", showBytes(size), shape],
         start >= 0 ? ["runs", showSpan(start, end), waited > 0 ? `waited ${showNanos(waited)} for a link` : null] : ["step", "does not take place"],
         start >= 0 ? ["takes", showNanos(end - start), size > 0 && end > start ? `${scaled(Math.round((size * 1e9) / (end - start)), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : null] : null,
