@@ -1,7 +1,7 @@
 """The tricky cases of TensorFlow's placer, each with the rule that decides it and what comes of it.
 
 The answers are worked out by hand from docs/tensorflow.md; test_rules.py holds ours against them without TensorFlow,
-tests/oracle/test_rules.py the real one's. On the cluster that has GPUs the session is at `chief`, which has CPUs alone.
+tests/oracle/test_refusals.py the real one's. On the cluster that has GPUs the session is at `chief`, which has no GPU.
 """
 
 from __future__ import annotations
@@ -240,6 +240,45 @@ def devices_are_ordered_as_text(rows):
     op(rows, "z", "/cpu:10")
 
 
+# ---- 4. generators ---------------------------------------------------------------------------------------------------
+
+
+@case("3.7", devices={"one": "CPU:2", "two": "CPU:0", "leaf": "CPU:0"})
+def a_generator_goes_where_all_its_readers_are(rows):
+    for name in ("one", "two", "leaf"):
+        fed(rows, name)
+    neg(rows, "one_a", "one", "/cpu:2")
+    neg(rows, "one_b", "one", "/cpu:2")
+    neg(rows, "two_a", "two", "/cpu:2")
+    neg(rows, "two_b", "two", "/cpu:3")
+
+
+@case("3.7", devices={"waited": "CPU:0", "both": "CPU:2", "unplaced": "CPU:0"})
+def a_successor_by_control_counts_as_a_reader(rows):
+    for name in ("waited", "both", "unplaced"):
+        fed(rows, name)
+        neg(rows, f"{name}_read", name, "/cpu:2")
+    rows.add("away", "NoOp", ["^waited"], device="/cpu:1")
+    rows.add("there", "NoOp", ["^both"], device="/cpu:2")
+    rows.add("later", "Const", ["^unplaced"], device="/cpu:2", **typed("Const"))  # a generator, too: not yet placed
+
+
+@case("3.7", devices={"k": "CPU:0"})
+def readers_that_do_not_run_count(rows):
+    rows.add("k", "Const", **typed("Const"))
+    neg(rows, "unfetched", "k", "/cpu:2")
+    neg(rows, "fetched", "k", "/cpu:1")  # the last node is the step's only target
+
+
+@case("3.7", devices={"waits": "CPU:2", "tied": "CPU:1"})
+def control_inputs_make_no_difference_and_colocation_does(rows):
+    op(rows, "first", "/cpu:1")
+    rows.add("waits", "Const", ["^first"], **typed("Const"))
+    neg(rows, "read", "waits", "/cpu:2")
+    rows.add("tied", "Const", _class=colocation("first"), **typed("Const"))
+    neg(rows, "other", "tied", "/cpu:2")
+
+
 # ---- 5. metadata and pass-through ------------------------------------------------------------------------------------
 
 
@@ -457,6 +496,23 @@ def what_has_no_inputs_is_reported_last(rows):
 def a_member_that_did_not_ask_for_it_is_told_so(rows):
     op(rows, "first")
     op(rows, "second", "/gpu:0", "first")
+
+
+# ---- 10. local before remote ----------------------------------------------------------------------------------------
+
+
+@case("2.3", cluster="ps=2,worker=2", devices={"open": W0, "made": W0, "any_cpu": W0, "any_ps": "ps:0/CPU:0"})
+def what_asks_for_no_task_goes_to_that_of_the_session(rows):
+    op(rows, "open")  # "/job:ps" comes first as text, the session is at worker 0
+    rows.add("made", "Const", **typed("Const"))
+    op(rows, "any_cpu", "/cpu:0")
+    op(rows, "any_ps", "/job:ps")
+
+
+@case("2.3", cluster=GPUS, devices={"anywhere": G0, "on_cpus": C0})
+def a_faster_type_elsewhere_comes_before_the_own_task(rows):
+    op(rows, "anywhere")
+    op(rows, "on_cpus", "/cpu:0")
 
 
 # ---- functions that hand back resources ------------------------------------------------------------------------------
