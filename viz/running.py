@@ -1,4 +1,4 @@
-"""The whole way from a file to a scene: load, inline, shapes, step, cluster, costs, place, cut, simulate, check."""
+"""The whole way from a file to a scene: load, lower, shapes, step, cluster, costs, place, cut, simulate, check."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One algorithm, one file, one function, one paper: each takes a Problem and returns a Plan."""
+"""One algorithm, one file, one function, one source: each takes a Problem and returns a Plan."""

@@ -1,4 +1,4 @@
-"""Cut a placed graph by device: a Send and a Recv wherever an edge crosses, one pair per rendezvous key."""
+"""Cut a placed graph: a Send and a Recv wherever an edge crosses devices, one pair per rendezvous key."""
 
 from simulator.partitioning.client import FLAVOURS
 from simulator.partitioning.control_flow import moves_of_step, settled

@@ -1,4 +1,4 @@
-"""Cut a placed graph by device: the passes in TensorFlow's order.
+"""Cut a placed graph: the passes in TensorFlow's order.
 
 the step's edges ─ attach the client ─ copy small constants ─ move control flow ─ close loops ─ pair what crosses
 """
@@ -6,7 +6,7 @@ the step's edges ─ attach the client ─ copy small constants ─ move control
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.graph.graph import Graph
     from simulator.graph.step import Exchange, Step
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How the step is to be cut: the keywords of `partition`."""
+
+    flavour: str
+    recv_scheduling: bool
+    seen: Mapping[str, str]
 
 
 def partition(
@@ -60,7 +69,7 @@ def partition(
     if recv_scheduling and flavour == LOCAL:
         raise SimvizError("A local session does not schedule Recvs; take the flavour 'master'.")
     levels = [local_level(cluster)] if flavour == LOCAL else [master_level(cluster), worker_level(cluster)]
-    cut = _cut(graph, assignment, cluster, step, levels, flavour, recv_scheduling, seen)
+    cut = _cut(graph, assignment, cluster, step, levels, _How(flavour, recv_scheduling, seen))
     return replace(cut, graph=imported(cut.graph))
 
 
@@ -77,7 +86,7 @@ def partition_by_task(
 
     Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
     """
-    return _cut(graph, assignment, cluster, step, [master_level(cluster)], MASTER, recv_scheduling, seen)
+    return _cut(graph, assignment, cluster, step, [master_level(cluster)], _How(MASTER, recv_scheduling, seen))
 
 
 def _cut(
@@ -86,9 +95,7 @@ def _cut(
     cluster: Cluster,
     step: Step,
     levels: Sequence[Level],
-    flavour: str,
-    recv_scheduling: bool,
-    seen: Mapping[str, str],
+    how: _How,
 ) -> Partitions:
     names = tuple(one.name for one in cluster.devices)
     if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
@@ -99,13 +106,11 @@ def _cut(
         )
     client = exchange(graph, step)
     first, *later = levels
-    ready, refused, notes = _ready(
-        graph, step, client, cluster, assignment, first.suffix, flavour, recv_scheduling, seen
-    )
+    ready, refused, notes = _ready(graph, step, client, cluster, assignment, first.suffix, how)
     pieces = split(ready, first, cluster)
     for level in later:
         pieces = split_by_worker(pieces, level, cluster)
-        if recv_scheduling:
+        if how.recv_scheduling:
             pieces = with_triggers(pieces, level, cluster)
     return Partitions(
         graph=with_starts(pieces),
@@ -128,20 +133,18 @@ def _ready(
     cluster: Cluster,
     assignment: Assignment,
     suffix: str,
-    flavour: str,
-    recv_scheduling: bool,
-    seen: Mapping[str, str],
+    how: _How,
 ) -> tuple[Placed, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
     added = Added()
-    added.extend(client_nodes(graph, client, cluster, flavour))
+    added.extend(client_nodes(graph, client, cluster, how.flavour))
     clients = len(added)
     assigned = np.concatenate([assignment.device, added.device]).astype(np.int64)
     whole, client_ends = attach(graph, client, step_wires(graph, client))
     given, gone, next_id = replicate(graph, step, client, cluster, whole, assigned, added, client_ends)
     placed = np.concatenate([assigned, added.device[clients:]]).astype(np.int64)
-    start = earliest_starts(graph, given, placed) if recv_scheduling else None
-    rows = {graph.index[name]: cluster.index[where] for name, where in seen.items() if name in graph.index}
+    start = earliest_starts(graph, given, placed) if how.recv_scheduling else None
+    rows = {graph.index[name]: cluster.index[where] for name, where in how.seen.items() if name in graph.index}
     device = np.array(settled(placed.tolist(), moves(graph, given, len(placed)), rows), np.int64)
     given, numbered, refused = close_loops(graph, whole, given, device, added, clients, next_id, suffix)
     device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
