@@ -5,7 +5,9 @@ It is then that of addresses in memory (`graph/creation.py`). What depends on it
     a node with more than 8 in-edges    which of its control pairs has which numbers: each takes the next four, in the
                                         order of the set, so the pairs of one node exchange their fours
     a copied constant with more than 8  the ids of the copy's edges, made in the order of the set: the number in the
-    out-edges, or in-edges              `tensor_name` of what crosses
+    out-edges, or in-edges (or 8, one   `tensor_name` of what crosses
+    of them from a placeholder that is
+    fed)
     a call or a loop with more than 8   the ids of the edges that take over from its own when TensorFlow replaces it:
     in-edges or out-edges               the same
     a fed node with more than 8         likewise the ids of the edges from the node that stands for the client
@@ -75,7 +77,7 @@ def settled(
     for node in nodes:
         if node.op in SENDS or node.op in RECVS or 2 * _inputs(node) <= ORDERED:
             continue  # it has no more edges from control loops than inputs
-        if _in_edges(side, node) > ORDERED:
+        if _in_edges(side, node) + _took_over(side, node) > ORDERED:
             names.update(_exchanged(side, node))
             disordered.add(node.task)
             if COPY.match(node.name):
@@ -115,6 +117,18 @@ def _in_edges(side: _Side, node: Piece) -> int:
     waits = [one for one in (node, *crossing) for name in one.controls if name.startswith("_cloop")]
     loop = sum(name.startswith("_cloop") for name in node.controls)
     return _inputs(node) - loop + (len(crossing) if waits else 0)
+
+
+def _took_over(side: _Side, node: Piece) -> bool:
+    """Whether a copy's original had one in-edge more for a moment: that of what is fed is made before the old one goes.
+
+    Edges that have once stood in a set stay there. Other nodes get their edges anew after that.
+    """
+    if not COPY.match(node.name):
+        return False
+    return any(
+        _FED.match(name) for name in (*node.controls, *(end.text("_src") for end in side.ends.get(node.name, ())))
+    )
 
 
 def _recv(side: _Side, task: str, name: str) -> Piece | None:

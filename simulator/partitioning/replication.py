@@ -55,7 +55,7 @@ def replicate(
     stays = ~(gone[given.src] | gone[given.dst])
     given, next_id = _without_gaps(graph, client, given, stays, step.runs & ~gone[: len(graph)], client_ends)
     if gone.any():
-        given, next_id = _copies(graph, cluster, given, gone, reading[chosen], target[chosen], added, next_id)
+        given, next_id = _copies(graph, client, cluster, given, gone, reading[chosen], target[chosen], added, next_id)
     return given, gone[: len(graph)], next_id
 
 
@@ -80,6 +80,7 @@ def _of_several_targets(row: Column, target: Column) -> Column:
 
 def _copies(
     graph: Graph,
+    client: Exchange,
     cluster: Cluster,
     given: Wires,
     gone: npt.NDArray[np.bool_],
@@ -95,10 +96,7 @@ def _copies(
     order = np.argsort(given.id[reading])
     for wire, home in zip(reading[order].tolist(), target[order].tolist(), strict=True):
         readers.setdefault((int(given.src[wire]), home), []).append(wire)
-    waits: dict[int, list[int]] = {}
-    into = np.flatnonzero(gone[given.dst])
-    for wire in into[np.argsort(given.id[into])].tolist():
-        waits.setdefault(int(given.dst[wire]), []).append(int(given.src[wire]))
+    waits = _waits(graph, client, given, gone)
     fresh = []
     before = len(added)
     for row, home in sorted(readers, key=lambda pair: (place[pair[0]], names[pair[1]])):
@@ -110,6 +108,25 @@ def _copies(
         fresh += [(one, CONTROL, copy, LAST, next_id + at) for at, one in enumerate(waits.get(row, ()))]
         next_id += max(len(waits.get(row, ())), 1)  # one that waits for nothing hangs on TensorFlow's source
     return replace(given, src=src, id=number).take(~gone[given.dst]).join(wires(fresh)), next_id
+
+
+def _waits(graph: Graph, client: Exchange, given: Wires, gone: npt.NDArray[np.bool_]) -> dict[int, list[int]]:
+    """What each constant that goes waits for, in the order in which its edges stand.
+
+    An edge from what is fed stands where the placeholder's stood, whose place in the list it took (graph/edgeset.cc),
+    though its id is a late one.
+    """
+    found: dict[int, dict[int, int]] = {}
+    for wire in np.flatnonzero(gone[given.dst]).tolist():
+        src = int(given.src[wire])
+        origin = src if src < len(graph) else int(graph.tensor_node[client.fed[src - len(graph)]])
+        found.setdefault(int(given.dst[wire]), {})[origin] = src
+    made = graph.creation.edge
+    waits: dict[int, list[int]] = {}
+    for row, standing in found.items():
+        edges = sorted(range(int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])), key=made.__getitem__)
+        waits[row] = [standing[origin] for origin in dict.fromkeys(graph.edge_src[edges].tolist())]
+    return waits
 
 
 def _copy(graph: Graph, row: int, home: int, added: Added, number: int) -> int:

@@ -114,3 +114,21 @@ def test_tricky_steps_are_cut_as_tensorflow_cuts_them(on: Cluster) -> None:
         for name, (feeds, fetches) in STEPS.items():
             step = choose_step(graph, feeds=feeds, fetches=fetches)
             assert differences(graph, [1, 1, 2, 3, 1, 2, 3], on, step, asking) == [], name
+
+
+@pytest.mark.parametrize("others", [2, 7])  # 7: eight edges and, for a moment, one more, whose order is by chance
+@pytest.mark.parametrize("on", [LOCAL, CROWD])
+def test_a_copy_waits_for_what_is_fed_where_its_original_waited_for_the_placeholder(on: Cluster, others: int) -> None:
+    rows = Rows()
+    rows.add("a", "Placeholder", dtype=type_attr())
+    for other in range(others):
+        rows.add(f"x{other}", "Const", **typed("Const", (17,)))
+    rows.add("k", "Const", ["^a", *(f"^x{other}" for other in range(others))], **typed("Const", (2,)))
+    for reader in "uv":
+        rows.add(reader, "Neg", ["k"], T=type_attr())
+    graph = rows.built()
+    step = choose_step(graph, feeds=["a:0"], fetches=["u", "v"])
+    devices = [0, *(other % 2 for other in range(others)), 0, 0, 1]
+    with conversation() as asking:
+        found = differences(graph, devices, on, step, asking)
+    assert set(found) <= ({"a name"} if others == 7 else set())

@@ -101,6 +101,24 @@ def test_a_small_constant_is_copied_to_its_readers() -> None:
     assert pieces.origin[pieces.graph.index["k/replicate/_1"]] == 1
 
 
+def test_a_copy_waits_for_what_is_fed_where_its_original_waited_for_the_placeholder() -> None:
+    rows = Rows()
+    rows.add("a", "Placeholder", dtype=type_attr())
+    large(rows, "b")
+    rows.add("k", "Const", ["^a", "^b"], **typed("Const", (2,)))
+    rows.add("u", "Neg", ["k"], T=type_attr())
+    rows.add("v", "Neg", ["k"], T=type_attr())
+    graph = rows.built()
+    step = choose_step(graph, feeds=["a:0"], fetches=["u", "v"])
+    pieces = partition(graph, assigned(apart(3), [0, 0, 0, 0, 1]), apart(3), step=step)
+
+    found = listed(pieces)
+    assert found["_arg_a_0_0/_3"] == ("Identity", 1, ("_arg_a_0_0/_2",)), (
+        "the first pair, though its edge is a late one"
+    )
+    assert sorted(found["k/replicate/_1"][2]) == ["^_arg_a_0_0/_3", "^b/_7"]
+
+
 @pytest.mark.parametrize("spoil", ["size", "control", "one target", "fed"])
 def test_a_constant_is_not_copied(spoil: str) -> None:
     rows = Rows()
