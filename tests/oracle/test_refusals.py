@@ -1,6 +1,7 @@
 """What TensorFlow's placer refuses, at which node and why, and where it puts what it takes, beside ours."""
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -19,6 +20,7 @@ from tests.oracle import drawn
 from tests.oracle.test_local import runs
 from tests.placement.problems import costs_of, whole
 from tests.placement.rules import CASES
+from tests.strategies import Rows
 
 GRAPHS = 2 * settings.default.max_examples  # per test
 SEED = 5 if settings.default.derandomize else random.randrange(2**32)  # a failure shows it
@@ -72,6 +74,18 @@ def test_tensorflow_gives_the_answer_that_was_worked_out(name, asking):
         return
     short = {device.name: device.short.removeprefix("localhost:0/") for device in load_cluster(case.cluster).devices}
     assert {node: short[found[node]] for node in case.devices} == case.devices
+
+
+def test_both_list_the_devices_in_the_same_order(asking):
+    rows, cluster = Rows(), load_cluster("12cpu")
+    rows.add("x", "NoOp", device="/job:ps")
+    graph = rows.built()
+    with pytest.raises(InfeasibleError) as caught:
+        constrain(graph, cluster)
+    seen = observe(graph, cluster, step=runs(graph, "x"), asking=asking)
+    mine, other = (re.findall(r"\S+/device:\w+:\d+", text) for text in (str(caught.value), seen.refusal))
+    assert mine == other[: len(mine)]
+    assert mine[:3] == [f"/job:localhost/replica:0/task:0/device:CPU:{number}" for number in (0, 1, 10)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ rules.py tells what they are.
 from __future__ import annotations
 
 from tests.partitioning.worked import (
+    STRING,
     TASKS,
     WORKERS,
     Case,
@@ -324,3 +325,70 @@ def _idle(task: str, count: int) -> str:
 def a_recv_waits_for_the_trigger_six_epochs_before_it(rows):
     const(rows, "ps:0/CPU:0", "k")
     neg(rows, "worker:0/CPU:0", "a", "k")
+
+
+@case(
+    "5.8",
+    f"""
+    ps:0/CPU:0 x = Const() at 1
+    ps:0/CPU:0 text = AsString(x) at 2
+    ps:0/CPU:0 text_S0 = _HostSend(text) edge_4_text at 2
+    {_idle("ps:0", 2)}
+    ps:0/CPU:0 synch_2_G2 = ControlTrigger(^x) at 2
+    ps:0/CPU:0 synch_3_G3 = ControlTrigger(^text) at 3
+    worker:0/CPU:0 text_S1 = _HostRecv() edge_4_text at 13
+    worker:0/CPU:0 kept = Identity(text_S1) at 13
+    worker:0/CPU:0 kept_S2 = _HostSend(kept) edge_7_kept at 13
+    {_idle("worker:0", 14)}
+    worker:0/CPU:0 synch_14_G14 = ControlTrigger(^text_S1) at 14
+    worker:0/CPU:0 synch_15_G15 = ControlTrigger(^kept) at 15
+    chief:0/CPU:0 kept_S3 = _HostRecv() edge_7_kept at 24
+    chief:0/CPU:0 _send_kept_0 = _Send(kept_S3) kept:0 at 24
+    {_idle("chief:0", 25)}
+    chief:0/CPU:0 synch_25_G25 = ControlTrigger(^kept_S3) at 25
+    """,
+    cluster=TASKS,
+    by=WORKERS,
+    fetches=("kept:0",),
+    recv_scheduling=True,
+)
+def a_recv_in_host_memory_waits_for_no_trigger(rows):
+    const(rows, "ps:0/CPU:0", "x", size=None)
+    add(rows, "ps:0/CPU:0", "text", "AsString", "x", T=type_attr())
+    add(rows, "worker:0/CPU:0", "kept", "Identity", "text", T=type_attr(STRING))
+
+
+HOPS = 10
+
+
+def _chain() -> str:
+    """n1 to n10, on the worker and on ps in turn, each a microsecond and a copy after the one before it; k is at 1.
+
+    Each device is busy until after 100, so that an epoch takes two microseconds.
+    """
+    on = ("ps:0/CPU:0", "worker:0/CPU:0")
+    made = [f"{on[0]} k = Const() at 1", f"{on[0]} k_S0 = _Send(k) edge_3_k at 1"]
+    done = {on[0]: [("k", 1), ("k_S0", 2)], on[1]: [], "chief:0/CPU:0": [("n10_S21", 122), ("_send_n10_0", 123)]}
+    before, edge = "k", 3
+    for at in range(1, HOPS + 1):
+        here, name, start = on[at % 2], f"n{at}", 1 + 11 * at
+        recv, send, early = f"{before}_S{2 * at - 1}", f"{name}_S{2 * at}", start // 2 - 6
+        made.append(f"{here} {recv} = _Recv(^synch_{early}_G{early}) edge_{edge}_{before} at {start}")
+        made.append(f"{here} {name} = Neg({recv}) at {start}")
+        before, edge = name, edge + 1 if at < HOPS else edge + 3  # after source -> k and n10 -> sink
+        made.append(f"{here} {send} = _Send({name}) edge_{edge}_{name} at {start}")
+        done[here] += [(recv, start), (name, start + 1), (send, start + 2)]
+    made.append("chief:0/CPU:0 n10_S21 = _Recv(^synch_55_G55) edge_15_n10 at 122")
+    made.append("chief:0/CPU:0 _send_n10_0 = _Send(n10_S21) n10:0 at 122")
+    for device, order in done.items():
+        for at in range(order[-1][1] // 2 + 1):
+            wait = [f"^{name}" for name, when in order if when < 2 * at][-1:]
+            made.append(f"{device} synch_{at}_G{at} = ControlTrigger({''.join(wait)}) at {2 * at}")
+    return "\n".join(made)
+
+
+@case("5.8", _chain(), cluster=TASKS, by=WORKERS, fetches=(f"n{HOPS}:0",), recv_scheduling=True)
+def after_a_hundred_microseconds_epochs_are_longer(rows):
+    const(rows, "ps:0/CPU:0", "k")
+    for at in range(1, HOPS + 1):
+        neg(rows, ("ps:0/CPU:0", "worker:0/CPU:0")[at % 2], f"n{at}", f"n{at - 1}" if at > 1 else "k")

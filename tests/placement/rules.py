@@ -290,6 +290,15 @@ def metadata_follows_what_is_placed(rows):
         rows.add(name, "Shape", [given], device=device, T=type_attr(), out_type=type_attr(INT32))
 
 
+@case("3.7", devices={"size": "CPU:2", "rank": "CPU:2", "shapes": "CPU:0"})
+def sizes_and_ranks_follow_and_several_shapes_do_not(rows):
+    fed(rows, "a")
+    neg(rows, "b", "a", "/cpu:2")
+    rows.add("size", "Size", ["b"], T=type_attr(), out_type=type_attr(INT32))
+    rows.add("rank", "Rank", ["b"], T=type_attr())
+    rows.add("shapes", "ShapeN", ["b"], T=type_attr(), out_type=type_attr(INT32), N=AttrValue(i=1))
+
+
 @case("3.7", devices={"through": "CPU:2", "other_text": "CPU:0"})
 def an_identity_between_equal_requests_passes_through(rows):
     fed(rows, "a")
@@ -298,6 +307,20 @@ def an_identity_between_equal_requests_passes_through(rows):
     neg(rows, "c", "through", "/cpu:2")
     rows.add("other_text", "Identity", ["c"], T=type_attr())
     neg(rows, "d", "other_text", "/device:CPU:2")
+
+
+@case("3.7", devices={"two_readers": "CPU:0", "waits": "CPU:0", "leaf": "CPU:0", "after_moved": "CPU:2"})
+def an_identity_with_more_than_one_edge_or_none_after_it_does_not_pass_through(rows):
+    fed(rows, "a")
+    neg(rows, "b", "a", "/cpu:2")
+    rows.add("two_readers", "Identity", ["b"], T=type_attr())
+    neg(rows, "c", "two_readers", "/cpu:2")
+    neg(rows, "d", "two_readers", "/cpu:2")
+    rows.add("waits", "Identity", ["c", "^a"], T=type_attr())
+    neg(rows, "e", "waits", "/cpu:2")
+    rows.add("leaf", "Identity", ["e"], T=type_attr())
+    neg(rows, "moved", "a", _class=colocation("b"))  # asks for nothing, as the sink behind the next one does
+    rows.add("after_moved", "Identity", ["moved"], T=type_attr())
 
 
 # ---- 6. references and resources -------------------------------------------------------------------------------------
