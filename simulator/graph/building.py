@@ -171,33 +171,53 @@ def _check_controls_last(names: Sequence[str], wiring: Wiring, source: str) -> N
 
 
 def smallest_order_and_back(
-    names: Sequence[str], ops: Sequence[str], src: Ints, dst: Ints, port: Ints, in_ptr: Ints, source: str
+    names: Sequence[str],
+    ops: Sequence[str],
+    src: Ints,
+    dst: Ints,
+    port: Ints,
+    in_ptr: Ints,
+    source: str,
+    closing: Flags | None = None,
 ) -> tuple[Ids, Flags]:
     """TensorFlow's node order and the back edges, given the columns of `Wiring`.
 
     The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and
     for one data input from elsewhere. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a
-    Merge comes before its source.
+    Merge comes before its source. `closing` [E] are edges that may close a loop too, where none other does: a back edge
+    that a pair within a device interrupts (between a GPU's own memory and host memory).
     """
     count = len(names)
     control = port == _CONTROL
     is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
     is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control
+    order, known = _ordered(count, src, dst, control, in_ptr, back)
+    if len(order) < count and closing is not None:
+        back = back | closing
+        order, known = _ordered(count, src, dst, control, in_ptr, back)
+    if len(order) < count:
+        _refuse_cycle(names, order, src, dst, back, source)
+    if known:
+        return ids(order), flags(back)
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    return ids(order), flags(back | (place[src] > place[dst]))
+
+
+def _ordered(
+    count: int, src: Ints, dst: Ints, control: Flags, in_ptr: Ints, back: Flags
+) -> tuple[list[int] | Ints, bool]:
+    """The order, shorter than `count` where there is a cycle, and whether it is simply that of the rows."""
     loops = np.zeros(count, bool)
     loops[dst[back]] = True
     entered = np.zeros(count, bool)
     entered[dst[~back & ~control]] = True
     if (src < dst)[~back].all() and not (loops & ~entered).any():
-        return ids(np.arange(count)), flags(back)
+        return np.arange(count), True
     controls = np.bincount(dst[control], minlength=count)
     pending = np.where(loops, controls + 1, np.diff(in_ptr)).tolist()
-    order = _smallest_order(pending, src[~back], dst[~back], control[~back], loops.tolist())
-    if len(order) < count:
-        _refuse_cycle(names, order, src, dst, back, source)
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
-    return ids(order), flags(back | (place[src] > place[dst]))
+    return _smallest_order(pending, src[~back], dst[~back], control[~back], loops.tolist()), False
 
 
 def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
@@ -224,7 +244,9 @@ def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, lo
     return order
 
 
-def _refuse_cycle(names: Sequence[str], order: list[int], src: Ints, dst: Ints, back: Flags, source: str) -> None:
+def _refuse_cycle(
+    names: Sequence[str], order: list[int] | Ints, src: Ints, dst: Ints, back: Flags, source: str
+) -> None:
     """Walk backwards from a node that never became ready until one comes twice: that is a cycle."""
     stuck = np.ones(len(names), bool)
     stuck[order] = False

@@ -44,7 +44,7 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
         edge_dst=ids(dst),
         edge_tensor=ids(np.where(port == CONTROL, -1, tensor_ptr[src] + port)),
         edge_back=flags(back),
-        order=smallest_order_and_back(names, ops, src, dst, port, in_ptr, "the cut graph")[0],
+        order=smallest_order_and_back(names, ops, src, dst, port, in_ptr, "the cut graph", flags(back))[0],
         signatures={},
         train_ops=(),
         lowered=None,

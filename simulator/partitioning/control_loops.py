@@ -45,22 +45,23 @@ def close_loops(
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
     Returns the wires with those of the new loops, how many of the new names are numbered, and what TensorFlow says
-    where a loop has no predicate: it refuses to cut that; here it is cut without control loops. Loops are made in
-    order of the edge that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants
+    where it refuses to cut: a node reads from inside and from outside a loop (as one does whose loop was fed from
+    outside), or a loop has no predicate; here that is cut without control loops. Loops are made in order of the edge
+    that needs them first; `next_id` is the first free edge id. `whole` are the wires before constants
     were copied, of the graph's nodes and the first `client` ones of those added: a copy is in the loop of its original.
     """
     frames, frame = find_frames(graph, whole, len(graph) + client)
     if len(frames) == 1:
         return given, 0, None
     frame = np.concatenate([frame, frame[np.array(added.origin[client:], np.int64)]])
-    inside = _frame_of_wire(graph, given, frames, frame)
+    inside, mixed = _frame_of_wire(graph, given, frames, frame)
     far = np.flatnonzero((inside > 0) & (device[given.src] != device[given.dst]))
     far = far[np.argsort(given.id[far], kind="stable")]
     before = len(added)
     rows: list[_Row] = []  # edges of the loops, in order of id
     merges: dict[tuple[int, int], int] = {}
     remote: list[tuple[int, int]] = []  # (loop, destination) of each wire from afar
-    refused = None
+    refused = "has inputs from different frames" if mixed else None
     for loop, dst in zip(inside[far].tolist(), given.dst[far].tolist(), strict=True):
         lacking = _without_predicate(frames, loop)
         if lacking is None:
@@ -78,8 +79,11 @@ def close_loops(
     return given.join(made), len(added) - before, refused
 
 
-def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Column) -> Column:
-    """The loop inside which each wire runs; 0 for one outside loops, or one that enters or leaves a loop wrongly."""
+def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Column) -> tuple[Column, bool]:
+    """The loop inside which each wire runs, 0 outside loops; and whether a wire enters or leaves a loop by itself.
+
+    Only an Enter and an Exit may (`tensorflow/core/graph/control_flow.cc`); such a wire counts as outside.
+    """
     found = frame[given.src]
     other = frame[given.dst]
     for wire in np.flatnonzero(found + other > 0).tolist():
@@ -87,7 +91,8 @@ def _frame_of_wire(graph: Graph, given: Wires, frames: list[Frame], frame: Colum
         found[wire] = seen_from_outside(graph, frames, src, int(found[wire]))
         if dst < len(graph) and graph.ops[dst] in ENTERS:
             other[wire] = frames[int(other[wire])].parent
-    return np.where(found == other, found, 0)
+    alike = found == other
+    return np.where(alike, found, 0), not bool(alike.all())
 
 
 def _without_predicate(frames: list[Frame], loop: int) -> Frame | None:

@@ -167,10 +167,10 @@ def _add_nodes(
     made = []
     first = len(names)  # node id of the first row
     counter, suffix = level.counter.tolist(), level.suffix
-    columns = (given.src, given.port, given.dst, given.id, ends.src_device, ends.dst_device, ends.dtype)
+    columns = (given.src, given.port, given.dst, given.slot, given.id, ends.src_device, ends.dst_device, ends.dtype)
     hosts = zip(ends.src_host[wire].tolist(), ends.dst_host[wire].tolist(), strict=True)
     ends_of = zip(*(column[wire].tolist() for column in columns), strict=True)
-    for (src, port, dst, edge, here, there, dtype), (src_host, dst_host) in zip(ends_of, hosts, strict=True):
+    for (src, port, dst, slot, edge, here, there, dtype), (src_host, dst_host) in zip(ends_of, hosts, strict=True):
         name, origin = names[src], origins[src]
         number = numbers[counter[here]]
         tensor_name = f"edge_{edge}_{name}"
@@ -193,6 +193,8 @@ def _add_nodes(
         received = {"tensor_type": kind, **between}
         if dtype > REF:
             received["_start_time"] = _START
+            if _takes_reference(graph, dst, slot):  # the pair has the type that is read, not the one that is sent
+                received["tensor_type"] = type_attr(dtype)
         send = first + len(rows)
         sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
         rows.append((f"{name}{suffix}{number}", sender, {"T": kind, **between}, origin, here, ()))
@@ -210,6 +212,12 @@ def _add_nodes(
     return Pairs(
         wire, of_wire, nodes[:, 0], nodes[:, 1], nodes[:, 2], nodes[:, 3], tuple(row[4] for row in made), tuple(numbers)
     )
+
+
+def _takes_reference(graph: Graph, node: int, slot: int) -> bool:
+    """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one."""
+    wanted = ops.inputs(graph.ops[node], graph.attrs[node], graph.library) if node < len(graph) else None
+    return wanted is not None and wanted[slot] >= REF
 
 
 def _shape_and_bytes(graph: Graph, added: Added, node: int, port: int) -> tuple[Shape | None, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from simulator.graph.dtypes import FLOAT, INT32, RESOURCE
+from simulator.graph.dtypes import BOOL, FLOAT, INT32, RESOURCE
 from simulator.graph.messages import AttrValue
 from tests.difference.cases import Case
 from tests.difference.functions import function, identity_of_handle
@@ -112,7 +112,27 @@ def _pieces_of_a_sum(sketch: Sketch) -> None:
     sketch.node("AccumulateNV2", [given, given], name="sum", shape=scalar, _class=beside)
 
 
+def _reference_in_the_other_memory(sketch: Sketch) -> None:
+    variable = sketch.node("VariableV2", name="variable", dtype=FLOAT, shape=UNKNOWN, _output_hostmem=[0])[0]
+    sketch.node("RefSwitch", [variable, _const(sketch, "test", BOOL)], name="switch")
+
+
+def _way_back_through_the_other_memory(sketch: Sketch) -> None:
+    enter = sketch.node("Enter", [_const(sketch, "start")], name="enter", frame_name="loop")[0]
+    merge = sketch.node("Merge", [enter], name="merge", also=["next"], N=2)[0]
+    going = sketch.node("LoopCond", sketch.node("IsFinite", [merge], name="test"), name="going")[0]
+    pair = sketch.node("Switch", [merge, going], name="switch")
+    sketch.node("NextIteration", [pair[1]], name="next", _output_hostmem=[0])
+    sketch.node("Exit", [pair[0]], name="exit")
+
+
 EXAMPLES = {
+    "a pair has the type that is read: a reference, where one is wanted (§5.3)": Example(
+        _reference_in_the_other_memory, ("switch",), "ps=1,worker=1x1gpu", "ps:0"
+    ),
+    "a loop whose way back crosses a GPU's two memories is cut (§5.5)": Example(
+        _way_back_through_the_other_memory, ("exit",), "ps=1,worker=1x1gpu", "ps:0"
+    ),
     "the pieces of an AccumulateNV2 inherit a _class that is no list (§3.9)": Example(_pieces_of_a_sum, ("sum",)),
     "_input_hostmem counts for a node without a kernel, too (§5.5)": Example(_loop_told_of_host_memory, ("while",)),
     "a reference to an integer is not held to be in host memory, where no kernel says so (§5.5)": Example(
