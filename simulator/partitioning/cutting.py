@@ -157,7 +157,7 @@ def _ready(
     moved = int(np.count_nonzero(kept & (assignment.device != device[: len(graph)])))
     notes = [f"{moved} control-flow nodes run next to their values, as TensorFlow moves them"] if moved else []
     if refused:
-        notes.append(f"TensorFlow refuses to cut this (\"... {refused}\"); here it was cut all the same")
+        notes.append(f'TensorFlow refuses to cut this ("... {refused}"); here it was cut all the same')
     endpoint = np.full(len(device), -1)
     endpoint[len(graph) : len(graph) + clients] = client.tensors
     return Placed(graph, given, device, endpoint, added, kept, [numbered], start), refused, tuple(notes)
