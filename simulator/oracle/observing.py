@@ -160,7 +160,8 @@ def _told(
         return None
     placement, bodies = _logged(graph, told["placement"])
     pieces = tuple(GraphDef.FromString(blob) for blob in blobs)
-    sent, cut = pieces[: told["sent"]], pieces[told["sent"] :]
+    sent = pieces[: told["sent"]]
+    cut = tuple(sorted(pieces[told["sent"] :], key=lambda piece: piece.node[0].device))  # workers answer in any order
     behind = {task["name"] for task in facts["tasks"] if task["real"]}
     return {
         "tensorflow": told["tensorflow"],

@@ -1,7 +1,7 @@
 """What the tests ask about processes, without a package for it (Linux)."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,8 +17,12 @@ def alive(pid: int) -> bool:
 
 def ended(pids: list[int], within_s: float = 20) -> bool:
     """Whether all of them end within the time."""
+    return _soon(lambda: not any(alive(pid) for pid in pids), within_s)
+
+
+def _soon(holds: Callable[[], bool], within_s: float) -> bool:
     deadline = time.monotonic() + within_s
-    while any(alive(pid) for pid in pids):
+    while not holds():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -63,9 +67,12 @@ def traces(pid: int) -> tuple[list[int], dict[str, str]]:
 
 
 def gone(left: tuple[list[int], dict[str, str]]) -> bool:
-    """Whether nothing is left of them soon, nor of the process groups that they led."""
+    """Whether nothing is left of them soon, nor of the process groups that they led.
+
+    A process counts as ended when its first thread has; its others may hold its sockets for a moment longer.
+    """
     pids, sockets = left
-    return ended(pids) and not _members(set(pids)) and not sockets.keys() & listening().keys()
+    return ended(pids) and _soon(lambda: not _members(set(pids)) and not sockets.keys() & listening().keys(), 20)
 
 
 def _members(groups: set[int]) -> list[int]:
