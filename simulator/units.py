@@ -17,6 +17,7 @@ Bytes: TypeAlias = int
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}  # nanoseconds per unit
+_PICOS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6}  # picoseconds per unit
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
 MAX_QUANTITY = 2**62  # every parsed quantity must fit a signed 64-bit integer with room to add
 
@@ -50,6 +51,14 @@ def parse_nanos(text: str) -> Nanos:
     if unit not in _SECONDS:
         raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ns, us, ms or s")
     return _whole(value * _SECONDS[unit], text)
+
+
+def parse_picos(text: str) -> int:
+    """Read a short duration, of the work on a byte, such as "0.3 ns" or "300 ps" as picoseconds."""
+    value, unit = _split(text, 'a duration such as "0.3 ns"')
+    if unit not in _PICOS:
+        raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ps, ns or us")
+    return _whole(value * _PICOS[unit], text)
 
 
 def parse_rate(text: str) -> int:

@@ -1,7 +1,7 @@
 """The cluster: devices, the links between them, and the route of each pair.
 
-A link is a resource in one direction (a full-duplex NIC is two links); a route is the list of links that a
-transfer holds at the same time, from source to destination. The same link in several routes is how sharing is said.
+A link is a wire in one direction (a full-duplex NIC is two links); a route is the list of links that a transfer
+crosses at the same time, from source to destination. The same link in several routes is how sharing is said.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol
 from simulator.columns import Ids, ids
+from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
     import networkx
+
+Contention: TypeAlias = Literal["none", "serial", "fair"]
+CONTENTIONS: tuple[Contention, ...] = ("none", "serial", "fair")
+MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,27 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A resource that one transfer at a time holds, in one direction."""
+    """A wire that transfers share, in one direction or, half duplex, in both.
+
+    `contention` says how they share it: "none", each has it for itself; "serial", one after the other; "fair", at the
+    same time, each with its part; None, as the simulation says. Raises ClusterError for an impossible speed.
+    """
 
     name: str
     latency_ns: Nanos
     bytes_per_s: int
+    contention: Contention | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency_ns <= MAX_LATENCY_NS or not 0 < self.bytes_per_s <= MAX_RATE:
+            raise ClusterError(
+                f"Link {self.name!r} has latency {self.latency_ns} ns and {self.bytes_per_s} bytes/s; give a latency "
+                f"from 0 to {MAX_LATENCY_NS:,} ns and a bandwidth from 1 to {MAX_RATE:,} bytes/s."
+            )
+        if self.contention not in (None, *CONTENTIONS):
+            raise ClusterError(
+                f"Link {self.name!r} has contention {self.contention!r}; give one of {', '.join(CONTENTIONS)}."
+            )
 
 
 # Handing a tensor to another CPU device of the same process passes a reference, whatever its size (measured on
@@ -69,11 +92,25 @@ class Cluster:
 
     devices: tuple[Device, ...]  # [D]
     links: tuple[Link, ...]  # [L]
-    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] links in order; () a hand-over; None no way
+    routes: tuple[
+        tuple[tuple[int, ...] | None, ...], ...
+    ]  # [D][D] links in order, none twice; () a hand-over; None no way
     name: str = "a cluster"  # the user's words for it
     notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
     master: str | None = None  # the task that the session connects to, "/job:ps/replica:0/task:1"; None: by custom
+    between_tasks: Protocol = PLAIN  # how processes hand each other tensors
+
+    def __post_init__(self) -> None:
+        """Raise ClusterError for routes that are not of these devices and links."""
+        count, links = len(self.devices), len(self.links)
+        if len(self.routes) != count or any(len(row) != count for row in self.routes):
+            raise ClusterError(f"The routes of {self.name!r} are no table of its {count} by {count} devices.")
+        unknown = set(chain.from_iterable(filter(None, chain.from_iterable(self.routes)))) - set(range(links))
+        if unknown:
+            raise ClusterError(f"A route in {self.name!r} crosses link {min(unknown)}; it has {links} links, from 0.")
+        if not 0 <= self.handover_ns <= MAX_LATENCY_NS:
+            raise ClusterError(f"{self.name!r} hands over in {self.handover_ns} ns; give 0 to {MAX_LATENCY_NS:,} ns.")
 
     def __len__(self) -> int:
         return len(self.devices)
@@ -132,18 +169,51 @@ class Cluster:
                 first.setdefault(device.task, self.index.get(f"{device.task}/device:CPU:0", row))
         return ids([row if d.type == "CPU" else first.get(d.task, row) for row, d in enumerate(self.devices)])
 
-    def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """Time for one transfer that finds its route free: latencies, then bytes at the slowest link, rounded up.
+    @cached_property
+    def task_of(self) -> tuple[int, ...]:
+        """[D] row of each device's task in `tasks`."""
+        row = {task: k for k, task in enumerate(self.tasks)}
+        return tuple(row[device.task] for device in self.devices)
+
+    def protocol(self, source: int, target: int) -> Protocol:
+        """What a message between the two devices takes besides its wires: nothing within a task or for a hand-over."""
+        if self.task_of[source] == self.task_of[target] or self.routes[source][target] == ():
+            return IN_PROCESS
+        return self.between_tasks
+
+    def latency_ns(self, source: int, target: int) -> Nanos:
+        """How long an empty message is on its way: its wires' latencies and its protocol's, or a hand-over's time.
 
         Raises LookupError if the two devices have no route.
         """
+        route = self._route(source, target)
+        if not route:
+            return self.handover_ns
+        return self.protocol(source, target).latency_ns + sum(self.links[link].latency_ns for link in route)
+
+    def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        """Time on the way of one transfer that finds it free: latency, then bytes at the slowest link, rounded up.
+
+        What its two ends work, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two devices have no
+        route.
+        """
+        route = self._route(source, target)
+        rate = min((self.links[link].bytes_per_s for link in route), default=None)
+        return self.latency_ns(source, target) + (0 if rate is None else -(-nbytes * 10**9 // rate))
+
+    def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        """How long the CPU that stands for the source, `home[source]`, works on a transfer before it is sent."""
+        return self.protocol(source, target).pack_ns(nbytes)
+
+    def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        """How long the CPU that stands for the target, `home[target]`, works on a transfer after it arrived."""
+        return self.protocol(source, target).unpack_ns(nbytes)
+
+    def _route(self, source: int, target: int) -> tuple[int, ...]:
         route = self.routes[source][target]
         if route is None:
             raise LookupError(f"no route from {self.devices[source].name} to {self.devices[target].name}")
-        if not route:
-            return self.handover_ns
-        rate = min(self.links[link].bytes_per_s for link in route)
-        return sum(self.links[link].latency_ns for link in route) + -(-nbytes * 10**9 // rate)
+        return route
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Devices as nodes and one edge per ordered pair, with its links and its slowest rate."""

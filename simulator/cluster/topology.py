@@ -4,18 +4,20 @@
       │ pcie           │ pcie
     [switch]───────────┘            a PCIe switch's uplink is shared by its GPUs
       │ uplink
-     CPU ──nic out── (network) ──nic in── CPU of another host
+     CPU ──nic out──[rack out]── (network) ──[rack in]──nic in── CPU of another host
 
-Every link is a resource in one direction; its name says what it is. Two tasks of one host talk through the loopback.
+A wire is a link in each direction, or one for both where it is half duplex; its name says what it is. What the hosts
+of a rack send to other racks shares the rack's uplink. Two tasks of one host talk through the loopback.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.models import Model
+from simulator.cluster.protocols import GRPC, Protocol, spoken
 from simulator.errors import ClusterError
 
 MAX_DEVICES = 1024  # routes grow with the square
@@ -23,21 +25,26 @@ MAX_DEVICES = 1024  # routes grow with the square
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Speed of a connection in each of its directions."""
+    """Speed of a connection in each of its directions, and how transfers share it."""
 
     latency_ns: int
     bytes_per_s: int
+    contention: Contention | None = None  # as of a Link
+    half: bool = False  # half duplex: both directions are one link
 
 
 # PCI-SIG (2017): 16 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device copy takes (CUDA driver included).
 PCIE4 = Wire(5_000, 31_508_000_000)
 # What a PCIe switch adds to that: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
 SWITCH_LATENCY_NS = 100
-# 25 Gbit/s Ethernet (IEEE 802.3by, 2016). A gRPC hop of TensorFlow takes 105-130 us on a loopback (measured, 2026):
-# half of it is counted at each end.
-NIC_25GBE = Wire(55_000, 3_125_000_000)
-# gRPC between two processes of one host: 105-130 us, 0.9-1.9 GB/s (measured on TensorFlow 2.21, 2026).
-LOOPBACK = Wire(110_000, 1_400_000_000)
+# 25 Gbit/s Ethernet (IEEE 802.3by, 2016). An adapter adds up to 0.6 us (Mellanox, ConnectX-5 EN product brief, 2017), a
+# switch 0.3 us (Mellanox, Spectrum-2, 2017): 1 us counted at each end. What the software adds is the protocol's.
+NIC_25GBE = Wire(1_000, 3_125_000_000)
+# Between two processes of one host, taken as long as between two hosts. TensorFlow over gRPC moves 0.9 to 1.9 GB/s
+# there (measured on TensorFlow 2.21, 2026): 0.71 ns per byte at 1.4 GB/s, of which the protocol counts 0.6 as work.
+LOOPBACK = Wire(2_000, 9_000_000_000)
+# From a rack's switch to the others: 100 Gbit/s Ethernet (IEEE 802.3bj, 2014) and 0.3 us of one more switch.
+UPLINK = Wire(300, 12_500_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +56,21 @@ class Host:
     gpus: tuple[Model, ...] = ()
     pcie: Wire = PCIE4
     nic: Wire = NIC_25GBE
+    loopback: Wire = LOOPBACK
     switches: tuple[tuple[int, ...], ...] = ()  # GPUs that share one PCIe uplink
     nvlinks: Mapping[tuple[int, int], Wire] = field(default_factory=dict)  # (lower GPU, higher GPU) -> joined by
     nvswitch: Wire | None = None  # every GPU's port to a crossbar
     sockets: tuple[tuple[int, ...], ...] = ()  # GPUs of each socket, when crossing between them costs
     between_sockets: Wire | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """Hosts behind one switch, and what joins it to the others."""
+
+    name: str
+    hosts: tuple[str, ...]
+    uplink: Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +89,24 @@ class Task:
         return f"/job:{self.job}/replica:0/task:{self.number}"
 
 
-def connect(hosts: Sequence[Host], tasks: Sequence[Task], *, name: str, notes: Sequence[str] = ()) -> Cluster:
-    """Make the cluster of these tasks on these hosts.
+def connect(
+    hosts: Sequence[Host],
+    tasks: Sequence[Task],
+    *,
+    name: str,
+    notes: Sequence[str] = (),
+    protocol: Protocol = GRPC,
+    racks: Sequence[Rack] = (),
+) -> Cluster:
+    """Make the cluster of these tasks on these hosts, which talk by that protocol.
 
-    The CPU devices of a host share its processor and memory evenly. Raises ClusterError where a task's host or GPU does
-    not exist, a GPU belongs to two tasks, or there are more than MAX_DEVICES devices.
+    The CPU devices of a host share its processor and memory evenly. A host in no rack has no uplink before it. Raises
+    ClusterError where a host or GPU does not exist, a GPU belongs to two tasks or a host to two racks, or there are
+    more than MAX_DEVICES devices.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
+    rack_of = _racked(machines, racks)
     devices: list[Device] = []
     places: list[tuple[Host, int | None]] = []  # per device: its host and which GPU of the host it is
     for task in tasks:
@@ -92,8 +119,9 @@ def connect(hosts: Sequence[Host], tasks: Sequence[Task], *, name: str, notes: S
             devices.append(_device(task, "GPU", number, host.gpus[gpu], host))
             places.append((host, gpu))
     wiring = _Wiring()
-    routes = _routes(wiring, devices, places)
-    return Cluster(tuple(devices), tuple(wiring.links), routes, name, tuple(notes))
+    routes = _routes(wiring, devices, places, rack_of)
+    said = (*notes, spoken(protocol)) if len(tasks) > 1 else tuple(notes)
+    return Cluster(tuple(devices), tuple(wiring.links), routes, name, said, between_tasks=protocol)
 
 
 def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
@@ -120,6 +148,19 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
                 raise ClusterError(f"GPU {gpu} of host {task.host!r} belongs to {other} and to {task.name}")
 
 
+def _racked(machines: Mapping[str, Host], racks: Sequence[Rack]) -> dict[str, Rack]:
+    """The rack of each host that stands in one."""
+    found: dict[str, Rack] = {}
+    for rack in racks:
+        for host in rack.hosts:
+            if host not in machines:
+                raise ClusterError(f"rack {rack.name!r} holds host {host!r}, which is not described")
+            other = found.setdefault(host, rack)
+            if other is not rack:
+                raise ClusterError(f"host {host!r} stands in rack {other.name!r} and in rack {rack.name!r}")
+    return found
+
+
 def _device(task: Task, type_: str, number: int, model: Model, host: Host) -> Device:
     return Device(
         name=f"{task.name}/device:{type_}:{number}",
@@ -140,22 +181,28 @@ class _Wiring:
         self.links: list[Link] = []
         self.rows: dict[str, int] = {}
 
-    def link(self, name: str, wire: Wire) -> int:
+    def link(self, name: str, wire: Wire, way: str = "") -> int:
+        """The link of a wire in the direction `way`; a half-duplex wire has one for all directions."""
+        name = f"{name} {way}" if way and not wire.half else name
         if name not in self.rows:
             self.rows[name] = len(self.links)
-            self.links.append(Link(name, wire.latency_ns, wire.bytes_per_s))
+            self.links.append(Link(name, wire.latency_ns, wire.bytes_per_s, wire.contention))
         return self.rows[name]
 
 
 def _routes(
-    wiring: _Wiring, devices: Sequence[Device], places: Sequence[tuple[Host, int | None]]
+    wiring: _Wiring,
+    devices: Sequence[Device],
+    places: Sequence[tuple[Host, int | None]],
+    rack_of: Mapping[str, Rack],
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
     """The route of every ordered pair: each device's way to and from its host's memory is looked up once."""
     out = [_to_memory(wiring, host, gpu) for host, gpu in places]
     in_ = [_from_memory(wiring, host, gpu) for host, gpu in places]
-    leave = [wiring.link(f"{host.name} nic out", host.nic) for host, _ in places] if _several(places) else []
-    enter = [wiring.link(f"{host.name} nic in", host.nic) for host, _ in places] if _several(places) else []
+    leave = [wiring.link(f"{host.name} nic", host.nic, "out") for host, _ in places] if _several(places) else []
+    enter = [wiring.link(f"{host.name} nic", host.nic, "in") for host, _ in places] if _several(places) else []
     task = [device.task for device in devices]
+    racks = [rack_of.get(host.name) for host, _ in places]
     table = []
     for s, (here, gpu_here) in enumerate(places):
         row: list[tuple[int, ...]] = []
@@ -165,11 +212,20 @@ def _routes(
             elif task[s] == task[t]:
                 row.append(_inside(wiring, here, gpu_here, gpu_there))
             elif here is there:
-                row.append((*out[s], wiring.link(f"{here.name} loopback", LOOPBACK), *in_[t]))
+                row.append((*out[s], wiring.link(f"{here.name} loopback", here.loopback), *in_[t]))
             else:
-                row.append((*out[s], leave[s], enter[t], *in_[t]))
+                row.append((*out[s], leave[s], *_between(wiring, racks[s], racks[t]), enter[t], *in_[t]))
         table.append(tuple(row))
     return tuple(table)
+
+
+def _between(wiring: _Wiring, a: Rack | None, b: Rack | None) -> tuple[int, ...]:
+    """From one rack to another: up and down."""
+    if a is b:
+        return ()
+    up = () if a is None else (wiring.link(f"{a.name} uplink", a.uplink, "out"),)
+    down = () if b is None else (wiring.link(f"{b.name} uplink", b.uplink, "in"),)
+    return (*up, *down)
 
 
 def _several(places: Sequence[tuple[Host, int | None]]) -> bool:
@@ -182,16 +238,21 @@ def _inside(wiring: _Wiring, host: Host, a: int | None, b: int | None) -> tuple[
         return (*_to_memory(wiring, host, a), *_from_memory(wiring, host, b))
     wire = host.nvlinks.get((min(a, b), max(a, b)))
     if wire is not None:
-        return (wiring.link(f"{host.name} nvlink {a}>{b}", wire),)
+        return (_across(wiring, f"{host.name} nvlink", a, b, wire),)
     if host.nvswitch is not None:
-        out = wiring.link(f"{host.name} gpu{a} nvlink out", host.nvswitch)
-        return (out, wiring.link(f"{host.name} gpu{b} nvlink in", host.nvswitch))
-    up = wiring.link(f"{host.name} gpu{a} pcie out", host.pcie)
-    down = wiring.link(f"{host.name} gpu{b} pcie in", host.pcie)
+        out = wiring.link(f"{host.name} gpu{a} nvlink", host.nvswitch, "out")
+        return (out, wiring.link(f"{host.name} gpu{b} nvlink", host.nvswitch, "in"))
+    up = wiring.link(f"{host.name} gpu{a} pcie", host.pcie, "out")
+    down = wiring.link(f"{host.name} gpu{b} pcie", host.pcie, "in")
     sa, sb = _switch(host, a), _switch(host, b)
     if sa == sb and sa is not None:
         return (up, down)
     return (up, *_uplink(wiring, host, sa, "out"), *_socket(wiring, host, a, b), *_uplink(wiring, host, sb, "in"), down)
+
+
+def _across(wiring: _Wiring, name: str, a: int, b: int, wire: Wire) -> int:
+    """The link from `a` to `b` of a wire that only these two share."""
+    return wiring.link(f"{name} {min(a, b)}-{max(a, b)}" if wire.half else f"{name} {a}>{b}", wire)
 
 
 def _switch(host: Host, gpu: int) -> int | None:
@@ -201,7 +262,7 @@ def _switch(host: Host, gpu: int) -> int | None:
 def _uplink(wiring: _Wiring, host: Host, switch: int | None, way: str) -> tuple[int, ...]:
     if switch is None:
         return ()
-    return (wiring.link(f"{host.name} switch{switch} {way}", Wire(SWITCH_LATENCY_NS, host.pcie.bytes_per_s)),)
+    return (wiring.link(f"{host.name} switch{switch}", replace(host.pcie, latency_ns=SWITCH_LATENCY_NS), way),)
 
 
 def _socket(wiring: _Wiring, host: Host, a: int, b: int) -> tuple[int, ...]:
@@ -209,16 +270,22 @@ def _socket(wiring: _Wiring, host: Host, a: int, b: int) -> tuple[int, ...]:
         return ()
     sa = next((row for row, members in enumerate(host.sockets) if a in members), 0)
     sb = next((row for row, members in enumerate(host.sockets) if b in members), 0)
-    return () if sa == sb else (wiring.link(f"{host.name} socket {sa}>{sb}", host.between_sockets),)
+    return () if sa == sb else (_across(wiring, f"{host.name} socket", sa, sb, host.between_sockets),)
 
 
 def _to_memory(wiring: _Wiring, host: Host, gpu: int | None) -> tuple[int, ...]:
     if gpu is None:
         return ()
-    return (wiring.link(f"{host.name} gpu{gpu} pcie out", host.pcie), *_uplink(wiring, host, _switch(host, gpu), "out"))
+    return (
+        wiring.link(f"{host.name} gpu{gpu} pcie", host.pcie, "out"),
+        *_uplink(wiring, host, _switch(host, gpu), "out"),
+    )
 
 
 def _from_memory(wiring: _Wiring, host: Host, gpu: int | None) -> tuple[int, ...]:
     if gpu is None:
         return ()
-    return (*_uplink(wiring, host, _switch(host, gpu), "in"), wiring.link(f"{host.name} gpu{gpu} pcie in", host.pcie))
+    return (
+        *_uplink(wiring, host, _switch(host, gpu), "in"),
+        wiring.link(f"{host.name} gpu{gpu} pcie", host.pcie, "in"),
+    )

@@ -175,13 +175,7 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
 
 
 def cluster_columns(cluster: Cluster) -> ClusterColumns:
-    """Devices and the routes between them; links and lanes are checked here, before any work."""
-    for link in cluster.links:
-        if link.latency_ns < 0 or link.bytes_per_s <= 0:
-            raise ClusterError(
-                f"Link {link.name!r} has latency {link.latency_ns} ns and {link.bytes_per_s} bytes/s; "
-                "a latency is not negative and a bandwidth is positive."
-            )
+    """Devices and the routes between them; lanes are checked here, before any work."""
     for device in cluster.devices:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
@@ -194,10 +188,9 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
                 continue
             if route is None:
                 latency[source, target] = -1
-            elif not route:
-                latency[source, target] = cluster.handover_ns
-            else:
-                latency[source, target] = sum(cluster.links[link].latency_ns for link in route)
+                continue
+            latency[source, target] = cluster.latency_ns(source, target)
+            if route:
                 rate[source, target] = min(cluster.links[link].bytes_per_s for link in route)
     latency.setflags(write=False)
     rate.setflags(write=False)

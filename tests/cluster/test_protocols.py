@@ -1,0 +1,138 @@
+"""What a protocol adds to the wires, and that no impossible figure gets into a cluster."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import CONTENTIONS, MAX_RATE, Cluster, Link
+from simulator.cluster.protocols import (
+    GRPC,
+    IN_PROCESS,
+    MAX_LATENCY_NS,
+    MAX_PS_PER_BYTE,
+    NCCL,
+    PLAIN,
+    RDMA,
+    Protocol,
+    find_protocol,
+    spoken,
+    with_protocol,
+)
+from simulator.cluster.reading import load_cluster
+from simulator.errors import ClusterError
+
+PROTOCOLS = (PLAIN, GRPC, RDMA, NCCL)
+TWO = load_cluster("worker=2x1gpu")  # worker:0/CPU:0, worker:0/GPU:0, worker:1/CPU:0, worker:1/GPU:0
+
+
+@given(st.integers(0, 2**50), st.integers(0, MAX_LATENCY_NS), st.integers(0, MAX_PS_PER_BYTE))
+def test_work_is_counted_per_message_and_per_byte_and_rounded_up(nbytes, fixed, per_byte):
+    sends = Protocol("p", send_ns=fixed, send_ps_per_byte=per_byte)
+    receives = Protocol("p", receive_ns=fixed, receive_ps_per_byte=per_byte)
+    exact = fixed + ceil(Fraction(nbytes * per_byte, 1000))
+    assert sends.pack_ns(nbytes) == receives.unpack_ns(nbytes) == exact
+    assert sends.unpack_ns(nbytes) == receives.pack_ns(nbytes) == 0
+
+
+def test_tasks_talk_by_grpc_and_a_process_to_itself():
+    assert TWO.between_tasks == GRPC
+    assert [[TWO.protocol(s, t).name for t in range(4)] for s in range(2)] == [
+        ["in-process", "in-process", "grpc", "grpc"],
+        ["in-process", "in-process", "grpc", "grpc"],
+    ]
+    assert (TWO.pack_ns(0, 1, 10**9), TWO.unpack_ns(0, 1, 10**9)) == (0, 0)
+    assert (TWO.pack_ns(0, 2, 10**9), TWO.unpack_ns(0, 2, 10**9)) == (300_000_000, 300_000_000)
+
+
+@pytest.mark.parametrize("text", ["ps=1,worker=1", "ps-10gbe", "ps-25gbe", "ps-100gbe"])
+def test_a_small_message_takes_the_hop_that_was_measured(text):
+    cluster = load_cluster(text)
+    there = next(row for row, task in enumerate(cluster.task_of) if task)
+    assert 105_000 <= cluster.pack_ns(0, there, 4) + cluster.transfer_ns(0, there, 4) <= 130_000
+
+
+def test_over_the_loopback_a_byte_takes_what_was_measured_in_all(tmp_path):
+    cluster = load_cluster({"worker": ["a:1", "a:2"]})
+    nbytes = 10**9
+    whole = cluster.pack_ns(0, 1, nbytes) + cluster.transfer_ns(0, 1, nbytes) + cluster.unpack_ns(0, 1, nbytes)
+    assert 0.9 <= nbytes / whole <= 1.9  # GB/s
+
+
+def test_another_protocol_changes_the_hop_and_not_the_wires():
+    direct = with_protocol(TWO, "rdma")
+    assert (direct.links, direct.routes) == (TWO.links, TWO.routes)
+    assert direct.transfer_ns(0, 2, 0) == 4_000
+    assert with_protocol(TWO, "nccl").transfer_ns(1, 3, 0) == 18_000
+    assert with_protocol(TWO, "plain").transfer_ns(0, 2, 0) == 2_000
+    assert with_protocol(direct, "grpc").notes == TWO.notes
+    assert [note for note in direct.notes if "tasks talk by" in note] == [spoken(RDMA)]
+
+
+def test_within_a_task_the_protocol_between_tasks_counts_for_nothing():
+    slow = replace(TWO, between_tasks=Protocol("slow", latency_ns=10**9, send_ns=10**9))
+    assert slow.transfer_ns(0, 1, 1000) == TWO.transfer_ns(0, 1, 1000)
+    assert slow.transfer_ns(0, 2, 1000) == TWO.transfer_ns(0, 2, 1000) + 10**9 - GRPC.latency_ns
+
+
+def test_what_goes_to_a_client_that_was_added_takes_no_time():
+    cluster = connected(load_cluster("ps=1,worker=1"), "standin_client:0")
+    assert cluster.protocol(0, 2) is IN_PROCESS
+    assert cluster.pack_ns(0, 2, 10**9) == 0
+    assert cluster.transfer_ns(0, 2, 10**9) == cluster.handover_ns
+
+
+def test_an_unknown_protocol_is_named_with_the_known_ones():
+    with pytest.raises(ClusterError, match="no protocol 'grcp'; known are plain, grpc, rdma, nccl"):
+        with_protocol(TWO, "grcp")
+    own = replace(TWO, between_tasks=Protocol("mine", latency_ns=7))
+    assert with_protocol(own, "mine").between_tasks == own.between_tasks
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol):
+    assert find_protocol(protocol.name) is protocol
+    assert protocol.source
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"send_ns": -1}, {"latency_ns": MAX_LATENCY_NS + 1}, {"request_ns": 2**63}, {"send_ps_per_byte": 10**7}],
+)
+def test_an_impossible_protocol_is_refused(figures):
+    with pytest.raises(ClusterError, match=f"Protocol 'bad' has {next(iter(figures))}"):
+        Protocol("bad", **figures)
+
+
+@pytest.mark.parametrize(
+    ("latency", "rate", "contention"),
+    [(-1, 1, None), (2**63, 1, None), (0, 0, None), (0, -5, None), (0, MAX_RATE + 1, None), (0, 1, "unfair")],
+)
+def test_an_impossible_link_is_refused(latency, rate, contention):
+    with pytest.raises(ClusterError, match="Link 'bad' has"):
+        Link("bad", latency, rate, contention)
+
+
+def test_a_route_that_no_table_of_links_has_is_refused():
+    links = tuple(Link(name, 1, 1, contention) for name, contention in zip("abc", CONTENTIONS, strict=True))
+    routes = [[(), (0, 1)], [None, ()]]
+    devices = (TWO.devices[0], TWO.devices[2])
+
+    def made(routes, **rest):
+        return Cluster(devices, links, tuple(map(tuple, routes)), **rest)
+
+    cluster = made(routes)
+    assert cluster.transfer_ns(0, 1, 1) == 2 + 10**9
+    with pytest.raises(LookupError, match="no route from /job:worker/replica:0/task:1"):
+        cluster.transfer_ns(1, 0, 1)
+    for wrong in (3, -1):
+        with pytest.raises(ClusterError, match=f"crosses link {wrong}; it has 3 links"):
+            made([[(), (0, wrong)], [None, ()]])
+    with pytest.raises(ClusterError, match="2 by 2"):
+        made(routes[:1])
+    with pytest.raises(ClusterError, match="hands over in -1 ns"):
+        made(routes, handover_ns=-1)
