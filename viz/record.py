@@ -74,15 +74,29 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     ]
 
 
-def devices(scene: Scene) -> Mapping[str, Mapping[str, int]]:
-    """Busy time and peak memory of each device."""
+def devices(scene: Scene) -> Mapping[str, Mapping[str, Any]]:
+    """Busy time and memory of each device. Any: JSON."""
+    peaks = {row.device: row for row in tables.peaks(scene)}
     return {
         scene.cluster.devices[row.device].name: {
             "busy_ns": row.busy_ns,
             "peak_bytes": row.peak_bytes,
             "capacity_bytes": row.capacity_bytes,
+            "at_peak": _at_peak(peaks[row.device]) if row.device in peaks else None,
         }
         for row in tables.devices(scene)
+    }
+
+
+def _at_peak(row: tables.PeakRow) -> Mapping[str, Any]:
+    return {
+        "time_ns": row.time_ns,
+        "cause": row.cause or None,
+        "cause_bytes": row.cause_bytes,
+        "kinds": dict(row.kinds),
+        "live": [{"what": one.what, "kind": one.kind, "bytes": one.nbytes} for one in row.live],
+        "rest": row.rest,
+        "rest_bytes": row.rest_bytes,
     }
 
 

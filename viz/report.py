@@ -30,6 +30,7 @@ SCRIPTS = (
     "timeline_drawing.js",
     "timeline_view.js",
     "cards.js",
+    "devices.js",
     "panel.js",
     "search.js",
     "main.js",

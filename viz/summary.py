@@ -16,8 +16,8 @@ MOST_NOTES = 8
 
 def summarise(scene: Scene) -> str:
     """The summary as plain text, one fact per line, without a final newline."""
-    lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _moved(scene)]
-    lines += [_critical(scene), *_counted(scene), *_check(scene)]
+    lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _memory(scene)]
+    lines += [_moved(scene), _critical(scene), *_counted(scene), *_check(scene)]
     return "\n".join(printable(line) for line in lines if line)
 
 
@@ -68,6 +68,19 @@ def _devices(scene: Scene) -> list[str]:
     if len(used) < len(cluster):
         lines.append(f"  {len(cluster) - len(used)} of {len(cluster)} devices run nothing")
     return lines
+
+
+def _memory(scene: Scene) -> str:
+    """What is alive at its peak on the device that is fullest, by the share of its memory."""
+    capacity = [device.memory_bytes for device in scene.cluster.devices]
+    rows = tables.peaks(scene, 2)
+    if not rows:
+        return ""
+    row = max(rows, key=lambda row: (row.peak_bytes / max(capacity[row.device], 1), -row.device))
+    since = f"peaks after {show_nanos(row.time_ns)} by {_end(row.cause)}" if row.cause else "holds what is resident"
+    kinds = ", ".join(f"{kind} {show_bytes(held)}" for kind, held in row.kinds.items())
+    largest = ", ".join(f"{_end(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
+    return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}"
 
 
 def _moved(scene: Scene) -> str:

@@ -6,6 +6,7 @@ Times are nanoseconds and memory is bytes, unrounded; printing is the reader's b
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
+from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.graph import shapes
 from simulator.graph.step import exchange
 from viz.scene import Scene
@@ -28,6 +30,21 @@ class DeviceRow:
     busy_share: float  # of its lanes' time up to the makespan
     peak_bytes: int
     capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeakRow:
+    """What one device held when it held most; the bytes of `kinds` add up to the peak, so do `live` and the rest."""
+
+    device: int
+    time_ns: int
+    peak_bytes: int
+    cause: str  # "" where nothing but what is resident is held
+    cause_bytes: int
+    kinds: Mapping[str, int]  # bytes of each of memory.KINDS that there is
+    live: Sequence[Live]  # the largest, in that order
+    rest: int  # how many more there are
+    rest_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +124,23 @@ def devices(scene: Scene) -> list[DeviceRow]:
         busy, whole = int(trace.busy_ns[row]), trace.makespan * device.lanes
         share = busy / whole if whole else 0.0
         rows.append(DeviceRow(row, int(ops[row]), busy, share, int(trace.peak_bytes[row]), device.memory_bytes))
+    return rows
+
+
+def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
+    """What is alive at the peak of each device that holds any, in the cluster's order; the `count` largest of each."""
+    rows = []
+    for device in np.flatnonzero(scene.trace.peak_bytes > 0).tolist():
+        peak = at_peak(scene.trace, scene.partitions, device)
+        kinds: Counter[str] = Counter()
+        for one in peak.live:
+            kinds[one.kind] += one.nbytes
+        shown, rest = peak.live[:count], peak.live[count:]
+        left = sum(one.nbytes for one in rest)
+        held = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
+        rows.append(
+            PeakRow(device, peak.time_ns, peak.nbytes, peak.cause, peak.cause_bytes, held, shown, len(rest), left)
+        )
     return rows
 
 

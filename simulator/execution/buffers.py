@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 from simulator.partitioning.replication import is_small
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step
 
-# Output 0 (for Switch both outputs) is the buffer of input 0: the kernels set their output from their input without
+# Output 0 (of a Switch every output) is the buffer of input 0: the kernels set their output from their input without
 # allocating (kernels/identity_op.cc, reshape_op.cc, control_flow_ops.cc, resource_variable_ops.cc, sendrecv_ops.cc).
 _FORWARDS = frozenset(
     (
@@ -34,6 +35,7 @@ _FORWARDS = frozenset(
         "Bitcast",
         "Switch",
         "RefSwitch",
+        "_SwitchN",
         "Merge",
         "RefMerge",
         "Enter",
@@ -113,10 +115,17 @@ def _forwards(
     for tensor in np.flatnonzero(passes[columns["tensor_op"]] & (rows >= 0)).tolist():
         op = int(columns["tensor_op"][tensor])
         given = inputs.get(op, ())
-        slot = int(graph.tensor_port[rows[tensor]]) if ops.kind[op] in _FORWARDS_EACH else 0
-        if slot < len(given):
+        slot = _passed(ops.kind[op], int(graph.tensor_port[rows[tensor]]))
+        if 0 <= slot < len(given):
             forwards[tensor] = given[slot]
     return forwards
+
+
+def _passed(kind: str, port: int) -> int:
+    """The slot of the input whose buffer this output is, -1: it is none of them, as the number of a Merge's input."""
+    if kind in _FORWARDS_EACH:
+        return port
+    return 0 if kind in _FORWARDS and not (kind in MERGES and port) else -1
 
 
 def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
@@ -128,8 +137,10 @@ def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
     unread[rows[values[made]]] = False
     unread &= graph.tensor_dtype < REF
     op = ops.row_op[graph.tensor_node]
-    passes = np.array([name in _FORWARDS or name in _FORWARDS_EACH for name in ops.kind] + [True])
-    unread &= (op >= 0) & ~passes[op]  # row -1, the one added last, stands for nodes that do not run
+    unread &= op >= 0  # the others do not run
+    loose = np.flatnonzero(unread)
+    places = zip(op[loose].tolist(), graph.tensor_port[loose].tolist(), strict=True)
+    unread[loose] = [_passed(ops.kind[maker], port) < 0 for maker, port in places]
     return np.bincount(op[unread], graph.tensor_bytes[unread], minlength=len(ops.kind)).astype(np.int64)
 
 

@@ -3,7 +3,8 @@
 A device holds, as long as the step lasts, what is resident on it (variables, constants; of the nodes that run in the
 step). An output takes memory from its producer's start until its last consumer and its last transfer have ended; a
 received copy from its transfer's start until its last consumer on that device has ended; what the client fetches, on
-its device until the step ends; scratch, and outputs that nobody reads, while the op runs. Ops that pass a buffer on
+its device until the step ends; what it hands in, from the beginning, if anybody reads it; scratch, and outputs that
+nobody reads, while the op runs. Ops that pass a buffer on
 (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-over between CPU devices of
 one process. What ends at an instant is freed before what begins there. Outputs of a GPU that live in host memory
 (shapes, counters) count on the GPU.
@@ -20,7 +21,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.crossings import copied
 from simulator.execution.engine import Outcome
 from simulator.execution.tables import RESIDENT, Tables
-from simulator.execution.trace import Allocations
+from simulator.execution.trace import Allocations, Residents
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,9 @@ class Usage:
 def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
     """The memory curve and the peak of each device. A peak counts what lives for no time, too."""
     devices = len(tables.devices)
-    resident = _resident(tables, outcome.device)
+    always = residents(tables, outcome.device)
+    resident = np.zeros(devices, np.int64)
+    np.add.at(resident, always.device, always.nbytes)
     # within an instant: what ends, what begins, and then the end of what also began there
     phase = np.concatenate([np.ones(len(held.device)), np.where(held.end_ns > held.start_ns, 0, 2)])
     time = np.concatenate([held.start_ns, held.end_ns])
@@ -58,16 +61,20 @@ def usage(tables: Tables, outcome: Outcome, held: Allocations) -> Usage:
     return Usage(ids(where[rows]), ints(time[rows]), ints(level[rows]), ints(peak), ints(peak_ns), ints(resident))
 
 
-def _resident(tables: Tables, device: Ids) -> npt.NDArray[np.int64]:
-    """[D] what each device holds all the time; a copied constant is held by every CPU that keeps a copy."""
-    held = np.zeros(len(tables.devices), np.int64)
-    np.add.at(held, device, tables.resident_bytes)
+def residents(tables: Tables, device: Ids) -> Residents:
+    """What each device holds all the time, by op; a copied constant is held by every CPU that keeps a copy, last."""
     edges = np.flatnonzero(copied(tables, device)[tables.edge_tensor])
     op = tables.tensor_op[tables.edge_tensor[edges]]
-    np.subtract.at(held, device[np.unique(op)], tables.resident_bytes[np.unique(op)])
-    op, home = np.unique(np.stack([op, tables.home[device[tables.consumer[edges]]]]), axis=1)
-    np.add.at(held, home, tables.resident_bytes[op])
-    return held
+    copy, home = np.unique(np.stack([op, tables.home[device[tables.consumer[edges]]]]), axis=1)
+    kept = tables.resident_bytes > 0
+    kept[np.unique(op)] = False
+    stays = np.flatnonzero(kept)
+    held = np.concatenate([stays, copy])
+    return Residents(
+        node=ids(tables.node[held]),
+        device=ids(np.concatenate([device[stays], home])),
+        nbytes=ints(tables.resident_bytes[held]),
+    )
 
 
 def allocations(tables: Tables, outcome: Outcome) -> Allocations:

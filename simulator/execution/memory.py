@@ -1,39 +1,109 @@
-"""Find the first moment at which a simulated step exceeds a device's memory."""
+"""What a device's memory holds at a moment, who asked for it, and the first moment at which it is too much.
+
+Of what begins at one moment the client asks first, then transfers, then ops, each in order of row: the order in which
+the engine serves them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints, ints
-from simulator.errors import OutOfMemoryError
-from simulator.execution.trace import Allocations, Trace
-from simulator.units import show_bytes, show_nanos
+from simulator.errors import OutOfMemoryError, SimvizError
+from simulator.execution.trace import Allocations, Residents, Trace
+from simulator.units import Bytes, Nanos, show_bytes, show_nanos
+from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
-    from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
 
 LARGEST = 5  # live tensors that an OutOfMemoryError names
+# a variable or constant; what the client handed in; an op's output; the copy of another device's; what an op works in
+KINDS = RESIDENT, FED, OUTPUT, RECEIVED, SCRATCH = ("resident", "fed", "output", "received", "scratch")
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A stretch of memory that is in use at some moment."""
+
+    what: str  # "node:port" of a tensor, the name of a node that is resident or has scratch
+    nbytes: Bytes
+    kind: str  # one of KINDS
+    origin: int  # row of the node that made it, in the graph that was cut
+
+    def __str__(self) -> str:
+        return self.what if self.kind == OUTPUT else f"{self.what} ({self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most that a device held in a step, and what it was."""
+
+    time_ns: Nanos  # when it was reached first; 0 where nothing is held but what is resident
+    nbytes: Bytes
+    cause: str  # the op or transfer whose memory made it so, in words; "" where nothing but what is resident is held
+    cause_bytes: Bytes  # what that one began to hold then
+    live: tuple[Live, ...]  # largest first, ties: resident before the rest, then in order of row; they add up to nbytes
+
+
+_Task: TypeAlias = tuple[int, int]  # one of the following; its node in the pieces, or the row of the transfer
+_FEED, _TRANSFER, _OP = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Workings: the memory of a trace, with the words for it."""
+
+    rows: Allocations
+    always: Residents
+    partitions: Partitions
+
+
+def at_peak(trace: Trace, partitions: Partitions, device: int) -> Peak:
+    """What was alive on the device when it held most, and what caused it.
+
+    The cause is the op or transfer that began to hold most at that moment; ties go to who asks first. What lives for
+    no time counts at its moment. Raises SimvizError for a trace without allocations.
+    """
+    held = _held(trace, partitions)
+    most = int(trace.peak_bytes[device])
+    always = _residents(held, device)
+    if trace.peak_ns is None or most == int(trace.resident_bytes[device]):
+        return Peak(0, most, "", 0, _largest_first(always))
+    moment = int(trace.peak_ns[device])
+    alive = _alive(held, device, moment)
+    began = {task: _sum(held, rows) for task, rows in _asked(held, _begun(held, alive, moment)).items()}
+    cause = max(began, key=lambda task: began[task])  # the first of equals
+    live = _largest_first([*always, *(_live(held, row) for row in alive.tolist())])
+    return Peak(moment, most, _said(held, cause), began[cause], live)
 
 
 def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> OutOfMemoryError | None:
     """What TensorFlow's allocator would say: the first moment at which a device holds more than it has, or None.
 
-    Ties go to the device of the lower row. The error names the op or transfer that asked and the largest live tensors.
+    Ties go to the device of the lower row. The error names the first op or transfer whose memory does not fit, what
+    it needs and what is free for it, and the largest tensors that are alive then, its own included.
     """
-    held = trace.allocations
-    if held is None:
-        return None
     capacity = [device.memory_bytes for device in cluster.devices]
     full = [device for device, peak in enumerate(trace.peak_bytes.tolist()) if peak > capacity[device]]
     if not full:
         return None
-    moment, device = min((_first_excess(trace, held, device, capacity[device]), device) for device in full)
-    return _excess(trace, held, partitions, cluster, device, moment)
+    held = _held(trace, partitions)
+    moment, device = min((_first_excess(trace, held.rows, device, capacity[device]), device) for device in full)
+    if trace.resident_bytes[device] > capacity[device]:
+        return _too_much_resident(held, cluster, device)
+    return _excess(held, cluster, device, moment)
+
+
+def _held(trace: Trace, partitions: Partitions) -> _Held:
+    if trace.allocations is None or trace.residents is None:
+        raise SimvizError("This trace does not say whose memory it holds; take one that `simulate` made.")
+    return _Held(trace.allocations, trace.residents, partitions)
 
 
 def _first_excess(trace: Trace, held: Allocations, device: int, capacity: int) -> int:
@@ -55,42 +125,111 @@ def _sums(time: npt.NDArray[np.int64], nbytes: npt.NDArray[np.int64], moments: n
     return ints(np.append(0, np.cumsum(nbytes[order]))[np.searchsorted(time[order], moments, side="right")])
 
 
-def _excess(
-    trace: Trace, held: Allocations, partitions: Partitions, cluster: Cluster, device: int, moment: int
-) -> OutOfMemoryError:
+def _alive(held: _Held, device: int, moment: int) -> npt.NDArray[np.intp]:
+    """Rows that are in use at a moment; what ends then is gone, but for what also began then."""
+    start, end = held.rows.start_ns, held.rows.end_ns
+    return np.flatnonzero((held.rows.device == device) & (start <= moment) & ((end > moment) | (start == moment)))
+
+
+def _begun(held: _Held, alive: npt.NDArray[np.intp], moment: int) -> npt.NDArray[np.intp]:
+    begun: npt.NDArray[np.intp] = alive[held.rows.start_ns[alive] == moment]
+    return begun
+
+
+def _asked(held: _Held, fresh: npt.NDArray[np.intp]) -> dict[_Task, list[int]]:
+    """The rows that each op and transfer begins to hold, in the order in which they ask for them."""
+    asked: dict[_Task, list[int]] = {}
+    for row in fresh.tolist():
+        tensor, transfer = int(held.rows.tensor[row]), int(held.rows.transfer[row])
+        maker = -1 - tensor if tensor < 0 else int(held.partitions.graph.tensor_node[tensor])
+        if transfer >= 0:
+            task = (_TRANSFER, transfer)
+        else:
+            task = (_FEED if held.partitions.endpoint[maker] >= 0 else _OP, maker)
+        asked.setdefault(task, []).append(row)
+    return dict(sorted(asked.items()))
+
+
+def _sum(held: _Held, rows: list[int]) -> int:
+    return int(held.rows.nbytes[rows].sum())
+
+
+def _said(held: _Held, task: _Task) -> str:
+    """An op or a transfer in words."""
+    cut, (kind, row) = held.partitions, task
+    if kind != _TRANSFER:
+        return f"what is fed as {cut.graph.names[row]}" if kind == _FEED else cut.graph.names[row]
+    value = cut.graph.in_ptr[cut.send[row]]
+    sender = cut.devices[int(cut.src_device[row])]
+    return f"the copy of {cut.graph.tensor_name(int(cut.graph.edge_tensor[value]))} from {sender}"
+
+
+def _live(held: _Held, row: int) -> Live:
+    cut, nbytes, tensor = held.partitions, int(held.rows.nbytes[row]), int(held.rows.tensor[row])
+    maker = -1 - tensor if tensor < 0 else int(cut.graph.tensor_node[tensor])
+    what = cut.graph.names[maker] if tensor < 0 else cut.graph.tensor_name(tensor)
+    if tensor < 0:
+        kind = SCRATCH
+    elif held.rows.transfer[row] >= 0:
+        kind = RECEIVED
+    else:
+        kind = FED if cut.endpoint[maker] >= 0 else OUTPUT
+    return Live(what, nbytes, kind, int(cut.origin[maker]))
+
+
+def _residents(held: _Held, device: int) -> list[Live]:
+    cut, always = held.partitions, held.always
+    mine = np.flatnonzero(always.device == device)
+    rows = zip(always.node[mine].tolist(), always.nbytes[mine].tolist(), strict=True)
+    return [Live(cut.graph.names[node], nbytes, RESIDENT, int(cut.origin[node])) for node, nbytes in rows]
+
+
+def _largest_first(live: list[Live]) -> tuple[Live, ...]:
+    return tuple(sorted(live, key=lambda one: -one.nbytes))
+
+
+def _too_much_resident(held: _Held, cluster: Cluster, device: int) -> OutOfMemoryError:
     name, capacity = cluster.devices[device].name, cluster.devices[device].memory_bytes
-    resident = int(trace.resident_bytes[device])
-    if resident > capacity:
-        return OutOfMemoryError(
-            f"{name} has {show_bytes(capacity)}, but its variables and constants alone take {show_bytes(resident)}; "
-            "spread them over more devices or choose one with more memory.",
-            device=name,
-            time_ns=0,
-            needed_bytes=resident,
-            free_bytes=capacity,
-        )
-    there = (held.device == device) & (held.start_ns <= moment)
-    alive = np.flatnonzero(there & ((held.end_ns > moment) | (held.start_ns == moment)))
-    fresh = alive[held.start_ns[alive] == moment]
-    needed = int(held.nbytes[fresh].sum())
-    free = capacity - resident - int(held.nbytes[alive].sum()) + needed
-    largest = sorted(alive.tolist(), key=lambda row: (-int(held.nbytes[row]), row))[:LARGEST]
-    live = [(_label(held, partitions.graph, row), int(held.nbytes[row])) for row in largest]
-    cause = _label(held, partitions.graph, max(fresh.tolist(), key=lambda row: (int(held.nbytes[row]), -row)))
+    live = _largest_first(_residents(held, device))
+    needed = sum(one.nbytes for one in live)
+    return OutOfMemoryError(
+        f"{name} has {show_bytes(capacity)}, but its variables and constants alone take {show_bytes(needed)}; "
+        f"the largest: {_listed(live)}. Spread them over more devices or choose one with more memory.",
+        device=name,
+        time_ns=0,
+        needed_bytes=needed,
+        free_bytes=capacity,
+        live=[(str(one), one.nbytes) for one in live[:LARGEST]],
+    )
+
+
+def _excess(held: _Held, cluster: Cluster, device: int, moment: int) -> OutOfMemoryError:
+    name, capacity = cluster.devices[device].name, cluster.devices[device].memory_bytes
+    always = _residents(held, device)
+    resident = sum(one.nbytes for one in always)
+    alive = _alive(held, device, moment)
+    fresh = _begun(held, alive, moment)
+    rows = np.setdiff1d(alive, fresh).tolist()
+    free = capacity - resident - _sum(held, rows)
+    cause, needed = "", 0
+    for task, wanted in _asked(held, fresh).items():
+        cause, needed = _said(held, task), _sum(held, wanted)
+        rows += wanted
+        if needed > free:
+            break
+        free -= needed
+    live = _largest_first([*always, *(_live(held, row) for row in sorted(rows))])
     return OutOfMemoryError(
         f"{name} runs out of memory after {show_nanos(moment)}: {cause} needs {show_bytes(needed)} and "
-        f"{show_bytes(free)} of {show_bytes(capacity)} are free. Use more devices or a smaller batch.",
+        f"{show_bytes(free)} of {show_bytes(capacity)} are free, {show_bytes(resident)} being resident. Largest: "
+        f"{_listed(live)}. Use more devices or a smaller batch.",
         device=name,
         time_ns=moment,
         needed_bytes=needed,
         free_bytes=free,
-        live=live,
+        live=[(str(one), one.nbytes) for one in live[:LARGEST]],
     )
 
 
-def _label(held: Allocations, graph: Graph, row: int) -> str:
-    tensor = int(held.tensor[row])
-    if tensor < 0:
-        return f"{graph.names[-1 - tensor]} (scratch)"
-    received = " (received)" if held.transfer[row] >= 0 else ""
-    return graph.tensor_name(tensor) + received
+def _listed(live: tuple[Live, ...]) -> str:
+    return some([f"{one} {show_bytes(one.nbytes)}" for one in live], LARGEST)

@@ -12,7 +12,7 @@ from simulator.columns import ids, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.critical import critical_path
 from simulator.execution.engine import Outcome, run
-from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import ENTERS, SWITCHES, WHILES
@@ -104,6 +104,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
         notes=_notes(partitions.graph, partitions, tables),
         peak_ns=used.peak_ns,
         allocations=held,
+        residents=residents(tables, device),
     )
 
 

@@ -29,6 +29,15 @@ class Allocations:
 
 
 @dataclass(frozen=True, eq=False)
+class Residents:
+    """What a device holds all the time: variables and constants of the nodes that run. Axis: R of them."""
+
+    node: Ids  # [R] row of Partitions.graph
+    device: Ids  # [R]
+    nbytes: Ints  # [R]
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One simulated step.
 
@@ -59,3 +68,4 @@ class Trace:
     notes: tuple[str, ...] = ()  # loops run once, ...
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
+    residents: Residents | None = None  # whose memory it was before the step began

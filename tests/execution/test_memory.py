@@ -1,20 +1,21 @@
-"""Memory over time: worked by hand, recounted instant by instant, and what happens when it is not enough."""
+"""Memory over time: worked by hand, what was alive at the peak, and what happens when there is not enough."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.execution.memory import out_of_memory
+from simulator.errors import SimvizError
+from simulator.execution.memory import Live, Peak, at_peak, out_of_memory
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
-from tests.execution.cases import apart, assigned, cluster, costs, dags, runs, whole
+from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, typed
 
@@ -86,64 +87,63 @@ def test_scratch_is_held_while_the_op_runs() -> None:
     assert curve(trace, 0) == [(0, 1200), (10, 200), (20, 0)]
 
 
-def recount(trace: Trace, pieces: Partitions, sizes: list[int], on: Cluster) -> dict[int, set[int]]:
-    """Bytes that each device holds after each change, from slices and transfers, instant by instant.
+def test_a_peak_says_what_was_alive_and_who_asked() -> None:
+    draft = Rows()
+    draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
+    draft.add("x", "Placeholder", **typed("Placeholder", (50,)))
+    draft.add("a", "AddV2", ["v", "x"], **typed("AddV2", (75,)))
+    draft.add("b", "Neg", ["a"], **typed("Neg", (25,)))
+    draft.add("c", "Neg", ["b"], **typed("Neg", (25,)))
+    rest = {"resident": [100, 0, 0, 0, 0], "scratch": [0, 0, 0, 7, 0]}
+    trace, pieces = simulated(draft.built(), apart(2), [0, 1, 1, 1, 1], **rest)
+    found = at_peak(trace, pieces, 1)
+    # x is fed on the client's device, the first, and comes at 300, v after it at 500
+    assert (found.time_ns, found.nbytes, found.cause, found.cause_bytes) == (500, 600, "a", 300)
+    live = [("a:0", 300, "output"), ("_arg_x_0_0:0", 200, "received"), ("v:0", 100, "received")]
+    assert [(one.what, one.nbytes, one.kind) for one in found.live] == live
 
-    For graphs of ops that own their outputs, with nothing of no length.
-    """
-    graph, end = pieces.graph, dict(zip(trace.node.tolist(), trace.end_ns.tolist(), strict=True))
-    start = dict(zip(trace.node.tolist(), trace.start_ns.tolist(), strict=True))
-    transfer_of = {send: row for row, send in enumerate(pieces.send.tolist())}
-    lives: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for tensor in range(len(graph.tensor_node)):
-        node, nbytes = int(graph.tensor_node[tensor]), max(int(graph.tensor_bytes[tensor]), 0)
-        readers = [int(graph.edge_dst[e]) for e in range(len(graph.edge_dst)) if graph.edge_tensor[e] == tensor]
-        sent = [transfer_of[r] for r in readers if r in transfer_of]
-        if node in pieces.recv:
-            row = pieces.recv.tolist().index(node)
-            if not on.routes[pieces.src_device[row]][pieces.dst_device[row]]:
-                continue  # handed over: counted with its source
-            born = int(trace.transfer_start_ns[row])
-            last = int(trace.transfer_end_ns[row])
-        elif node in start:
-            born, last = start[node], end[node]
-        elif pieces.endpoint[node] >= 0:
-            born = last = 0  # fed
-        else:
-            continue
-        for row in sent:
-            last = max(last, int(trace.transfer_end_ns[row]))
-            if not on.routes[pieces.src_device[row]][pieces.dst_device[row]]:
-                readers += [
-                    int(graph.edge_dst[e])
-                    for e in range(len(graph.edge_dst))
-                    if graph.edge_src[e] == pieces.recv[row] and graph.edge_tensor[e] >= 0
-                ]
-        last = max([last, *(end[r] for r in readers if r in end)])
-        lives[int(pieces.device[node])].append((born, last, nbytes))
-    for node in start:
-        lives[int(pieces.device[node])].append((start[node], end[node], sizes[int(pieces.origin[node])]))
-    return {
-        device: {(t, sum(b for s, e, b in rows if s <= t < e)) for t in {t for s, e, _ in rows for t in (s, e)}}
-        for device, rows in lives.items()
-    }
+
+def test_a_peak_counts_scratch_and_what_is_resident_and_ties_go_to_the_transfer() -> None:
+    draft = Rows()
+    draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
+    draft.add("r", "Identity", ["v"], **typed("Identity", (25,)))
+    draft.add("a", "Neg", ["r"], **typed("Neg", (25,)))
+    draft.add("y", "Placeholder", **typed("Placeholder", (25,)))
+    draft.add("b", "Neg", ["y"], **typed("Neg", (25,)))
+    trace, pieces = simulated(draft.built(), apart(1), [0] * 5, resident=[100, 0, 0, 0, 0], scratch=[0, 0, 0, 0, 8])
+    found = at_peak(trace, pieces, 0)
+    assert (found.nbytes, found.cause) == (trace.peak_bytes[0], "b")
+    assert [str(one) for one in found.live] == ["b (scratch)", "v (resident)", "_arg_y_0_0:0 (fed)"]
+    assert sum(one.nbytes for one in found.live) == found.nbytes
+
+
+def test_a_device_that_only_holds_variables_has_no_cause() -> None:
+    draft = Rows()
+    draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
+    draft.add("w", "VariableV2", **typed("VariableV2", (50,)))
+    trace, pieces = simulated(draft.built(), apart(1), [0, 0], resident=[100, 200])
+    assert at_peak(trace, pieces, 0) == Peak(
+        0, 300, "", 0, (Live("w", 200, "resident", 1), Live("v", 100, "resident", 0))
+    )
+
+
+def test_a_trace_that_does_not_say_whose_memory_it_holds_is_refused() -> None:
+    trace, pieces = simulated(story("x = Placeholder", "a = Neg x").built(), apart(1), [0, 0])
+    with pytest.raises(SimvizError, match="does not say whose memory"):
+        at_peak(replace(trace, allocations=None), pieces, 0)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_memory_equals_a_recount_from_the_trace(data: st.DataObject) -> None:
-    graph = data.draw(dags(ops=("AddN", "Unpack", "NoOp"), source="Placeholder"))
+def test_what_is_alive_at_a_peak_adds_up_to_it(data: st.DataObject) -> None:
+    graph = data.draw(dags())
     on, priced, rows = data.draw(runs(graph))
-    priced = costs(graph, on, priced.run_ns + 1, scratch=priced.scratch_bytes)
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
     trace = simulate(pieces, on, priced)
-    counted = recount(trace, pieces, priced.scratch_bytes.tolist(), on)
     for device in range(len(on)):
-        ours = curve(trace, device)
-        assert set(ours) <= counted.get(device, set())
-        highest = max((held for _, held in counted.get(device, set())), default=0)
-        assert trace.peak_bytes[device] >= highest
-        assert max((held for _, held in ours), default=0) == highest
+        found = at_peak(trace, pieces, device)
+        assert found.nbytes == trace.peak_bytes[device] == sum(one.nbytes for one in found.live)
+        assert (found.cause == "") == (found.nbytes == trace.resident_bytes[device])
 
 
 def test_too_little_memory_is_an_error_with_its_facts() -> None:
@@ -154,8 +154,9 @@ def test_too_little_memory_is_an_error_with_its_facts() -> None:
     assert error is not None
     assert (error.time_ns, error.needed_bytes, error.free_bytes) == (20, 100, 50)
     assert error.live == (("a:0", 100), ("b:0", 100), ("c (scratch)", 100))
-    assert str(error).startswith(
-        "/job:w/replica:0/task:0/device:CPU:0 runs out of memory after 20 ns: c (scratch) needs"
+    assert str(error) == (
+        f"{on.devices[0].name} runs out of memory after 20 ns: c needs 100 B and 50 B of 250 B are free, 0 B being "
+        "resident. Largest: a:0 100 B, b:0 100 B, c (scratch) 100 B. Use more devices or a smaller batch."
     )
 
 
@@ -166,7 +167,24 @@ def test_a_received_copy_can_be_too_much() -> None:
     error = out_of_memory(trace, pieces, on)
     assert error is not None
     assert error.device == on.devices[0].name  # the first moment, whatever comes later elsewhere
+    assert "what is fed as _arg_x_0_0 needs 100 B and 99 B of 99 B are free" in str(error)
+    roomy = replace(on, devices=(apart(2, memory=200).devices[0], on.devices[1]))
+    error = out_of_memory(trace, pieces, roomy)
+    assert error is not None
+    assert (error.device, error.time_ns) == (on.devices[1].name, 10)
+    assert f"the copy of a:0 from {on.devices[0].name} needs 100 B and 99 B of 99 B are free" in str(error)
+    assert error.live == (("a:0 (received)", 100),)
     assert out_of_memory(trace, pieces, apart(2, memory=200)) is None
+
+
+def test_of_what_begins_at_one_moment_the_first_that_does_not_fit_is_named() -> None:
+    graph = story("x = Placeholder", "a = Neg x", "b = Neg x", "c = AddN a b").built()
+    trace, pieces = simulated(graph, apart(1, lanes=2), [0] * 4, scratch=[0, 60, 500, 0])
+    error = out_of_memory(trace, pieces, apart(1, lanes=2, memory=800))
+    assert error is not None
+    assert (error.needed_bytes, error.free_bytes) == (600, 540)  # b's; a's 160 are there already
+    names = ["b (scratch)", "a:0", "b:0", "_arg_x_0_0:0 (fed)", "a (scratch)"]
+    assert error.live == tuple(zip(names, (500, 100, 100, 100, 60), strict=True))
 
 
 def test_variables_that_do_not_fit_are_said_first() -> None:
@@ -175,7 +193,20 @@ def test_variables_that_do_not_fit_are_said_first() -> None:
     trace, pieces = simulated(draft.built(), apart(1, memory=99), [0], resident=[100])
     error = out_of_memory(trace, pieces, apart(1, memory=99))
     assert error is not None
-    assert "variables and constants alone take 100 B" in str(error)
+    assert "variables and constants alone take 100 B; the largest: v (resident) 100 B" in str(error)
+    assert error.live == (("v (resident)", 100),)
+
+
+def test_the_number_of_a_merges_input_is_no_view_of_it() -> None:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (25,)))
+    draft.add("a", "Neg", ["x"], **typed("Neg", (25,)))
+    draft.add("m", "Merge", ["a", "a"], **attrs_of("Merge", 2, 25))
+    draft.add("n", "Identity", ["m:1"], **typed("Identity", ()))
+    draft.add("c", "Neg", ["n"], **typed("Neg", ()))
+    trace, pieces = simulated(draft.built(), apart(1), [0] * 5)
+    assert curve(trace, 0) == [(0, 200), (10, 104), (20, 4), (30, 8), (40, 0)]  # x, a; a, m:1; m:1; m:1, c
+    assert pieces.graph.tensor_bytes[pieces.graph.tensor_ptr[pieces.graph.row("m")] + 1] == 4
 
 
 @pytest.mark.parametrize("order", ["b a", "a b"])

@@ -10,6 +10,7 @@ import pytest
 from simulator.assignment import RULES
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import draw_report
+from viz.tables import peaks
 
 FLAGS = (
     "--headless",
@@ -215,6 +216,16 @@ def test_links_in_the_panel_lead_on(browser, page):
     assert page("simviz.state.selection.kind") == "node"
     browser.find_element("css selector", "#panel .back").click()
     assert page("simviz.state.selection") is None
+
+
+def test_what_is_alive_at_a_peak_leads_to_its_node(browser, page):
+    page("simviz.state.select(null)")
+    opened_card = browser.find_element("css selector", "#panel .peak")
+    opened_card.find_element("css selector", "summary").click()
+    row = max(peaks(example()), key=lambda row: row.peak_bytes / example().cluster.devices[row.device].memory_bytes)
+    assert f"when {row.cause} began to hold" in opened_card.text
+    opened_card.find_element("css selector", "tbody tr").click()
+    assert page("simviz.state.selection") == {"kind": "node", "id": row.live[0].origin}
 
 
 def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):

@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
+
 from tests.viz.scenes import example
 from viz.content import contents
 from viz.record import record
 from viz.summary import MOST_NOTES, summarise
-from viz.tables import critical_shares, notes, result_notes
+from viz.tables import critical_shares, notes, peaks, result_notes
 
 PARTS = ("graph", "cluster", "costs", "assignment", "partitions", "trace")
 
@@ -46,6 +48,33 @@ def test_sizes_that_are_unknown_count_alike_everywhere():
     listed = sum(count for _, count in contents(scene)["tables"]["unknown"])
     assert listed == record(scene)["counts"]["unknown_shapes"] > 0
     assert f"{listed} tensors of unknown size" in summarise(scene)
+
+
+def test_what_is_alive_at_a_peak_is_told_alike_everywhere():
+    scene = example()
+    rows = peaks(scene)
+    assert {row.device for row in rows} == set(np.flatnonzero(scene.trace.peak_bytes).tolist())
+    told, shown = record(scene)["devices"], contents(scene)["tables"]["peaks"]
+    for row, drawn in zip(rows, shown, strict=True):
+        at_peak = told[scene.cluster.devices[row.device].name]["at_peak"]
+        assert sum(row.kinds.values()) == scene.trace.peak_bytes[row.device]
+        assert sum(one.nbytes for one in row.live) + row.rest_bytes == scene.trace.peak_bytes[row.device]
+        assert at_peak["kinds"] == drawn["kinds"] == row.kinds
+        assert [one["what"] for one in at_peak["live"]] == [one["what"] for one in drawn["live"]]
+        for one in row.live:
+            if one.kind == "resident":  # the page goes to that node
+                assert scene.graph.names[one.origin] == one.what
+    fullest = max(rows, key=lambda row: row.peak_bytes / scene.cluster.devices[row.device].memory_bytes)
+    short, cause = scene.cluster.devices[fullest.device].short, fullest.cause
+    line = next(line for line in summarise(scene).splitlines() if line.startswith("memory "))
+    assert line.startswith(f"memory     {short} peaks after ")
+    assert f" by {cause}: " in line
+
+
+def test_a_device_that_holds_nothing_has_no_peak():
+    scene = example()
+    idle = [row for row, device in enumerate(scene.cluster.devices) if device.short == "worker:0/GPU:1"]
+    assert all(record(scene)["devices"][scene.cluster.devices[row].name]["at_peak"] is None for row in idle)
 
 
 def test_the_critical_path_explains_the_whole_makespan():

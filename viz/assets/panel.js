@@ -1,5 +1,5 @@
 // The side panel: the step in tables while nothing is selected, otherwise all that is known of the selection.
-// Needs format.js, model.js, cards.js.
+// Needs format.js, model.js, cards.js, devices.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -34,26 +34,10 @@ function overviewCards(model, state) {
     categoriesCard(model, state),
     transfersCard(model, state),
     opsCard(model, state),
+    memoryCard(model, state),
     stepCard(model),
     notesCard(tables),
   ];
-}
-
-function devicesCard(model) {
-  const { devices, colours } = model.cluster;
-  const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
-  const rows = named.map((row) => {
-    const over = row.peak_bytes > row.capacity_bytes;
-    const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
-    const memory = element("span", over ? "over" : "", showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
-    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
-    return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
-  });
-  return card(
-    "Devices",
-    table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows),
-    model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
-  );
 }
 
 // Hues mean devices, unless the reader asks for categories: until then these are shades of the ink, darkest first.

@@ -1,0 +1,131 @@
+"""A second account of memory: every instant of a trace, and what is in use then, holder by holder.
+
+Nothing of `simulator/execution` is called. A buffer is in use from its birth until the last of its holders has ended:
+its maker, whoever reads it or a view of it, transfers of it, and the client until the end of the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.execution.trace import Trace
+from simulator.partitioning import Partitions
+
+FIRST_INPUT = {"Identity", "Reshape", "Switch", "Merge", "ReadVariableOp", "_Send", "_HostSend"}
+STATE = {"Const", "VariableV2", "VarHandleOp"}
+RECVS = {"_Recv", "_HostRecv"}
+REFERENCE = 100  # from here on dtypes are references
+
+
+@dataclass
+class Buffer:
+    """Some memory of one device."""
+
+    device: int
+    nbytes: int
+    born: int
+    ends: list[int] = field(default_factory=list)  # of its holders
+
+    def alive(self, now: int) -> bool:
+        return self.born <= now < max(self.ends)
+
+
+class Recount:
+    """The buffers of a trace."""
+
+    def __init__(self, trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable) -> None:
+        self.trace, self.pieces, self.on, self.priced = trace, pieces, on, priced
+        self.graph = pieces.graph
+        self.transfer = {recv: row for row, recv in enumerate(pieces.recv.tolist())}
+        nodes = trace.node.tolist()
+        self.begin = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
+        self.end = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
+        self.buffers: dict[tuple[int, int], Buffer | None] = {}
+        for row in range(len(self.graph)):
+            self.times(row)
+        for row in range(len(self.graph)):
+            self.hold(row)
+
+    def inputs(self, row: int) -> list[tuple[int, int]]:
+        """(node, port) of each input, -1: control; data first, in order of slot."""
+        edges = [e for e in range(self.graph.in_ptr[row], self.graph.in_ptr[row + 1]) if not self.graph.edge_back[e]]
+        tensors = [int(self.graph.edge_tensor[e]) for e in edges]
+        ports = [-1 if tensor < 0 else int(self.graph.tensor_port[tensor]) for tensor in tensors]
+        return list(zip([int(self.graph.edge_src[e]) for e in edges], ports, strict=True))
+
+    def times(self, row: int) -> int:
+        """The end of a node; what the cut inserted takes no time and waits for all its inputs."""
+        if row not in self.end:
+            came = [self.times(node) for node, _ in self.inputs(row)]
+            if row in self.transfer:
+                came.append(int(self.trace.transfer_end_ns[self.transfer[row]]))
+            self.begin[row] = self.end[row] = max(came, default=0)
+        return self.end[row]
+
+    def buffer(self, row: int, port: int) -> Buffer | None:
+        """The memory in which an output lies; None: it was there before the step."""
+        if (row, port) not in self.buffers:
+            self.buffers[row, port] = self.found(row, port)
+        return self.buffers[row, port]
+
+    def found(self, row: int, port: int) -> Buffer | None:
+        op, tensor = self.graph.ops[row], int(self.graph.tensor_ptr[row]) + port
+        if op in STATE or self.graph.tensor_dtype[tensor] > REFERENCE:
+            return None
+        nbytes, device = max(int(self.graph.tensor_bytes[tensor]), 0), int(self.pieces.device[row])
+        if row in self.transfer:
+            crossing = self.transfer[row]
+            if self.on.routes[self.pieces.src_device[crossing]][self.pieces.dst_device[crossing]]:
+                start, end = self.trace.transfer_start_ns, self.trace.transfer_end_ns
+                return Buffer(device, nbytes, int(start[crossing]), [int(end[crossing])])
+            node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
+            return self.buffer(node, port)
+        if op == "IdentityN" or (op in FIRST_INPUT and not (op == "Merge" and port)):
+            slot = port if op == "IdentityN" else self.taken(row) if op == "Merge" else 0
+            return self.buffer(*self.inputs(row)[slot])
+        return Buffer(device, nbytes, self.begin[row], [self.end[row]])
+
+    def taken(self, row: int) -> int:
+        """The slot that a Merge passes on: what came first, of several that of the lowest node and port."""
+        given = [(self.end[node], node, port) for node, port in self.inputs(row) if port >= 0]
+        return given.index(min(given))
+
+    def hold(self, row: int) -> None:
+        """Whatever a node makes and holds."""
+        if not self.pieces.inserted[row]:  # what the client hands in is there for its readers only
+            for port in range(self.graph.tensor_ptr[row + 1] - self.graph.tensor_ptr[row]):
+                self.buffer(row, port)
+        until = self.trace.makespan if self.pieces.endpoint[row] >= 0 else self.end[row]
+        if row in self.pieces.send:
+            crossing = self.pieces.send.tolist().index(row)
+            until = max(until, int(self.trace.transfer_end_ns[crossing]))
+        for node, port in self.inputs(row):
+            held = self.buffer(node, port) if port >= 0 else None
+            if held is not None:
+                held.ends.append(until)
+        scratch = int(self.priced.scratch_bytes[self.pieces.origin[row]])
+        if scratch and not self.pieces.inserted[row]:
+            self.buffers[row, -1] = Buffer(int(self.pieces.device[row]), scratch, self.begin[row], [self.end[row]])
+
+    def resident(self, device: int) -> int:
+        """Bytes of the variables and constants that run on a device; a copied constant is as large as its output."""
+        held = 0
+        for row in [row for row in range(len(self.graph)) if self.pieces.device[row] == device]:
+            if not self.pieces.inserted[row]:
+                held += int(self.priced.resident_bytes[self.pieces.origin[row]])
+            elif self.graph.ops[row] == "Const":
+                held += max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[row]]), 0)
+        return held
+
+    def instants(self) -> list[int]:
+        """Every time at which anything begins or ends."""
+        held = [one for one in self.buffers.values() if one is not None]
+        return sorted({0, *(one.born for one in held), *(end for one in held for end in one.ends)})
+
+    def level(self, device: int, now: int, *, passing: bool = False) -> int:
+        """Bytes in use on a device from a moment on; `passing`: with what begins and ends at that very moment."""
+        distinct = {id(one): one for one in self.buffers.values() if one is not None and one.device == device}
+        used = [one for one in distinct.values() if one.alive(now) or (passing and one.born == now)]
+        return self.resident(device) + sum(one.nbytes for one in used)

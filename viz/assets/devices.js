@@ -1,0 +1,43 @@
+// The devices in cards: how busy they are, and what is alive on each when it holds most. Needs format.js, cards.js.
+
+const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
+
+function devicesCard(model) {
+  const { devices, colours } = model.cluster;
+  const named = model.tables.devices.filter((row) => model.namesIdle || !model.idleDevices.has(row.device));
+  const rows = named.map((row) => {
+    const over = row.peak_bytes > row.capacity_bytes;
+    const busy = element("span", "", showShare(row.busy_share), meter(row.busy_share, colours[row.device]));
+    const memory = element("span", over ? "over" : "", showBytes(row.peak_bytes), meter(row.peak_bytes / Math.max(1, row.capacity_bytes), colours[row.device]));
+    const title = `${devices[row.device].name}\n${devices[row.device].kind}, ${plural(row.ops, "op")}, busy ${showNanos(row.busy_ns)}\npeak ${showBytes(row.peak_bytes)} of ${showBytes(row.capacity_bytes)}`;
+    return [[deviceName(model, row.device), showCount(row.ops), busy, memory], null, title];
+  });
+  return card(
+    "Devices",
+    table(["device", "ops#", "busy#", "peak memory#"], ["", "17%", "18%", "27%"], rows),
+    model.namesIdle ? null : element("p", "more", `and ${plural(model.idleDevices.size, "device")} that do nothing in this step`),
+  );
+}
+
+// The fullest devices first, by the share of their memory.
+function memoryCard(model, state) {
+  const share = (row) => row.peak_bytes / Math.max(1, model.cluster.devices[row.device].memory_bytes);
+  const rows = [...model.tables.peaks].sort((a, b) => share(b) - share(a) || a.device - b.device);
+  if (!rows.length) return null;
+  const more = rows.length > PEAKS_SHOWN ? element("p", "more", `and ${plural(rows.length - PEAKS_SHOWN, "device")} less full`) : null;
+  return card("Alive at the peak of memory", ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
+}
+
+function peakOf(model, state, row) {
+  const caused = row.cause ? `at ${showNanos(row.time_ns)}, when ${row.cause} began to hold ${showBytes(row.cause_bytes)}` : "all of it resident";
+  const kinds = Object.entries(row.kinds).map(([kind, bytes]) => `${kind} ${showBytes(bytes)}`).join(", ");
+  const lines = row.live.map((one) => [[tailOf(one.what), one.kind, showBytes(one.nbytes)], () => state.select({ kind: "node", id: one.origin }), one.what]);
+  return element(
+    "details",
+    "peak",
+    element("summary", "", deviceName(model, row.device), " ", showBytes(row.peak_bytes), element("small", "", caused)),
+    element("p", "more", kinds),
+    table(["", "kind#", "size#"], ["", "24%", "24%"], lines),
+    row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,
+  );
+}
