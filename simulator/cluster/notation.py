@@ -1,10 +1,11 @@
 """The compact notation of clusters: "4gpu", "cpu=2,gpu=4", "ps=2,worker=64x8gpu", "worker=2x4v100".
 
     CLUSTER := PART ("," PART)*
-    PART    := n (cpu | gpu | MODEL) | cpu=n | gpu=n | JOB=TASKS ["x" n (cpu | gpu | MODEL)]
+    PART    := n (cpu | gpu | MODEL) | cpu=n | gpu=n | JOB=TASKS ["x" n (cpu | gpu | MODEL)] | protocol=NAME
 
 `cpu` and `gpu` are reserved words; parts without a job make devices of /job:localhost/replica:0/task:0. Every task has
-CPU:0 and stands on a host of its own; a job that is named again goes on counting its tasks.
+CPU:0 and stands on a host of its own; a job that is named again goes on counting its tasks. Tasks talk by gRPC unless
+another protocol is named.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
+from simulator.cluster.protocols import GRPC, find_protocol
 from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, connect
 from simulator.errors import ClusterError
 from simulator.units import show_rate
@@ -21,6 +23,7 @@ from simulator.units import show_rate
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
 _COUNT = re.compile(r"([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*)\Z")
 _JOB = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=([0-9]{1,20})(?:x([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*))?\Z")
+_TALK = re.compile(r"protocol=([A-Za-z][A-Za-z-]*)\Z")
 
 
 def is_notation(text: str) -> bool:
@@ -32,8 +35,13 @@ def read_notation(text: str) -> Cluster:
     """Read the compact notation. Raises ClusterError that names the part that does not fit."""
     local: list[tuple[int, str]] = []
     jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, what
-    for part in text.replace(" ", "").split(","):
-        _read_part(part, text, local, jobs)
+    parts = text.replace(" ", "").split(",")
+    talks = [found[1] for part in parts if (found := _TALK.match(part))]
+    if len(talks) > 1:
+        raise ClusterError(f"the cluster {text!r} names {len(talks)} protocols; its tasks talk by one")
+    for part in parts:
+        if not _TALK.match(part):
+            _read_part(part, text, local, jobs)
     hosts: list[Host] = []
     tasks: list[Task] = []
     if local:
@@ -48,7 +56,8 @@ def read_notation(text: str) -> Cluster:
             number = numbers.get(job, 0)
             numbers[job] = number + 1
             _add_task(job, number, [(devices, what)], hosts, tasks)
-    return connect(hosts, tasks, name=text, notes=assumptions(hosts))
+    protocol = find_protocol(talks[0]) if talks else GRPC
+    return connect(hosts, tasks, name=text, notes=assumptions(hosts), protocol=protocol)
 
 
 def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tuple[str, int, int, str]]) -> None:

@@ -65,20 +65,24 @@ IN_PROCESS = Protocol("in-process", source="within a process nothing is packed")
 # A hop of TensorFlow 2.21 over loopback, from the value's being there until its reader runs, takes 105 to 130 us
 # (measured, one x86 machine, 2026). Its request had long arrived, as a Recv without inputs is posted when the step
 # begins. Of the 110 us that a default cluster takes, two network adapters, or the loopback, have 2 us and the protocol
-# has the rest. How much of that is work was not measured: all of it is waiting here. The request goes the same way
-# with nothing to pack; half a hop is an assumption.
-# Work per byte is fitted, not measured: 0.3 ns at both ends took the mean error over 12 placements of a training step
-# on two pinned workers from 13 % to 8.7 %. Fitted together with the wire on the same steps it was 0.7 ns.
+# has the rest. The request goes the same way with nothing to pack; half a hop is an assumption.
+#
+# Between workers pinned to a core each, a message of 4 bytes took 100 us of processor time at each end, request and
+# all, in a hop of 145 us; a byte 0.5 to 0.7 ns at each end, in a hop that grew by 0.65 to 0.75 ns per byte, as the two
+# ends work on a large tensor at the same time (both measured on a busy machine, 2026). Here one end works after the
+# other: each gets 0.3 ns, so that the hop is right and the work is half. 0.3 ns is also what took the mean error over
+# 12 placements of a training step on two such workers from 13 % to 8.7 %. The work per message is left in the hop: a
+# CPU device stands for all cores of its host, and only one of them has that work. docs/decisions/0012 has more.
 GRPC = Protocol(
     "grpc",
     request_ns=55_000,
     latency_ns=108_000,
     send_ps_per_byte=300,
     receive_ps_per_byte=300,
-    source="a hop takes 110 us: measured on TensorFlow 2.21, 2026; 0.3 ns of work per byte at both ends: fitted",
+    source="110 us a hop, measured on TensorFlow 2.21, 2026; 0.3 ns of work per byte at each end, fitted",
 )
 
-# What TensorFlow's verbs transport does (tensorflow/networking, tensorflow_networking/verbs/README.md, 2019): the
+# What TensorFlow's verbs transport does (tensorflow/networking, tensorflow_networking/verbs/README.md): the
 # receiver writes a request into the sender's memory, the sender writes the tensor to where it is wanted; nobody copies.
 # 4 us from application to application (Mellanox, "InfiniBand In-Network Computing", 2019: 3 to 4 us), of which the
 # wires have 2 us. The work per message is not published; none is counted. No measurement of ours.
@@ -86,13 +90,13 @@ RDMA = Protocol(
     "rdma",
     request_ns=4_000,
     latency_ns=2_000,
-    source="a hop takes 4 us: Mellanox, 2019; not measured",
+    source="4 us a hop, Mellanox 2019",
 )
 
 # As if Send and Recv were ncclSend and ncclRecv, a question of "what if": TensorFlow uses NCCL in collectives only.
 # NVIDIA's own model of a ring with the Simple protocol (NCCL 2.8, src/graph/tuning.cc, 2020): 8.4 us once and 9.6 us
 # per step over a network, 18 us in all. Two NICs and two ways over PCIe have 12 us of them. The GPUs copy, no CPU does.
-NCCL = Protocol("nccl", latency_ns=6_000, source="a hop between GPUs takes 18 us: NCCL 2.8's own model, 2020")
+NCCL = Protocol("nccl", latency_ns=6_000, source="18 us a hop between GPUs, NCCL 2.8's own model, 2020")
 
 _KNOWN = {protocol.name: protocol for protocol in (PLAIN, GRPC, RDMA, NCCL)}
 

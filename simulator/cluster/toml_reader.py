@@ -88,7 +88,7 @@ class Reader:
 
     def rows(self, value: object, limit: int, at: At) -> tuple[int, ...]:
         """The value as numbers of GPUs below `limit`."""
-        if not isinstance(value, list) or not all(isinstance(v, int) and 0 <= v < limit for v in value):
+        if not isinstance(value, list) or not all(type(v) is int and 0 <= v < limit for v in value):
             self.fail(f"{at[2]} must list numbers of GPUs from 0 to {limit - 1}, not {value!r}", *at)
         return tuple(value)
 

@@ -86,7 +86,7 @@ def read_racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Seq
         if any(rack.name == name for rack in racks):
             reader.fail(f"there is a rack {name!r} already", "rack", nth, "name")
         wire = table.get("uplink", {})
-        if "bandwidth" not in wire:
+        if not isinstance(wire, dict) or "bandwidth" not in wire:
             reader.fail('a rack needs an uplink = { bandwidth = "100 Gbit/s" }', "rack", nth, "uplink")
         members = _members(reader, table.get("hosts"), named, ("rack", nth, "hosts"))
         for host in members:

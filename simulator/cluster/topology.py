@@ -199,10 +199,11 @@ def _routes(
     """The route of every ordered pair: each device's way to and from its host's memory is looked up once."""
     out = [_to_memory(wiring, host, gpu) for host, gpu in places]
     in_ = [_from_memory(wiring, host, gpu) for host, gpu in places]
-    leave = [wiring.link(f"{host.name} nic", host.nic, "out") for host, _ in places] if _several(places) else []
-    enter = [wiring.link(f"{host.name} nic", host.nic, "in") for host, _ in places] if _several(places) else []
+    hosts = [host for host, _ in places]
+    racks = [rack_of.get(host.name) for host in hosts]
+    leave, enter = ([_port(wiring, host, hosts, way) for host in hosts] for way in ("out", "in"))
+    up, down = ([_rack_port(wiring, rack, racks, way) for rack in racks] for way in ("out", "in"))
     task = [device.task for device in devices]
-    racks = [rack_of.get(host.name) for host, _ in places]
     table = []
     for s, (here, gpu_here) in enumerate(places):
         row: list[tuple[int, ...]] = []
@@ -212,24 +213,28 @@ def _routes(
             elif task[s] == task[t]:
                 row.append(_inside(wiring, here, gpu_here, gpu_there))
             elif here is there:
-                row.append((*out[s], wiring.link(f"{here.name} loopback", here.loopback), *in_[t]))
+                # two GPUs behind one half-duplex switch would cross its uplink twice: it is held once
+                loop = wiring.link(f"{here.name} loopback", here.loopback)
+                row.append(tuple(dict.fromkeys((*out[s], loop, *in_[t]))))
+            elif racks[s] is racks[t]:
+                row.append((*out[s], *leave[s], *enter[t], *in_[t]))
             else:
-                row.append((*out[s], leave[s], *_between(wiring, racks[s], racks[t]), enter[t], *in_[t]))
+                row.append((*out[s], *leave[s], *up[s], *down[t], *enter[t], *in_[t]))
         table.append(tuple(row))
     return tuple(table)
 
 
-def _between(wiring: _Wiring, a: Rack | None, b: Rack | None) -> tuple[int, ...]:
-    """From one rack to another: up and down."""
-    if a is b:
+def _port(wiring: _Wiring, host: Host, hosts: Sequence[Host], way: str) -> tuple[int, ...]:
+    """The host's NIC in one direction; none where there is no other host."""
+    alone = all(other is host for other in hosts)
+    return () if alone else (wiring.link(f"{host.name} nic", host.nic, way),)
+
+
+def _rack_port(wiring: _Wiring, rack: Rack | None, racks: Sequence[Rack | None], way: str) -> tuple[int, ...]:
+    """The rack's uplink in one direction; none outside a rack or where there is nothing outside it."""
+    if rack is None or all(other is rack for other in racks):
         return ()
-    up = () if a is None else (wiring.link(f"{a.name} uplink", a.uplink, "out"),)
-    down = () if b is None else (wiring.link(f"{b.name} uplink", b.uplink, "in"),)
-    return (*up, *down)
-
-
-def _several(places: Sequence[tuple[Host, int | None]]) -> bool:
-    return any(host is not places[0][0] for host, _ in places)
+    return (wiring.link(f"{rack.name} uplink", rack.uplink, way),)
 
 
 def _inside(wiring: _Wiring, host: Host, a: int | None, b: int | None) -> tuple[int, ...]:

@@ -1,8 +1,11 @@
 """What a protocol adds to the wires, and that no impossible figure gets into a cluster."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import given
@@ -24,8 +27,11 @@ from simulator.cluster.protocols import (
     with_protocol,
 )
 from simulator.cluster.reading import load_cluster
+from simulator.cluster.toml_file import read_toml
 from simulator.errors import ClusterError
+from simulator.units import parse_picos, show_nanos
 
+GUIDE = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
 PROTOCOLS = (PLAIN, GRPC, RDMA, NCCL)
 TWO = load_cluster("worker=2x1gpu")  # worker:0/CPU:0, worker:0/GPU:0, worker:1/CPU:0, worker:1/GPU:0
 
@@ -97,6 +103,33 @@ def test_an_unknown_protocol_is_named_with_the_known_ones():
 def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol):
     assert find_protocol(protocol.name) is protocol
     assert protocol.source
+
+
+def test_the_guide_gives_the_figures_of_the_code():
+    rows = [
+        line.split("|")[1:6] for line in GUIDE.splitlines() if line.startswith(("| `grpc`", "| `rdma`", "| `nccl`"))
+    ]
+    for name, request, latency, per_byte, _ in rows:
+        protocol = find_protocol(name.strip(" `"))
+        assert (request.strip() or "0 ns") == show_nanos(protocol.request_ns)
+        assert (latency.strip() or "0 ns") == show_nanos(protocol.latency_ns)
+        work = (protocol.send_ps_per_byte, protocol.receive_ps_per_byte)
+        assert work == (parse_picos(per_byte.strip() or "0 ns"),) * 2
+    assert len(rows) == len(PROTOCOLS) - 1
+
+
+def test_the_guide_s_examples_are_read():
+    blocks = re.findall(r"\n\n((?:(?:    .*)?\n)+)", GUIDE)
+    host, protocol = [block for block in blocks if "[[host]]" in block or "[protocol]" in block]
+    cluster = read_toml(dedent(host), "clusters.md")
+    assert [device.short for device in cluster.devices if device.type == "CPU"] == [
+        "worker:0/CPU:0", "worker:1/CPU:0", "ps:0/CPU:0",
+    ]  # fmt: skip
+    own = read_toml(dedent(protocol) + "[[host]]\n", "clusters.md").between_tasks
+    assert own == replace(GRPC, name="pinned", source="", latency_ns=8_000, send_ns=50_000, receive_ns=50_000), (
+        "a hop as long as gRPC's"
+    )
+    assert own.latency_ns + own.send_ns + own.receive_ns == GRPC.latency_ns
 
 
 @pytest.mark.parametrize(
