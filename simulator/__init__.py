@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
     from simulator.cluster.cluster import Cluster as Cluster
     from simulator.costs.table import CostTable as CostTable
+    from simulator.execution.evaluate import Prepared as Prepared
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
     from simulator.graph.step import Step as Step
@@ -25,18 +26,21 @@ _EXPORTS = {
     "CostTable": "simulator.costs.table",
     "Graph": "simulator.graph.graph",
     "Partitions": "simulator.partitioning",
+    "Prepared": "simulator.execution.evaluate",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
     "calibrate": "simulator.costs.calibration",
     "choose_step": "simulator.graph.step",
     "compare": "simulator.comparison",
     "estimate": "simulator.costs.roofline",
+    "evaluate": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining",
     "load": "simulator.graph.loading",
     "load_cluster": "simulator.cluster.reading",
     "lower_bound": "simulator.bounds",
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
+    "prepare": "simulator.execution.evaluate",
     "simulate": "simulator.execution.simulate",
     "with_shapes": "simulator.graph.shapes",
 }

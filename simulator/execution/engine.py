@@ -94,7 +94,7 @@ def run(
         transfer_ready_ns=ints(asked),
         transfer_start_ns=sent_ns,
         transfer_end_ns=ints(sent_ns + crossing.duration_ns),
-        lane=_lanes(tables, column, start_ns, end_ns),
+        lane=lanes_of(tables, column, start_ns, end_ns),
     )
 
 
@@ -255,7 +255,7 @@ def _deadlock(tables: Tables, ready: list[int]) -> DeadlockError:
     )
 
 
-def _lanes(tables: Tables, device: Ids, start_ns: Ints, end_ns: Ints) -> Ids:
+def lanes_of(tables: Tables, device: Ids, start_ns: Ints, end_ns: Ints) -> Ids:
     """[n] the lane of each op, found afterwards: per device, in order of start, the lowest that is idle."""
     lane = [0] * len(tables)
     many = tables.lanes > 1

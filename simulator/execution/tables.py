@@ -11,6 +11,8 @@ Nothing here depends on who runs where, so a search makes the tables once and ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ from simulator.execution.assembling import (
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
+from simulator.execution.flat import Flat, Work, flat, work
 from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
@@ -93,6 +96,25 @@ class Tables:
     def in_tensor(self) -> Ids:
         """[E] input tensors of each op, where `in_ptr` says."""
         return ids(self.edge_tensor[self.in_edge])
+
+    @cached_property
+    def flat(self) -> Flat:
+        """The tables as the compiled loop reads them."""
+        return flat(self)
+
+    @cached_property
+    def _spare(self) -> list[Work]:
+        return []
+
+    @contextmanager
+    def workspace(self) -> Iterator[Work]:
+        """Memory for one thread that runs the compiled loop; it is kept for the next."""
+        try:
+            mine = self._spare.pop()
+        except IndexError:  # all are taken
+            mine = work(self.flat)
+        yield mine
+        self._spare.append(mine)
 
 
 def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tables:

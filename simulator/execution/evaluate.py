@@ -1,0 +1,264 @@
+"""Many assignments of one step at once: how long each takes, and what it holds at its peak.
+
+The step is prepared once; each assignment is then a run of the compiled loop, several at a time in threads that do
+not hold Python's lock. A result depends on nothing but its own row, so it is the same whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ints, ints
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.execution import engine
+from simulator.execution.crossings import checked, crossings
+from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.tables import Tables, of_step
+from simulator.partitioning import moves_of_step
+from simulator.units import Nanos
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
+
+OVER: Nanos = 2**62  # later than any makespan
+BLOCK = 64  # assignments that are stopped by nothing that happens among them
+
+Matrix = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A step on a cluster, ready for many assignments. Axes: N nodes of the graph, n ops of the tables."""
+
+    tables: Tables
+    names: tuple[str, ...]  # [N]
+    moves: tuple[tuple[int, int], ...]  # control-flow op, op whose device it takes when the graph is cut; in order
+
+    @cached_property
+    def rest_ns(self) -> Ints:
+        """[n] the least time from an op's start to the end of the step: the longest chain behind it, at its fastest.
+
+        A Merge may have started before an input of its ends, so no chain leads through its data inputs.
+        """
+        tables = self.tables
+        never = np.iinfo(np.int64).max
+        fastest = np.where(tables.run_ns < 0, never, tables.run_ns).min(axis=1, initial=never)
+        rest = np.where(fastest == never, 0, fastest).tolist()
+        ends = np.flatnonzero(~(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)))
+        source = tables.tensor_op[tables.edge_tensor[ends]]
+        readers = np.bincount(source, minlength=len(rest)).tolist()
+        sources: list[list[int]] = [[] for _ in rest]
+        for op, reader in zip(source.tolist(), tables.consumer[ends].tolist(), strict=True):
+            sources[reader].append(op)
+        behind = [0] * len(rest)
+        done = [op for op, left in enumerate(readers) if not left]
+        for reader in done:  # grows meanwhile: readers come before what they read
+            rest[reader] += behind[reader]
+            for op in sources[reader]:
+                behind[op] = max(behind[op], rest[reader])
+                readers[op] -= 1
+                if not readers[op]:
+                    done.append(op)
+        return ints(rest)
+
+
+def prepare(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Prepared:
+    """Reduce a step to what every assignment of it shares."""
+    tables = of_step(graph, step, cluster, costs)
+    client = tables.bound >= 0
+    op_of = {int(node): op for op, node in enumerate(tables.node[~client].tolist())}
+    op_of |= {len(graph) + k: op for k, op in enumerate(np.flatnonzero(client).tolist())}
+    found = moves_of_step(graph, step)
+    moves = ((op_of[node], op_of[beside]) for node, beside in found if node in op_of and beside in op_of)
+    return Prepared(tables, graph.names, tuple(moves))
+
+
+@overload
+def evaluate(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    *,
+    order: str = ...,
+    priorities: Sequence[int] | npt.NDArray[np.integer] | None = ...,
+    threads: int | None = ...,
+    stop: bool = ...,
+    peaks: Literal[False] = ...,
+) -> Ints: ...
+
+
+@overload
+def evaluate(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    *,
+    order: str = ...,
+    priorities: Sequence[int] | npt.NDArray[np.integer] | None = ...,
+    threads: int | None = ...,
+    stop: bool = ...,
+    peaks: Literal[True],
+) -> tuple[Ints, Matrix]: ...
+
+
+def evaluate(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    *,
+    order: str = "fifo",
+    priorities: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    threads: int | None = None,
+    stop: bool = False,
+    peaks: bool = False,
+) -> Ints | tuple[Ints, Matrix]:
+    """[B] the makespan of each assignment [B, N], a device per node of the graph; with `peaks` also [B, D] bytes.
+
+    It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `priorities`
+    are [N], or [B, N], for order="priority". `threads`: by default one per processor. With `stop`, an assignment that
+    takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
+    makespan is OVER, and so are its peaks -1.
+
+    Raises SimvizError for assignments of a wrong shape or with an unknown device, InfeasibleError and ClusterError as
+    `engine.run`, all before anything runs; DeadlockError where ops wait for each other.
+    """
+    rows = _rows(prepared, assignments)
+    orders = _orders(prepared, order, priorities, len(rows))
+    if threads is not None and threads < 1:
+        raise SimvizError(f"threads={threads}: at least one has to do it.")
+    makespans = np.zeros(len(rows), np.int64)
+    held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
+    tail = prepared.rest_ns if stop else ints([])
+    size = BLOCK if stop else max(len(rows), 1)
+    limit = OVER
+    with ThreadPoolExecutor(threads or _processors()) as pool:
+        each = _shares(pool, threads or _processors())
+        for first in range(0, len(rows), size):
+            block = slice(first, first + size)
+            mine = orders if len(orders) < 2 else orders[block]
+            _run_block(prepared.tables, rows[block], mine, tail, limit, each, makespans[block], held[block])
+            limit = min(limit, int(makespans[block].min()))
+    makespans.setflags(write=False)
+    held.setflags(write=False)
+    return (makespans, held) if peaks else makespans
+
+
+def _processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
+    """[B, n] the device of each op, checked."""
+    tables = prepared.tables
+    given = _table(assignments)
+    if given.ndim != 2 or given.shape[1] != len(prepared.names) or given.dtype.kind not in "iu":
+        raise SimvizError(
+            f"Assignments of shape {list(given.shape)} and type {given.dtype}: give whole numbers [B, "
+            f"{len(prepared.names)}], a row of devices per assignment with one for each node of the graph."
+        )
+    known = (given >= 0) & (given < len(tables.devices))
+    if not known.all():
+        row, node = np.argwhere(~known)[0].tolist()
+        raise SimvizError(
+            f"Assignment {row}: node {prepared.names[node]!r} is on device {given[row, node]}; the cluster has "
+            f"{len(tables.devices)} devices."
+        )
+    placed = np.where(tables.bound < 0, given[:, tables.node], tables.bound)
+    for op, beside in prepared.moves:
+        placed[:, op] = placed[:, beside]
+    found = np.ascontiguousarray(placed, np.int32)
+    found.setflags(write=False)
+    lost = (tables.latency_ns < 0).any()
+    for row in range(len(found) if lost or (tables.run_ns[tables.bound < 0] < 0).any() else 0):
+        try:
+            column = checked(tables, found[row])
+            if lost:
+                crossings(tables, column)
+        except SimvizError as error:
+            error.args = (f"Assignment {row}: {error}",)
+            raise
+    return found
+
+
+def _table(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """As an array; of which type its caller checks."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise SimvizError(f"Rows of assignments or priorities are not equally long: {error}") from None
+
+
+def _orders(
+    prepared: Prepared,
+    order: str,
+    priorities: Sequence[int] | npt.NDArray[np.integer] | None,
+    count: int,
+) -> npt.NDArray[np.int32]:
+    """[0, 1 or B, n] ops in order of (priority, row)."""
+    tables = prepared.tables
+    if order not in ("fifo", "priority"):
+        raise UnsupportedError(f"order={order!r} is not modelled; choose 'fifo' or 'priority'.")
+    if (priorities is None) != (order == "fifo"):
+        raise SimvizError(f"order={order!r} goes {'without' if order == 'fifo' else 'with'} priorities.")
+    if priorities is None:
+        made = np.zeros((0, len(tables)), np.int32)
+    else:
+        given = np.atleast_2d(_table(priorities))
+        if given.ndim != 2 or given.shape[1] != len(prepared.names) or len(given) not in (1, count):
+            raise SimvizError(
+                f"Priorities of shape {list(given.shape)}: give one per node, [{len(prepared.names)}] or "
+                f"[{count}, {len(prepared.names)}]."
+            )
+        made = np.argsort(given[:, tables.node], axis=1, kind="stable").astype(np.int32)
+    made.setflags(write=False)
+    return made
+
+
+def _shares(pool: ThreadPoolExecutor, threads: int) -> Callable[[Callable[[int, int], None], int], None]:
+    """Call `work(start, step)` in as many threads as have something to do of `count`."""
+
+    def each(work: Callable[[int, int], None], count: int) -> None:
+        step = min(threads, count)
+        if step == 1:
+            work(0, 1)
+        else:
+            list(pool.map(lambda start: work(start, step), range(step)))  # raises what a thread raised
+
+    return each
+
+
+def _run_block(
+    tables: Tables,
+    rows: npt.NDArray[np.int32],
+    orders: npt.NDArray[np.int32],
+    tail: Ints,
+    limit: Nanos,
+    each: Callable[[Callable[[int, int], None], int], None],
+    makespans: Matrix,
+    peaks: Matrix,
+) -> None:
+    """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
+    from simulator.execution import compiled
+
+    def some(start: int, step: int) -> None:
+        with tables.workspace() as work:
+            compiled.play(tables.flat, work, rows, orders, tail, limit, len(peaks) > 0, start, step, makespans, peaks)
+
+    each(some, len(rows))
+    for row in np.flatnonzero((makespans < 0) & (makespans != compiled.OVER)).tolist():
+        priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
+        outcome = engine.run(tables, rows[row], priority)  # raises, or counts beyond what the compiled loop can
+        makespans[row] = outcome.makespan if outcome.makespan <= limit else compiled.OVER
+        if len(peaks):
+            peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
+    peaks[makespans[: len(peaks)] == compiled.OVER] = -1
+    makespans[makespans == compiled.OVER] = OVER

@@ -1,0 +1,212 @@
+"""The compiled loop says what the plain one says, bit for bit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.columns import ids, ints
+from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
+from simulator.execution import compiled, engine
+from simulator.execution.evaluate import BLOCK, OVER, Prepared, evaluate, prepare
+from simulator.execution.flat import SAFE_BYTES
+from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.simulate import simulate
+from simulator.execution.tables import Tables, of_partitions, of_step
+from simulator.partitioning import partition
+from tests.execution.cases import apart, assigned, attrs_of, costs, dags, runs, steps, whole
+from tests.strategies import Rows, graphs
+
+FIELDS = ("ready_ns", "start_ns", "end_ns", "lane", "transfer_ready_ns", "transfer_start_ns", "transfer_end_ns")
+
+
+def check_equal(tables: Tables, device: object, priority: object = None) -> None:
+    """Every figure of a run, and the peaks."""
+    ours, theirs = compiled.run(tables, device, priority), engine.run(tables, device, priority)  # type: ignore[arg-type]
+    assert ours.makespan == theirs.makespan
+    for name in FIELDS:
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+    used = usage(tables, theirs, allocations(tables, theirs))
+    prepared = Prepared(replace(tables, node=ids(range(len(tables)))), tables.names, ())
+    given = {} if priority is None else {"order": "priority", "priorities": priority}
+    spans, peaks = evaluate(prepared, [theirs.device], peaks=True, **given)  # type: ignore[call-overload]
+    assert spans.tolist() == [theirs.makespan]
+    assert peaks.tolist() == [used.peak_bytes.tolist()]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
+    graph = data.draw(dags())
+    on, priced, rows = data.draw(runs(graph, ties=data.draw(st.booleans())))
+    priority = data.draw(st.none() | st.lists(st.integers(-2, 2), min_size=len(graph), max_size=len(graph)))
+    check_equal(of_step(graph, whole(graph), on, priced), rows, priority)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    on, priced, rows = data.draw(runs(graph))
+    step = data.draw(steps(graph))
+    tables = of_step(graph, step, on, priced)
+    check_equal(tables, tables.placed(ids(rows)))
+    check_equal(*of_partitions(partition(graph, assigned(on, rows), on, step=step), on, priced))
+
+
+def network(ops: int, seed: int = 0, devices: int = 8) -> tuple[Tables, np.ndarray]:
+    """Sums of one to three values from shortly before, at random on devices with a link per pair."""
+    chance = random.Random(seed)
+    draft = Rows()
+    made = {arity: attrs_of("AddN", arity, 1000) for arity in (1, 2, 3)}
+    for at in range(ops):
+        if at < devices:
+            draft.add(f"n{at}", "Const", **attrs_of("Const", 1, 1000))
+            continue
+        inputs = sorted({chance.randrange(max(0, at - 200), at) for _ in range(chance.randint(1, 3))})
+        draft.add(f"n{at}", "AddN", [f"n{source}" for source in inputs], **made[len(inputs)])
+    graph, on, drawn = draft.built(), apart(devices), np.random.default_rng(seed)
+    tables = of_step(graph, whole(graph), on, costs(graph, on, drawn.integers(1_000, 100_000, ops)))
+    return tables, drawn.integers(0, devices, ops)
+
+
+def test_a_hundred_thousand_ops_are_the_same() -> None:
+    tables, rows = network(100_000)
+    check_equal(tables, rows)
+
+
+def test_a_value_with_a_thousand_readers_is_the_same() -> None:
+    draft = Rows()
+    draft.add("x", "Const", **attrs_of("Const", 1, 10))
+    draft.add("a", "Neg", ["x"], **attrs_of("Neg", 1, 10))
+    for reader in range(1000):
+        draft.add(f"r{reader}", "Neg", ["a"], **attrs_of("Neg", 1, 10))
+    graph, on = draft.built(), apart(8, lanes=3)
+    drawn = np.random.default_rng(0)
+    check_equal(of_step(graph, whole(graph), on, costs(graph, on, 5)), drawn.integers(0, 8, len(graph)))
+
+
+def test_values_too_large_for_64_bits_of_work_are_the_same() -> None:
+    tables, rows = network(30, devices=3)
+    sizes = np.array([SAFE_BYTES - 1, SAFE_BYTES, SAFE_BYTES + 1, 2**40 + 3, 17] * len(tables.tensor_op))
+    check_equal(replace(tables, tensor_bytes=ints(sizes[: len(tables.tensor_op)])), rows)
+
+
+def test_errors_are_those_of_the_plain_loop() -> None:
+    draft = Rows()
+    draft.add("x", "Const", **attrs_of("Const"))
+    draft.add("a", "Neg", ["x"], **attrs_of("Neg"))
+    draft.add("b", "Neg", ["a"], **attrs_of("Neg"))
+    graph, on = draft.built(), apart(2)
+    ring = of_step(graph, whole(graph), on, costs(graph, on, 5))
+    ring = replace(ring, consumer=ids([2, 1]), in_edge=ids([1, 0]))  # x -> b, a -> a
+    tables, rows = network(20, devices=2)
+    rows[:2] = 0, 1
+    lost = np.array(tables.latency_ns)
+    lost[:] = -1
+    cases: list[tuple[Tables, object, type[SimvizError]]] = [
+        (ring, [0, 0, 0], DeadlockError),
+        (tables, rows[1:], SimvizError),
+        (tables, rows + 1, SimvizError),
+        (replace(tables, run_ns=tables.run_ns - 10**6), rows, InfeasibleError),
+        (replace(tables, latency_ns=lost), rows, ClusterError),
+        (replace(tables, tensor_bytes=ints(np.full(len(tables.tensor_op), 2**62))), rows, ClusterError),
+        (replace(tables, run_ns=tables.run_ns + 2**58), rows, SimvizError),
+    ]
+    for broken, device, kind in cases:
+        with pytest.raises(kind) as ours:
+            compiled.run(broken, device)  # type: ignore[arg-type]  # wrong on purpose
+        with pytest.raises(kind) as theirs:
+            engine.run(broken, device)  # type: ignore[arg-type]
+        assert str(ours.value) == str(theirs.value)
+    with pytest.raises(SimvizError, match="19 priorities for 20 ops"):
+        compiled.run(tables, rows, [0] * 19)
+
+
+def many(count: int, ops: int = 300, seed: int = 0) -> tuple[Prepared, np.ndarray]:
+    tables, _ = network(ops, seed, devices=4)
+    return Prepared(tables, tables.names, ()), np.random.default_rng(seed).integers(0, 4, (count, ops))
+
+
+def test_many_assignments_are_as_one_by_one_whatever_the_number_of_threads() -> None:
+    prepared, rows = many(50)
+    alone = [engine.makespan(prepared.tables, row) for row in rows]
+    for threads in (1, 2, 3):
+        spans, peaks = evaluate(prepared, rows, threads=threads, peaks=True)
+        assert spans.tolist() == alone
+        outcomes = [engine.run(prepared.tables, row) for row in rows[:5]]
+        held = [usage(prepared.tables, one, allocations(prepared.tables, one)).peak_bytes.tolist() for one in outcomes]
+        assert peaks[:5].tolist() == held
+    assert evaluate(prepared, rows[:0]).tolist() == []
+
+
+def test_priorities_are_one_row_for_all_or_one_each() -> None:
+    prepared, rows = many(5)
+    each = np.random.default_rng(1).integers(0, 3, rows.shape)
+    alone = [engine.makespan(prepared.tables, row, own) for row, own in zip(rows, each, strict=True)]
+    assert evaluate(prepared, rows, order="priority", priorities=each).tolist() == alone
+    alone = [engine.makespan(prepared.tables, row, each[0]) for row in rows]
+    assert evaluate(prepared, rows, order="priority", priorities=each[0]).tolist() == alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_is_slower_than_the_best_of_earlier_blocks_is_stopped(seed: int) -> None:
+    prepared, rows = many(3 * BLOCK + 7, ops=60, seed=seed)
+    spans = evaluate(prepared, rows)
+    best = [OVER, *(int(spans[:first].min()) for first in range(BLOCK, len(rows), BLOCK))]
+    expected = [span if span <= best[row // BLOCK] else OVER for row, span in enumerate(spans.tolist())]
+    assert OVER in expected
+    for threads in (1, 2, 3):
+        assert evaluate(prepared, rows, threads=threads, stop=True).tolist() == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_evaluating_is_simulating_the_pieces(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    on, priced, rows = data.draw(runs(graph))
+    step = data.draw(steps(graph))
+    pieces = partition(graph, assigned(on, rows), on, step=step)
+    expected = simulate(pieces, on, priced)
+    spans, peaks = evaluate(prepare(graph, step, on, priced), [rows, rows], peaks=True)
+    assert spans.tolist() == [expected.makespan] * 2
+    assert peaks.tolist() == [expected.peak_bytes.tolist()] * 2
+
+
+def test_bad_input_is_refused_before_anything_runs() -> None:
+    prepared, rows = many(3)
+    with pytest.raises(SimvizError, match=r"\[3, 299\].*whole numbers \[B, 300\]"):
+        evaluate(prepared, rows[:, 1:])
+    with pytest.raises(SimvizError, match=r"float64.*whole numbers"):
+        evaluate(prepared, rows * 1.0)
+    with pytest.raises(SimvizError, match="not equally long"):
+        evaluate(prepared, [[0] * 300, [0]])
+    rows[2, 5] = 4
+    with pytest.raises(SimvizError, match=r"Assignment 2: node 'n5' is on device 4; the cluster has 4 devices"):
+        evaluate(prepared, rows)
+    rows[2, 5] = 0
+    with pytest.raises(SimvizError, match="threads=0"):
+        evaluate(prepared, rows, threads=0)
+    with pytest.raises(SimvizError, match="goes with priorities"):
+        evaluate(prepared, rows, order="priority")
+    with pytest.raises(SimvizError, match="goes without priorities"):
+        evaluate(prepared, rows, priorities=[0] * 300)
+    with pytest.raises(UnsupportedError, match="order='lifo'"):
+        evaluate(prepared, rows, order="lifo")
+    with pytest.raises(SimvizError, match=r"Priorities of shape \[2, 300\]"):
+        evaluate(prepared, rows, order="priority", priorities=rows[:2])
+    times = np.array(prepared.tables.run_ns)
+    times[7, 2] = -1
+    rows[:, 7] = 0, 2, 2
+    with pytest.raises(InfeasibleError, match=r"Assignment 1: Node 'n7' has no kernel"):
+        evaluate(replace(prepared, tables=replace(prepared.tables, run_ns=times)), rows)
+    apart_ = np.array(prepared.tables.latency_ns)
+    apart_[1, 2] = -1
+    with pytest.raises(ClusterError, match=r"Assignment 0: The cluster has no route"):
+        evaluate(replace(prepared, tables=replace(prepared.tables, latency_ns=apart_)), rows)
