@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate, show_bytes, show_nanos, show_rate
+from simulator.units import (
+    parse_bytes,
+    parse_flops,
+    parse_nanos,
+    parse_picos,
+    parse_rate,
+    show_bytes,
+    show_nanos,
+    show_rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +26,9 @@ from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate, s
         (parse_nanos, "10 us", 10_000),
         (parse_nanos, "0.1 ns", 1),
         (parse_nanos, "1.5 ms", 1_500_000),
+        (parse_picos, "0.3 ns", 300),
+        (parse_picos, "1 us", 10**6),
+        (parse_picos, "0.1 ps", 1),
         (parse_rate, "25 GB/s", 25 * 10**9),
         (parse_rate, "25 Gbit/s", 3_125_000_000),
         (parse_rate, "25 Gb/s", 3_125_000_000),
@@ -29,7 +41,7 @@ def test_reading(parse, text, value):
     assert parse(text) == value
 
 
-@pytest.mark.parametrize("parse", [parse_bytes, parse_nanos, parse_rate, parse_flops])
+@pytest.mark.parametrize("parse", [parse_bytes, parse_nanos, parse_picos, parse_rate, parse_flops])
 @pytest.mark.parametrize("text", ["", "x", "-1 GB", "1 parsec", "1e999 GB", "nan", "9" * 400 + " GB/s", "1 GBB"])
 def test_other_words_are_refused(parse, text):
     with pytest.raises(ValueError, match=r"is not|unknown unit|too large"):

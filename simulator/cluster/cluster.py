@@ -216,7 +216,7 @@ class Cluster:
         return route
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Devices as nodes and one edge per ordered pair, with its links and its slowest rate."""
+        """Devices as nodes and one edge per ordered pair: its links, its latency with the protocol's, its slowest rate."""
         import networkx
 
         drawn = networkx.MultiDiGraph(name=self.name)
@@ -227,5 +227,6 @@ class Cluster:
                 if s != t and route is not None:
                     rate = min((self.links[k].bytes_per_s for k in route), default=0)
                     names = [self.links[k].name for k in route]
-                    drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, bytes_per_s=rate)
+                    speed = {"latency_ns": self.latency_ns(s, t), "bytes_per_s": rate}
+                    drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, **speed)
         return drawn

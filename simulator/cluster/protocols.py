@@ -67,12 +67,12 @@ IN_PROCESS = Protocol("in-process", source="within a process nothing is packed")
 # begins. Of the 110 us that a default cluster takes, two network adapters, or the loopback, have 2 us and the protocol
 # has the rest. The request goes the same way with nothing to pack; half a hop is an assumption.
 #
-# Between workers pinned to a core each, a message of 4 bytes took 100 us of processor time at each end, request and
-# all, in a hop of 145 us; a byte 0.5 to 0.7 ns at each end, in a hop that grew by 0.65 to 0.75 ns per byte, as the two
-# ends work on a large tensor at the same time (both measured on a busy machine, 2026). Here one end works after the
-# other: each gets 0.3 ns, so that the hop is right and the work is half. 0.3 ns is also what took the mean error over
-# 12 placements of a training step on two such workers from 13 % to 8.7 %. The work per message is left in the hop: a
-# CPU device stands for all cores of its host, and only one of them has that work. docs/decisions/0012 has more.
+# Between workers pinned to a core each, a message of 4 bytes took 114 us of processor time at each end, request and
+# all, in a hop of 136 us; a byte 0.4 to 0.8 ns at each end, in a hop that grew by 0.8 ns per byte, as the two ends
+# work on a large tensor at the same time (benchmarks/hops.py, on a busy machine, 2026). Here one end works after
+# the other: each gets 0.3 ns, so that the hop is right and the work is half. 0.3 ns is also what took the mean error
+# over 12 placements of a training step on two such workers from 13 % to 8.7 %. The work per message is left in the
+# hop: a CPU device stands for all cores of its host, and only one has that work. docs/decisions/0012 has more.
 GRPC = Protocol(
     "grpc",
     request_ns=55_000,
@@ -94,9 +94,9 @@ RDMA = Protocol(
 )
 
 # As if Send and Recv were ncclSend and ncclRecv, a question of "what if": TensorFlow uses NCCL in collectives only.
-# NVIDIA's own model of a ring with the Simple protocol (NCCL 2.8, src/graph/tuning.cc, 2020): 8.4 us once and 9.6 us
-# per step over a network, 18 us in all. Two NICs and two ways over PCIe have 12 us of them. The GPUs copy, no CPU does.
-NCCL = Protocol("nccl", latency_ns=6_000, source="18 us a hop between GPUs, NCCL 2.8's own model, 2020")
+# NVIDIA's own model of a ring with the Simple protocol (NCCL, src/graph/tuning.cc, as of 2025): 8.4 us once and 14 us
+# per step over a network, 22.4 us in all. Two NICs and two ways over PCIe have 12 us of them. GPUs copy, no CPU does.
+NCCL = Protocol("nccl", latency_ns=10_400, source="22.4 us a hop between GPUs, NCCL's own model, 2025")
 
 _KNOWN = {protocol.name: protocol for protocol in (PLAIN, GRPC, RDMA, NCCL)}
 

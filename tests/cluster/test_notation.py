@@ -120,4 +120,4 @@ def test_a_cluster_is_drawn_by_networkx():
     (edge,) = drawn.get_edge_data(
         "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
     ).values()
-    assert edge["bytes_per_s"] == 3_125_000_000
+    assert (edge["bytes_per_s"], edge["latency_ns"]) == (3_125_000_000, 110_000)
