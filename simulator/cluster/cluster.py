@@ -216,7 +216,7 @@ class Cluster:
         return route
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Devices as nodes and one edge per ordered pair: its links, its latency with the protocol's, its slowest rate."""
+        """Devices as nodes and one edge per ordered pair: links, latency with the protocol's, slowest rate."""
         import networkx
 
         drawn = networkx.MultiDiGraph(name=self.name)
