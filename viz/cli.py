@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"simviz {__version__}")
         return 0
+    if asked.warm_up:
+        return _warm_up()
     if asked.graph is None:
         made.error("name a graph: a file, a SavedModel folder, or - for standard input")
     # a run makes millions of objects and hardly a cycle, and then it ends: looking for cycles took a tenth of its time
@@ -54,6 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     finally:
         gc.enable()
+
+
+def _warm_up() -> int:
+    from simulator.execution.choosing import warm_up
+
+    try:
+        kept, sentence = warm_up()
+    except SimvizError as error:
+        _complain(str(error))
+        return 1
+    print(sentence)
+    return 0 if kept else 1
 
 
 def _in_the_users_words(error: SimvizError, graph: str) -> str:

@@ -88,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     add("--json", metavar="FILE", help="write the result for machines; - for standard output")
     add("--check", action="store_true", help="ask the real TensorFlow whether it does the same")
     add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
+    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
     add("--quiet", action="store_true", help="no summary and no progress")
     add("--version", action="store_true", help="print the version and end")
     return made

@@ -29,7 +29,7 @@ from simulator.columns import ids, ints
 from simulator.execution import engine
 from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Outcome, lanes_of
-from simulator.execution.flat import FIRST, MATRICES, SAFE_BYTES, Flat, Work, dtypes
+from simulator.execution.flat import FIRST, GIVEN_UP, MATRICES, REFUSED, SAFE_BYTES, STUCK, Flat, Work, dtypes
 from simulator.execution.tables import OWN
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.int32]
 
 
-OVER, NO_KERNEL, NO_ROUTE, TOO_LONG, STUCK = -1, -2, -3, -4, -5  # instead of a makespan
 NEVER = 2**62  # a limit that no makespan passes
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
@@ -187,7 +186,7 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
         here = device[op]
         taken = run_ns[op, here]
         if taken < 0:
-            return NO_KERNEL
+            return REFUSED
         took_ns[op] = taken
         total += taken
         asked_ptr[op] = transfers
@@ -221,14 +220,14 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
                     known, carried = key, np.int64(edge_tensor[edge])
                     path = way[home[key >> 1] if copied else here, key >> 1]
                     if path < 0:
-                        return NO_ROUTE
+                        return REFUSED
                     nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
                     if rate > 0 and nbytes <= SAFE_BYTES:
                         wire_ns = _wire_ns(nbytes, rate)
                     elif rate > 0:
                         wire_ns = big_ns[_row(big, carried), path]
                         if wire_ns < 0:
-                            return TOO_LONG
+                            return REFUSED
                     way_of[transfers] = path
                     end_ns[transfers] = latency_ns[path] + wire_ns
                     total += latency_ns[path] + wire_ns
@@ -241,7 +240,7 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
                     came_by[edge] = transfers - 1
         local_end[op] = low
     asked_ptr[len(took_ns)] = transfers
-    return transfers if total < _COUNTABLE_NS else TOO_LONG
+    return transfers if total < _COUNTABLE_NS else REFUSED
 
 
 @_inner
@@ -491,7 +490,7 @@ def _play(flat: Flat, work: Work, device: Ids, order: Ids, tail: Ints, limit: in
                             began[starts] = op
                             starts += 1
                         if bounded and now + tail[op] > limit:
-                            return OVER
+                            return GIVEN_UP
                     if op >= 0 and took_ns[op] > 0:
                         _sink(key, task, size, now + took_ns[op], op)
                     else:
@@ -595,7 +594,7 @@ def _play(flat: Flat, work: Work, device: Ids, order: Ids, tail: Ints, limit: in
         for i in range(brief):
             op = chain[n - 1 - i]
             if bounded and now + tail[op] > limit:
-                return OVER
+                return GIVEN_UP
             if record and ranked:
                 start_ns[op] = now
                 began[starts] = op
@@ -611,7 +610,7 @@ def _play(flat: Flat, work: Work, device: Ids, order: Ids, tail: Ints, limit: in
                 _advance(work.level, work.peak, work.freed, work.begun, work.brief)
             now = key[0]
             if now > limit:
-                return OVER
+                return GIVEN_UP
     if record:
         _advance(work.level, work.peak, work.freed, work.begun, work.brief)
     return now if left == 0 else STUCK
@@ -657,18 +656,24 @@ def _play_some(
             peaks[run, where] = work.peak[where]
 
 
-def _made() -> tuple[Callable[..., None], bool]:
-    """`play` from numba's cache or compiled now, and whether it is kept: not where nothing can be written."""
+def made(
+    function: Callable[..., None], signature: object, compiler: Callable[..., Callable[..., Callable[..., None]]] = njit
+) -> tuple[Callable[..., None], bool]:
+    """The function compiled, now or taken from numba's cache, and whether it is kept there.
+
+    numba keeps it in NUMBA_CACHE_DIR, else beside this file, else in the user's cache; where none can be written it is
+    compiled again by every process.
+    """
     options = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
-        return njit(_signature(), cache=True, **options)(_play_some), True
+        return compiler(signature, cache=True, **options)(function), True
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        return njit(_signature(), **options)(_play_some), False
+        return compiler(signature, **options)(function), False
 
 
-play, kept = _made()
+play, kept = made(_play_some, _signature())
 
 
 def run(

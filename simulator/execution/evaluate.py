@@ -19,7 +19,9 @@ import numpy.typing as npt
 from simulator.columns import Ints, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution import engine
+from simulator.execution.choosing import load, loads
 from simulator.execution.crossings import checked, crossings
+from simulator.execution.flat import GIVEN_UP, STUCK
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import Tables, of_step
 from simulator.partitioning import moves_of_step
@@ -247,18 +249,20 @@ def _run_block(
     peaks: Matrix,
 ) -> None:
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
-    from simulator.execution import compiled
 
     def some(start: int, step: int) -> None:
         with tables.workspace() as work:
-            compiled.play(tables.flat, work, rows, orders, tail, limit, len(peaks) > 0, start, step, makespans, peaks)
+            play(tables.flat, work, rows, orders, tail, limit, len(peaks) > 0, start, step, makespans, peaks)
 
-    each(some, len(rows))
-    for row in np.flatnonzero((makespans < 0) & (makespans != compiled.OVER)).tolist():
+    makespans[:] = STUCK  # all is left to the plain loop if there is no other
+    if loads():
+        play = load().play
+        each(some, len(rows))
+    for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
         outcome = engine.run(tables, rows[row], priority)  # raises, or counts beyond what the compiled loop can
-        makespans[row] = outcome.makespan if outcome.makespan <= limit else compiled.OVER
+        makespans[row] = outcome.makespan if outcome.makespan <= limit else GIVEN_UP
         if len(peaks):
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
-    peaks[makespans[: len(peaks)] == compiled.OVER] = -1
-    makespans[makespans == compiled.OVER] = OVER
+    peaks[makespans[: len(peaks)] == GIVEN_UP] = -1
+    makespans[makespans == GIVEN_UP] = OVER

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
 NO_WAY = -1
+GIVEN_UP, REFUSED, STUCK = -1, -2, -3  # instead of a makespan: past the limit; not for the compiled loop; a deadlock
 FIRST = -3  # Flat.passes, beside OWN and RESIDENT of `tables`
 
 
