@@ -175,6 +175,12 @@ class Cluster:
         row = {task: k for k, task in enumerate(self.tasks)}
         return tuple(row[device.task] for device in self.devices)
 
+    @cached_property
+    def _link_latency_ns(
+        self,
+    ) -> tuple[Nanos, ...]:  # asked for each pair of devices, a million for the largest cluster
+        return tuple(link.latency_ns for link in self.links)
+
     def protocol(self, source: int, target: int) -> Protocol:
         """What a message between the two devices takes besides its wires: nothing within a task or for a hand-over."""
         if self.task_of[source] == self.task_of[target] or self.routes[source][target] == ():
@@ -189,7 +195,8 @@ class Cluster:
         route = self._route(source, target)
         if not route:
             return self.handover_ns
-        return self.protocol(source, target).latency_ns + sum(self.links[link].latency_ns for link in route)
+        wires = self._link_latency_ns
+        return self.protocol(source, target).latency_ns + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time on the way of one transfer that finds it free: latency, then bytes at the slowest link, rounded up.

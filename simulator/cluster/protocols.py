@@ -120,7 +120,8 @@ def with_protocol(cluster: Cluster, name: str) -> Cluster:
     old = cluster.between_tasks
     new = find_protocol(name, {old.name: old})
     notes = [note for note in cluster.notes if note != spoken(old)]
-    return replace(cluster, between_tasks=new, notes=(*notes, spoken(new)))
+    said = [spoken(new)] if len(cluster.tasks) > 1 else []
+    return replace(cluster, between_tasks=new, notes=(*notes, *said))
 
 
 def spoken(protocol: Protocol) -> str:

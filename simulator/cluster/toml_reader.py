@@ -29,7 +29,7 @@ class Reader:
         raise ClusterError(f"{where}: {message}", line=line)
 
     def line(self, section: str, nth: int, key: str) -> int | None:
-        """Line of a key in the nth table of that name (its header where the key is not found)."""
+        """Line of a key in the nth table of that name; of the table, which may be inline, if there is no such key."""
         seen, inside, header = -1, not section, None
         for number, raw in enumerate(self.lines, 1):
             stripped = raw.strip()
@@ -47,7 +47,7 @@ class Reader:
                 return number
             if inside and key and re.search(rf'[{{,.]\s*"?{re.escape(key)}"?\s*=', raw):
                 return number
-        return header
+        return self.line("", 0, section) if header is None and section else header
 
     def keys(self, table: object, allowed: Sequence[str], section: str, nth: int = 0) -> Table:
         """The value as a table that has only keys of `allowed`."""

@@ -99,6 +99,12 @@ def test_an_unknown_protocol_is_named_with_the_known_ones():
     assert with_protocol(own, "mine").between_tasks == own.between_tasks
 
 
+def test_one_task_alone_talks_to_nobody():
+    alone = load_cluster("4gpu")
+    assert with_protocol(alone, "rdma").notes == alone.notes
+    assert not any("tasks talk" in note for note in alone.notes)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol):
     assert find_protocol(protocol.name) is protocol

@@ -171,6 +171,8 @@ def test_a_protocol_of_ones_own_is_like_another():
         ('"0.25 ns"', '"2 us"', 1, "send_ps_per_byte 2000000"),
         ("latency", "latenty", 4, "Did you mean 'latency'"),
         ("[protocol]", "[[protocol]]", 1, "must be a table"),
+        (OWN, "protocol = 3\n[[host]]\n", 1, "must be a table"),
+        (OWN, '\nprotocol = { name = "x", lake = "grpc" }\n[[host]]\n', 2, "Did you mean 'like'"),
     ],
 )
 def test_a_wrong_protocol_is_named_by_its_line(old, new, line, words):
