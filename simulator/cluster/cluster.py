@@ -92,9 +92,8 @@ class Cluster:
 
     devices: tuple[Device, ...]  # [D]
     links: tuple[Link, ...]  # [L]
-    routes: tuple[
-        tuple[tuple[int, ...] | None, ...], ...
-    ]  # [D][D] links in order, none twice; () a hand-over; None no way
+    # [D][D] links in order, none twice; () a hand-over; None no way
+    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
     name: str = "a cluster"  # the user's words for it
     notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
@@ -176,9 +175,7 @@ class Cluster:
         return tuple(row[device.task] for device in self.devices)
 
     @cached_property
-    def _link_latency_ns(
-        self,
-    ) -> tuple[Nanos, ...]:  # asked for each pair of devices, a million for the largest cluster
+    def _link_latency_ns(self) -> tuple[Nanos, ...]:  # read for each pair of devices, up to a million
         return tuple(link.latency_ns for link in self.links)
 
     def protocol(self, source: int, target: int) -> Protocol:
