@@ -84,7 +84,9 @@ def pose(
     `moves` are those of `partitioning.moves_of_step`, in rows of the graph and, after them, of the client's ops.
     """
     clients = np.flatnonzero(tables.bound >= 0)
-    op_of = {node: op for op, node in enumerate(tables.node.tolist()) if tables.bound[op] < 0}
+    op_of: dict[int, int] = {}  # the first op of a node is the node itself
+    for op in np.flatnonzero(tables.bound < 0).tolist():
+        op_of.setdefault(int(tables.node[op]), op)
     op_of.update((len(constraints.group) + row, op) for row, op in enumerate(clients.tolist()))
     group = constraints.group[tables.node].tolist()
     for row, op in enumerate(clients.tolist(), len(constraints.members)):

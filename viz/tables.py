@@ -15,6 +15,7 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.execution.memory import KINDS, Live, at_peak
+from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
 from simulator.graph import shapes
 from simulator.graph.step import exchange
 from viz.scene import Scene
@@ -145,16 +146,23 @@ def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
 
 
 def time_by_category(scene: Scene) -> dict[str, list[int]]:
-    """Category -> time that its ops ran on each device; the largest total first, then by name."""
+    """Category -> time of each device in which its ops ran, and in which it packed and unpacked what is sent.
+
+    The largest total comes first; ties go by name.
+    """
+    trace, count = scene.trace, len(scene.cluster)
     of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
-    names = sorted(set(of_op.values()))
-    column = {name: index for index, name in enumerate(names)}
-    kinds = np.array([column[of_op[op]] for op in scene.graph.ops], np.int64)
-    count = len(scene.cluster)
-    cell = kinds[slice_nodes(scene)] * count + scene.trace.device
-    took = (scene.trace.end_ns - scene.trace.start_ns).astype(float)
-    table = np.bincount(cell, weights=took, minlength=len(names) * count).reshape(len(names), count)
-    rows = {name: [int(value) for value in table[index]] for name, index in column.items() if table[index].any()}
+    kinds = [of_op[scene.graph.ops[node]] for node in slice_nodes(scene).tolist()]
+    home, cut = scene.cluster.home, scene.partitions
+    rows: dict[str, list[int]] = {}
+    for names, devices, took in (
+        (kinds, trace.device, trace.end_ns - trace.start_ns),
+        (["packing"] * len(cut.send), home[cut.src_device], trace.pack_end_ns - trace.pack_start_ns),
+        (["unpacking"] * len(cut.send), home[cut.dst_device], trace.unpack_end_ns - trace.unpack_start_ns),
+    ):
+        for name, device, nanos in zip(names, devices.tolist(), took.tolist(), strict=True):
+            if nanos:
+                rows.setdefault(name, [0] * count)[device] += nanos
     return dict(sorted(rows.items(), key=lambda row: (-sum(row[1]), row[0])))
 
 
@@ -199,12 +207,23 @@ def critical_shares(scene: Scene) -> list[Share]:
         if row >= 0:
             what, took = category(ops[nodes[row]]), trace.end_ns[row] - trace.start_ns[row]
         else:
-            what, took = "transfers", trace.transfer_end_ns[-1 - row] - trace.transfer_start_ns[-1 - row]
+            what, took = _stretch(trace, *transfer_of(row))
         shares[what] += int(took)
     waiting = trace.makespan - sum(shares.values())
     if waiting > 0:
         shares["waiting"] = waiting
     return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
+
+
+def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
+    """What a stretch of a transfer on the critical path counts as, and how long it took; a request is waiting."""
+    if stretch == REQUEST:
+        return "waiting", 0
+    if stretch == WIRE:
+        return "transfers", int(trace.transfer_end_ns[transfer] - trace.transfer_start_ns[transfer])
+    if stretch == PACK:
+        return "packing", int(trace.pack_end_ns[transfer] - trace.pack_start_ns[transfer])
+    return "unpacking", int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])
 
 
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:

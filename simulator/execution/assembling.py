@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
+from simulator.execution.ways import Ways, ways_of
 from simulator.graph import ops as registry
 from simulator.graph.dtypes import REF
 
@@ -20,6 +21,47 @@ if TYPE_CHECKING:
 
 # The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
 NO_KERNEL = frozenset({"Const", "NoOp"})
+# Kernels that say of themselves that they are not worth a thread of their own (IsExpensive in tensorflow/core/kernels:
+# control_flow_ops.h, identity_op.h, identity_n_op.h, reshape_op.h, shape_ops.h, variable_ops.h, function_ops.h, ...).
+INEXPENSIVE = frozenset(
+    (
+        "ControlTrigger",
+        "Enter",
+        "EnsureShape",
+        "Exit",
+        "ExpandDims",
+        "HostConst",
+        "Identity",
+        "IdentityN",
+        "LoopCond",
+        "Merge",
+        "NextIteration",
+        "Placeholder",
+        "PlaceholderWithDefault",
+        "PreventGradient",
+        "Rank",
+        "RefEnter",
+        "RefExit",
+        "RefIdentity",
+        "RefMerge",
+        "RefNextIteration",
+        "RefSelect",
+        "RefSwitch",
+        "Reshape",
+        "Shape",
+        "ShapeN",
+        "Size",
+        "Squeeze",
+        "StopGradient",
+        "Switch",
+        "VarHandleOp",
+        "Variable",
+        "VariableV2",
+        "_Arg",
+        "_Retval",
+        "_SwitchN",
+    )
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +88,7 @@ class Edges:
     nbytes: Ints  # 0 where unknown
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
     host: Flags  # the input is in host memory when a GPU reads it
+    post: Ids  # op at whose end the reader begins to wait for it, where it crosses devices; -1: when the step begins
 
 
 def join(edges: Edges, others: Edges) -> Edges:
@@ -76,7 +119,7 @@ class ClusterColumns(TypedDict):
     home: Ids
     lanes: Ids
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
-    links: int
+    ways: Ways
     latency_ns: npt.NDArray[np.int64]
     bytes_per_s: npt.NDArray[np.int64]
 
@@ -100,6 +143,7 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
         apart=flags(of_tensor(graph.tensor_dtype, 0) > REF),
         host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
+        post=ids(np.full(len(edge), -1)),
     )
 
 
@@ -179,19 +223,10 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
     for device in cluster.devices:
         if device.lanes < 1:
             raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
-    count = len(cluster)
-    latency = np.zeros((count, count), np.int64)
-    rate = np.zeros((count, count), np.int64)
-    for source, row in enumerate(cluster.routes):
-        for target, route in enumerate(row):
-            if source == target:
-                continue
-            if route is None:
-                latency[source, target] = -1
-                continue
-            latency[source, target] = cluster.latency_ns(source, target)
-            if route:
-                rate[source, target] = min(cluster.links[link].bytes_per_s for link in route)
+    ways = ways_of(cluster)
+    joined, itself = ways.of >= 0, np.eye(len(cluster), dtype=bool)
+    latency = np.where(joined, np.append(ways.latency_ns, 0)[ways.of], np.where(itself, 0, -1))
+    rate = np.where(joined, np.append(ways.bytes_per_s, 0)[ways.of], 0)
     latency.setflags(write=False)
     rate.setflags(write=False)
     return ClusterColumns(
@@ -200,7 +235,7 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
         home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=cluster.routes,
-        links=len(cluster.links),
+        ways=ways,
         latency_ns=latency,
         bytes_per_s=rate,
     )

@@ -28,8 +28,9 @@ from numba import boolean, from_dtype, int32, int64, njit, types, void
 from simulator.columns import ids, ints
 from simulator.execution import engine
 from simulator.execution.crossings import checked, crossings
-from simulator.execution.engine import Outcome, lanes_of
+from simulator.execution.engine import Outcome, lanes, outcome
 from simulator.execution.flat import FIRST, GIVEN_UP, MATRICES, REFUSED, SAFE_BYTES, STUCK, Flat, Work, dtypes
+from simulator.execution.loop import Played
 from simulator.execution.tables import OWN
 
 if TYPE_CHECKING:
@@ -683,6 +684,8 @@ def run(
 ) -> Outcome:
     """The same as `engine.run`, errors included: what the compiled loop cannot do it leaves to the specification."""
     column = checked(tables, device)
+    if not base(tables):
+        return engine.run(tables, device, priority)
     order: npt.NDArray[np.integer] = np.zeros((0, len(column)), np.int32)
     if priority is not None:
         order = np.argsort(ints(priority), kind="stable")[None]
@@ -694,18 +697,26 @@ def run(
         play(tables.flat, work, *rows, ints([]), NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
             return engine.run(tables, device, priority)
-        crossing = crossings(tables, column)
-        start, end = ints(work.start_ns), ints(work.start_ns + work.took_ns)
-        sent = ints(work.sent_ns[: len(crossing)])
-        return Outcome(
+        crossing, nothing = crossings(tables, column), np.zeros(0, np.int64)
+        count, works = len(crossing), np.zeros(2 * len(crossing), np.int64)
+        start = ints(np.append(work.start_ns, works))
+        played = Played(
             makespan=int(makespan[0]),
-            device=column,
-            ready_ns=ints(work.ready_ns),
-            start_ns=start,
-            end_ns=end,
-            crossings=crossing,
-            transfer_ready_ns=ints(work.asked_ns[: len(crossing)]),
-            transfer_start_ns=sent,
-            transfer_end_ns=ints(work.end_ns[: len(crossing)]),
-            lane=lanes_of(tables, column, start, end),
+            ready=work.ready_ns,
+            first=np.where(tables.merge, work.first, -1),
+            start=nothing,
+            asked=nothing,
+            sent=work.sent_ns[:count],
+            came=work.end_ns[:count],
         )
+        end = ints(start + np.append(work.took_ns, works))
+        lane = lanes(tables, column, crossing, start)
+        return outcome(tables, column, crossing, played, start, end, ints(work.asked_ns[:count]), lane)
+
+
+def base(tables: Tables) -> bool:
+    """Whether links are all that transfers take, one at a time: what this loop knows."""
+    ways = tables.ways
+    work = (ways.request_ns, ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
+    own = any(one not in (None, "serial") for one in ways.link_contention)
+    return not (own or any(column.any() for column in work) or (tables.post >= 0).any())

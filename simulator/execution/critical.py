@@ -1,16 +1,21 @@
 """The critical path of a run: back from what ended last, through whatever delayed each start.
 
-A task starts when its last needed input has come (for a Merge: its first data input, or a control input after it), or
-later, when a lane or a link becomes free: then the task that held it until that moment is to blame. So each task on
-the path ends exactly when the next one starts, and the path explains the whole makespan.
+A task starts when its last needed input has come (for a Merge: the data input that woke it, or a control input after
+it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
+is up to four tasks, one after the other: its request, packing, the wire, unpacking. So each task on the path ends
+exactly when the next one starts, and the path explains the whole makespan. Where transfers share a link, what the
+others took from one of them counts as its own time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.execution.engine import Outcome
 from simulator.execution.tables import Tables
+from simulator.execution.trace import PACK, REQUEST, UNPACK, WIRE, transfer_of, transfer_task
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,88 +24,120 @@ class _Record:
 
     tables: Tables
     outcome: Outcome
-    device: list[int]
-    ready: list[int]  # ops
+    device: list[int]  # of each op
+    ready: list[int]
     start: list[int]
     end: list[int]
-    asked: list[int]  # transfers
-    sent: list[int]
-    came: list[int]
-    lane_until: dict[tuple[int, int], int]  # (device, time) -> an op of some length that ended then
+    begin: list[list[int]]  # [4][X] of each stretch of each transfer
+    until: list[list[int]]  # [4][X] its end
+    lane_until: dict[tuple[int, int], int]  # (device, time) -> a task of some length that ended then
     link_until: dict[tuple[int, int], list[int]]  # (link, time) -> transfers that ended then
 
 
 def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
-    """Tasks in order of time: ops (>= 0) and transfers (-1 - row), from one that starts at 0 to one that ends last."""
+    """Tasks in order of time, ops (>= 0) and stretches of transfers (`transfer_task`): from one that starts at 0 to one
+    that ends last.
+    """
     if not len(tables):
         return []
     record = _record(tables, outcome)
     last = max(range(len(tables)), key=lambda op: (record.end[op], -op))
-    if max(record.came, default=0) > record.end[last]:  # to a Merge that did not wait for it
-        last = -1 - record.came.index(max(record.came))
+    came = record.until[UNPACK]
+    if max(came, default=0) > record.end[last]:  # to a Merge that did not wait for it
+        last = transfer_task(came.index(max(came)), UNPACK)
     path, seen = [last], {last}
     while (before := _before(record, path[-1], seen)) is not None:
         path.append(before)
         seen.add(before)
-    return path[::-1]
+    return [task for task in path[::-1] if task >= 0 or _length(record, task) or transfer_of(task)[1] == WIRE]
 
 
 def _record(tables: Tables, outcome: Outcome) -> _Record:
+    crossing = outcome.crossings
     device, start, end = outcome.device.tolist(), outcome.start_ns.tolist(), outcome.end_ns.tolist()
-    came = outcome.transfer_end_ns.tolist()
+    asked, sent = outcome.transfer_ready_ns.tolist(), outcome.transfer_start_ns.tolist()
+    packed, came = outcome.pack_end_ns.tolist(), outcome.transfer_end_ns.tolist()
+    request = (outcome.transfer_ready_ns - tables.ways.request_ns[crossing.way]).tolist()
+    begin = [request, outcome.pack_start_ns.tolist(), sent, outcome.unpack_start_ns.tolist()]
+    until = [asked, packed, came, outcome.unpack_end_ns.tolist()]
     link_until: dict[tuple[int, int], list[int]] = {}
-    for transfer, route in enumerate(outcome.crossings.route):
-        for link in route:
+    for transfer, way in enumerate(crossing.way.tolist()):
+        for link in tables.ways.links[way]:
             link_until.setdefault((link, came[transfer]), []).append(transfer)
-    return _Record(
-        tables=tables,
-        outcome=outcome,
-        device=device,
-        ready=outcome.ready_ns.tolist(),
-        start=start,
-        end=end,
-        asked=outcome.transfer_ready_ns.tolist(),
-        sent=outcome.transfer_start_ns.tolist(),
-        came=came,
-        lane_until={(device[op], end[op]): op for op in range(len(end)) if end[op] > start[op]},
-        link_until=link_until,
-    )
+    lane_until = {(device[op], end[op]): op for op in range(len(end)) if end[op] > start[op]}
+    for stretch, where in ((PACK, crossing.source), (UNPACK, crossing.target)):
+        for transfer, home in enumerate(tables.home[where].tolist()):
+            if until[stretch][transfer] > begin[stretch][transfer]:
+                lane_until.setdefault((home, until[stretch][transfer]), transfer_task(transfer, stretch))
+    return _Record(tables, outcome, device, outcome.ready_ns.tolist(), start, end, begin, until, lane_until, link_until)
+
+
+def _length(record: _Record, task: int) -> int:
+    transfer, stretch = transfer_of(task)
+    return record.until[stretch][transfer] - record.begin[stretch][transfer]
 
 
 def _before(record: _Record, task: int, seen: set[int]) -> int | None:
     """The task whose end let this one start; None: nothing held it, it starts at 0."""
-    if task < 0:
-        return _before_transfer(record, -1 - task, seen)
-    if record.start[task] > record.ready[task]:
-        return record.lane_until[record.device[task], record.start[task]]
-    return _last_input(record, task, seen)
+    if task >= 0:
+        if record.start[task] > record.ready[task]:
+            return record.lane_until[record.device[task], record.start[task]]
+        return _last_input(record, task, seen)
+    transfer, stretch = transfer_of(task)
+    if stretch == REQUEST:
+        return _poster(record, transfer)
+    began = record.begin[stretch][transfer]
+    if stretch == PACK and began == record.until[REQUEST][transfer]:
+        return _asker(record, transfer)
+    if began == record.until[stretch - 1][transfer]:
+        return transfer_task(transfer, stretch - 1)
+    if stretch == WIRE:
+        return _holder(record, transfer, seen)
+    home = record.tables.home[getattr(record.outcome.crossings, "source" if stretch == PACK else "target")[transfer]]
+    return record.lane_until[int(home), began]
 
 
-def _before_transfer(record: _Record, transfer: int, seen: set[int]) -> int:
-    crossing, began = record.outcome.crossings, record.sent[transfer]
-    if began == record.asked[transfer]:
-        return int(record.tables.tensor_op[crossing.tensor[transfer]])
+def _asker(record: _Record, transfer: int) -> int:
+    """What a transfer waited for before it was asked for: its value, its Recv, or the request of that."""
+    value = int(record.tables.tensor_op[record.outcome.crossings.tensor[transfer]])
+    asked = record.until[REQUEST][transfer]
+    if record.end[value] == asked:
+        return value
+    if record.begin[REQUEST][transfer] < asked:
+        return transfer_task(transfer, REQUEST)
+    return int(record.tables.post[record.outcome.crossings.tensor[transfer]])
+
+
+def _poster(record: _Record, transfer: int) -> int | None:
+    """The op that posted the Recv; None: it was posted when the step began."""
+    poster = int(record.tables.post[record.outcome.crossings.tensor[transfer]])
+    return poster if poster >= 0 else None
+
+
+def _holder(record: _Record, transfer: int, seen: set[int]) -> int:
+    """The wire of the transfer that had a link until this one got it."""
+    crossing, began = record.outcome.crossings, record.begin[WIRE][transfer]
     holders = [
         other
-        for link in crossing.route[transfer]
+        for link in record.tables.ways.links[crossing.way[transfer]]
         for other in record.link_until.get((link, began), ())
-        if other != transfer and -1 - other not in seen
+        if other != transfer and transfer_task(other, WIRE) not in seen
     ]
     # one of some length, if there is one: what takes no time holds no link
-    return -1 - min(holders, key=lambda other: (record.sent[other] == began, record.asked[other], other))
+    sent, packed = record.begin[WIRE], record.until[PACK]
+    return transfer_task(min(holders, key=lambda other: (sent[other] == began, packed[other], other)), WIRE)
 
 
 def _last_input(record: _Record, op: int, seen: set[int]) -> int | None:
     tables = record.tables
     edges = tables.in_edge[tables.in_ptr[op] : tables.in_ptr[op + 1]]
-    tensors = tables.edge_tensor[edges]
     if tables.merge[op]:  # a value that came last, but not first, was not needed: look at the control inputs first
-        order = tables.tensor_row[tensors].argsort(kind="stable")
-        edges, tensors = edges[order], tensors[order]
-    for edge, tensor in zip(edges.tolist(), tensors.tolist(), strict=True):
+        control = edges[tables.tensor_row[tables.edge_tensor[edges]] < 0]
+        edges = np.append(control, record.outcome.first[op])
+    for edge, tensor in zip(edges.tolist(), tables.edge_tensor[edges].tolist(), strict=True):
         transfer = int(record.outcome.crossings.of_edge[edge])
-        cause = int(tables.tensor_op[tensor]) if transfer < 0 else -1 - transfer
-        came = record.end[cause] if transfer < 0 else record.came[transfer]
+        cause = int(tables.tensor_op[tensor]) if transfer < 0 else transfer_task(transfer, UNPACK)
+        came = record.end[cause] if transfer < 0 else record.until[UNPACK][transfer]
         if came == record.ready[op] and cause not in seen:
             return cause
     return None

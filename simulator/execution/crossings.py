@@ -18,6 +18,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.tables import Tables
+from simulator.execution.ways import PS_PER_NS, Ways
 
 MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
 _SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
@@ -31,8 +32,10 @@ class Crossings:
     source: Ids  # [X] device
     target: Ids  # [X] device
     host: Flags  # [X] arrives in host memory
-    duration_ns: Ints  # [X] when it finds its route free
-    route: tuple[tuple[int, ...], ...]  # [X] links that it holds
+    way: Ids  # [X] row of Tables.ways
+    duration_ns: Ints  # [X] on the wire, when it finds its route free
+    pack_ns: Ints  # [X] work of the processor that stands for the source, 0: none
+    unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
     def __len__(self) -> int:
@@ -71,14 +74,16 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     chosen = edge[first]
     start, end = ids(source[chosen]), ids(target[chosen])
     _check_routes(tables, tensor[chosen], start, end)
-    routes = tables.routes
+    ways, way, nbytes = tables.ways, tables.ways.of[start, end], tables.tensor_bytes[tensor[chosen]]
     return Crossings(
         tensor=ids(tensor[chosen]),
         source=start,
         target=end,
         host=flags(host[chosen]),
-        duration_ns=_durations(tables, start, end, tables.tensor_bytes[tensor[chosen]]),
-        route=tuple(routes[s][t] or () for s, t in zip(start.tolist(), end.tolist(), strict=True)),
+        way=ids(way),
+        duration_ns=_durations(ways, way, nbytes),
+        pack_ns=_work(ways.send_ns[way], ways.send_ps_per_byte[way], nbytes),
+        unpack_ns=_work(ways.receive_ns[way], ways.receive_ps_per_byte[way], nbytes),
         of_edge=ids(of_edge),
     )
 
@@ -117,9 +122,9 @@ def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
         )
 
 
-def _durations(tables: Tables, start: Ids, end: Ids, nbytes: Ints) -> Ints:
+def _durations(ways: Ways, way: Ids, nbytes: Ints) -> Ints:
     """[X] time of each transfer on a free route: latencies, then bytes at the slowest link, rounded up."""
-    latency, rate = tables.latency_ns[start, end], tables.bytes_per_s[start, end]
+    rate = ways.bytes_per_s[way]
     bounded = np.minimum(nbytes, _SAFE_BYTES)
     wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
     for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
@@ -127,4 +132,12 @@ def _durations(tables: Tables, start: Ids, end: Ids, nbytes: Ints) -> Ints:
         if exact > MAX_NS:
             raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
         wire[row] = exact
-    return ints(latency + wire)
+    return ints(ways.latency_ns[way] + wire)
+
+
+def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:
+    """[X] time of the processor at one end of each transfer, rounded up."""
+    if (nbytes.astype(np.float64) * ps_per_byte > MAX_NS).any():
+        row = int(np.argmax(nbytes.astype(np.float64) * ps_per_byte))
+        raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(ps_per_byte[row])} ps/byte takes too long.")
+    return ints(fixed_ns + -(-nbytes * ps_per_byte // PS_PER_NS))

@@ -1,22 +1,10 @@
-"""The event loop: when everything runs, given who runs what. Plain Python; this is the specification.
+"""When everything runs, given who runs what: the engine in plain Python, which is the specification (loop.py).
 
-Resources are lanes of devices and links; tasks are ops and transfers; an event is the end of one. At each instant
-
-    1. every task that ends now is retired: ops whose last needed input arrived are ready, instant ones end at once and
-       retire with them, and the values that others need elsewhere ask for their transfers;
-    2. these transfers are served in the order of `Crossings`: each starts when every link of its route is free and
-       holds them all until it ends;
-    3. ready ops join their device's queue, in order of row, and idle lanes take from it: the one that was ready first,
-       or with priorities the smallest (priority, row).
-
-A task of no length ends at the instant at which it starts, in a round of its own. A Merge waits for its control inputs
-and the first of its data inputs; any other op for all. A search calls this loop with many assignments, so it runs over
-lists and ints: an event costs about one microsecond.
+tables, devices ──crossings──▶ transfers ──wire──▶ lists ──play──▶ Outcome
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -25,27 +13,46 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.errors import DeadlockError, SimvizError
-from simulator.execution.assembling import pointers
-from simulator.execution.crossings import MAX_NS, Crossings, checked, crossings
+from simulator.errors import ClusterError, DeadlockError, SimvizError, UnsupportedError
+from simulator.execution.crossings import Crossings, checked, crossings
+from simulator.execution.loop import Played, Wires, play
+from simulator.execution.queues import ByPriority, Executor, Fifo, Queues
+from simulator.execution.sharing import MAX_FLOW_BYTES, Sharing
 from simulator.execution.tables import Tables
+from simulator.execution.ways import discipline
+from simulator.execution.wiring import Wiring, job_device, job_ns, ranks, wire
 from simulator.units import Nanos
+
+ORDERS = ("fifo", "priority", "tensorflow")  # how a device chooses among its ready jobs
+Column = Sequence[int] | npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What happened. Axes: n ops, X transfers of `crossings`."""
+    """What happened. Axes: n ops, X transfers of `crossings`.
+
+    A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
+    its source, on the wire, and unpacked by the one at its target: each stretch begins no earlier than the one before
+    it ends, and has no length where the protocol asks for no work.
+    """
 
     makespan: Nanos
     device: Ids  # [n]
     ready_ns: Ints  # [n] its last needed input is there
     start_ns: Ints  # [n]
     end_ns: Ints  # [n]
+    first: Ids  # [n] the edge that made a Merge ready, -1: not a Merge
     crossings: Crossings
-    transfer_ready_ns: Ints  # [X]
+    transfer_ready_ns: Ints  # [X] asked for
+    pack_start_ns: Ints  # [X]
+    pack_end_ns: Ints  # [X]
     transfer_start_ns: Ints  # [X]
     transfer_end_ns: Ints  # [X]
-    lane: Ids  # [n] lane within the device; the lowest that was idle; 0 for instant ops
+    unpack_start_ns: Ints  # [X]
+    unpack_end_ns: Ints  # [X] its readers have it
+    lane: Ids  # [n] lane within the device; 0 for instant ops
+    pack_lane: Ids  # [X] of the processor
+    unpack_lane: Ids  # [X]
 
     @property
     def events(self) -> int:
@@ -53,194 +60,152 @@ class Outcome:
         return len(self.start_ns) + len(self.transfer_start_ns)
 
 
-@dataclass(frozen=True, eq=False)
-class _Wiring:
-    """Workings: who is told when a task ends, as lists. A Merge's data input is written ~op."""
-
-    waits: list[int]  # [n] inputs that an op needs; 1 for one that needs none
-    roots: list[int]
-    local: list[int]  # consumers on the same device, by op
-    local_ptr: list[int]  # [n+1]
-    asked_ptr: list[int]  # [n+1] transfers are numbered by op
-    served: list[int]  # consumers by transfer
-    served_ptr: list[int]  # [X+1]
-    run_ns: list[int]  # [n]
-
-
 def run(
     tables: Tables,
-    device: Sequence[int] | npt.NDArray[np.integer],
-    priority: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    device: Column,
+    priority: Column | None = None,
+    *,
+    order: str | None = None,
+    contention: str = "serial",
 ) -> Outcome:
-    """Run every op on its device; `priority` (smaller first) replaces first ready, first served.
+    """Run every op on its device.
 
-    Raises SimvizError for an assignment of the wrong length or with an unknown device, InfeasibleError where there is
-    no kernel, ClusterError where there is no route, DeadlockError where ops wait for each other; the first three
-    before anything runs.
+    `order` is one of ORDERS; None: "priority" (smaller first) where priorities are given, else "fifo". `contention`
+    says how transfers use links that do not say it themselves: one at a time ("serial"), all at once ("fair", max-min)
+    or each as if it were alone ("none").
+
+    Raises SimvizError for an assignment of the wrong length or with an unknown device and for times that add up to too
+    much, InfeasibleError where there is no kernel, ClusterError where there is no route, UnsupportedError for an option
+    that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
-    column = checked(tables, device)
-    crossing = crossings(tables, column)
-    wiring = _wire(tables, column, crossing)
-    total, ready, start, asked, sent = _play(tables, column.tolist(), crossing, wiring, _ranks(tables, priority))
-    start_ns, sent_ns = ints(start), ints(sent)
-    end_ns = ints(start_ns + np.array(wiring.run_ns, np.int64))
+    column, crossing, wiring, played, queues = _played(tables, device, priority, order, contention)
+    start_ns, asked = ints(played.start), ints(played.asked)
+    run_ns = np.array(wiring.run_ns, np.int64)
+    lane = queues.lane if isinstance(queues, Executor) else lanes(tables, column, crossing, start_ns)
+    return outcome(tables, column, crossing, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
+
+
+def outcome(
+    tables: Tables,
+    device: Ids,
+    crossing: Crossings,
+    played: Played,
+    start_ns: Ints,
+    end_ns: Ints,
+    asked: Ints,
+    lane: Ids,
+) -> Outcome:
+    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs."""
+    n, transfers = len(tables), len(crossing)
+    packs, unpacks = slice(n, n + transfers), slice(n + transfers, n + 2 * transfers)
+    came = ints(played.came)
     return Outcome(
-        makespan=total,
-        device=column,
-        ready_ns=ints(ready),
-        start_ns=start_ns,
-        end_ns=end_ns,
+        makespan=played.makespan,
+        device=device,
+        ready_ns=ints(played.ready),
+        start_ns=ints(start_ns[:n]),
+        end_ns=ints(end_ns[:n]),
+        first=ids(played.first),
         crossings=crossing,
-        transfer_ready_ns=ints(asked),
-        transfer_start_ns=sent_ns,
-        transfer_end_ns=ints(sent_ns + crossing.duration_ns),
-        lane=lanes_of(tables, column, start_ns, end_ns),
+        transfer_ready_ns=asked,
+        pack_start_ns=ints(np.where(crossing.pack_ns > 0, start_ns[packs], asked)),
+        pack_end_ns=ints(np.where(crossing.pack_ns > 0, end_ns[packs], asked)),
+        transfer_start_ns=ints(played.sent),
+        transfer_end_ns=came,
+        unpack_start_ns=ints(np.where(crossing.unpack_ns > 0, start_ns[unpacks], came)),
+        unpack_end_ns=ints(np.where(crossing.unpack_ns > 0, end_ns[unpacks], came)),
+        lane=ids(lane[:n]),
+        pack_lane=ids(lane[packs]),
+        unpack_lane=ids(lane[unpacks]),
     )
 
 
 def makespan(
     tables: Tables,
-    device: Sequence[int] | npt.NDArray[np.integer],
-    priority: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    device: Column,
+    priority: Column | None = None,
+    *,
+    order: str | None = None,
+    contention: str = "serial",
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
+    return _played(tables, device, priority, order, contention)[3].makespan
+
+
+def _played(
+    tables: Tables, device: Column, priority: Column | None, order: str | None, contention: str
+) -> tuple[Ids, Crossings, Wiring, Played, Queues]:
     column = checked(tables, device)
     crossing = crossings(tables, column)
-    return _play(tables, column.tolist(), crossing, _wire(tables, column, crossing), _ranks(tables, priority))[0]
+    wires = _wires(tables, crossing, contention)
+    wiring = wire(tables, column, crossing)
+    queues = _queues(tables, wiring, priority, order)
+    played = play(tables, crossing, wiring, queues, wires)
+    if min(played.ready, default=0) < 0:
+        raise deadlock(tables, played.ready)
+    return column, crossing, wiring, played, queues
 
 
-def _wire(tables: Tables, device: Ids, crossing: Crossings) -> _Wiring:
-    n = len(tables)
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
-    told = np.where(gate, ~tables.consumer, tables.consumer)
-    waits = np.bincount(tables.consumer[~gate], minlength=n)
-    waits[np.unique(tables.consumer[gate])] += 1
-    roots = np.flatnonzero(waits == 0)
-    waits[roots] = 1
-    stays = np.flatnonzero(crossing.of_edge < 0)
-    crosses = np.flatnonzero(crossing.of_edge >= 0)
-    crosses = crosses[np.argsort(crossing.of_edge[crosses], kind="stable")]
-    run_ns = tables.run_ns[np.arange(n), device]
-    if float(run_ns.sum(dtype=np.float64) + crossing.duration_ns.sum(dtype=np.float64)) > MAX_NS:
-        raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
-    return _Wiring(
-        waits=waits.tolist(),
-        roots=roots.tolist(),
-        local=told[stays].tolist(),
-        local_ptr=pointers(ids(tables.tensor_op[tables.edge_tensor[stays]]), n).tolist(),
-        asked_ptr=pointers(ids(tables.tensor_op[crossing.tensor]), n).tolist(),
-        served=told[crosses].tolist(),
-        served_ptr=pointers(ids(crossing.of_edge[crosses]), len(crossing)).tolist(),
-        run_ns=run_ns.tolist(),
-    )
+def chosen_order(priority: Column | None, order: str | None) -> str:
+    """The order that is meant.
 
-
-def _ranks(tables: Tables, priority: Sequence[int] | npt.NDArray[np.integer] | None) -> list[int] | None:
-    """[n] ops in order of (priority, row)."""
-    if priority is None:
-        return None
-    column = ints(priority)
-    if column.shape != (len(tables),):
-        raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
-    order: list[int] = np.argsort(column, kind="stable").tolist()
+    Raises SimvizError for priorities that are missing, UnsupportedError for an order that does not exist.
+    """
+    if order is None:
+        return "fifo" if priority is None else "priority"
+    if order not in ORDERS:
+        raise UnsupportedError(f"order={order!r} is not modelled; choose {' or '.join(map(repr, ORDERS))}.")
+    if order == "priority" and priority is None:
+        raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
     return order
 
 
-def _play(
-    tables: Tables, device: list[int], crossing: Crossings, wiring: _Wiring, order: list[int] | None
-) -> tuple[Nanos, list[int], list[int], list[int], list[int]]:
-    """Makespan; ready and start of each op; ready and start of each transfer.
-
-    One long function, because a call per event would double its time. A heap entry is end time and task in one
-    number: comparing numbers is faster than comparing tuples.
-    """
-    n, transfers = len(tables), len(crossing)
-    shift = (n + transfers).bit_length()
-    task_of = (1 << shift) - 1
-    waits, local, local_ptr, asked_ptr = wiring.waits, wiring.local, wiring.local_ptr, wiring.asked_ptr
-    served, served_ptr, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns
-    instant, route, duration = tables.instant.tolist(), crossing.route, crossing.duration_ns.tolist()
-    idle = tables.lanes.tolist()
-    queues: list[deque[int]] = [deque() for _ in idle]  # of ops
-    heaps: list[list[int]] = [[] for _ in idle]  # of places in `order`
-    place = [0] * n
-    for position, op in enumerate(order or ()):
-        place[op] = position
-    free = [0] * tables.links
-    merged = [False] * n
-    ready, start, asked, sent = [-1] * n, [0] * n, [0] * transfers, [0] * transfers
-    heap: list[int] = []
-    now = 0
-    told = wiring.roots
-    asking: list[int] = []
-    touched: list[int] = []  # devices with a new op or an idle lane
-    while True:
-        woken = []
-        for op in told:  # grows meanwhile: what is instant tells its own consumers at once
-            if op < 0:
-                op = ~op
-                if merged[op]:
-                    continue
-                merged[op] = True
-            waits[op] -= 1
-            if not waits[op]:
-                ready[op] = now
-                if instant[op]:
-                    start[op] = now
-                    told += local[local_ptr[op] : local_ptr[op + 1]]
-                    asking += range(asked_ptr[op], asked_ptr[op + 1])
-                else:
-                    woken.append(op)
-        if asking:
-            asking.sort()
-            for transfer in asking:
-                begin = now
-                for link in route[transfer]:
-                    if free[link] > begin:
-                        begin = free[link]
-                end = begin + duration[transfer]
-                for link in route[transfer]:
-                    free[link] = end
-                asked[transfer] = now
-                sent[transfer] = begin
-                heappush(heap, end << shift | n + transfer)
-            asking = []
-        woken.sort()
-        for op in woken:
-            where = device[op]
-            touched.append(where)
-            if order is None:
-                queues[where].append(op)
-            else:
-                heappush(heaps[where], place[op])
-        for where in touched:
-            while idle[where] and (queues[where] or heaps[where]):
-                op = queues[where].popleft() if order is None else order[heappop(heaps[where])]
-                idle[where] -= 1
-                start[op] = now
-                heappush(heap, now + run_ns[op] << shift | op)
-        touched = []
-        if not heap:
-            break
-        now = heap[0] >> shift
-        limit = now + 1 << shift
-        told = []
-        while heap and heap[0] < limit:
-            task = heappop(heap) & task_of
-            if task < n:
-                where = device[task]
-                idle[where] += 1
-                touched.append(where)
-                told += local[local_ptr[task] : local_ptr[task + 1]]
-                asking += range(asked_ptr[task], asked_ptr[task + 1])
-            else:
-                told += served[served_ptr[task - n] : served_ptr[task - n + 1]]
-    if min(ready, default=0) < 0:
-        raise _deadlock(tables, ready)
-    return now, ready, start, asked, sent
+def _queues(tables: Tables, wiring: Wiring, priority: Column | None, order: str | None) -> Queues:
+    chosen = chosen_order(priority, order)
+    if chosen == "tensorflow":
+        return Executor(tables, wiring)
+    if chosen == "priority" and priority is not None:
+        return ByPriority(tables, wiring, ranks(tables, priority))
+    return Fifo(tables, wiring)
 
 
-def _deadlock(tables: Tables, ready: list[int]) -> DeadlockError:
+def _wires(tables: Tables, crossing: Crossings, contention: str) -> Wires:
+    ways = tables.ways
+    rule = discipline(ways, contention)
+    way, nbytes = crossing.way, tables.tensor_bytes[crossing.tensor]
+    flows = rule.flows[way] & (nbytes > 0)
+    check_flows(tables, crossing, flows, nbytes)
+    sharing = Sharing(rule.shared, ways.link_bytes_per_s.tolist(), rule.cap) if flows.any() else None
+    return Wires(
+        held=[rule.held[row] for row in way.tolist()],
+        duration_ns=np.where(flows, ways.latency_ns[way], crossing.duration_ns).tolist(),
+        flows=flows.tolist(),
+        sharing=sharing,
+        links=len(ways.link_names),
+    )
+
+
+def check_flows(tables: Tables, crossing: Crossings, flows: npt.NDArray[np.bool_], nbytes: Ints) -> None:
+    """Refuse what shared links can't count: too large a transfer, or links too slow for as many flows."""
+    if not flows.any():
+        return
+    largest = int(np.argmax(np.where(flows, nbytes, 0)))
+    if nbytes[largest] > MAX_FLOW_BYTES:
+        name = tables.names[tables.tensor_op[crossing.tensor[largest]]]
+        raise ClusterError(
+            f"The output of {name!r} has {int(nbytes[largest])} bytes, and a transfer over shared links can have "
+            f'{MAX_FLOW_BYTES} at most; choose contention="serial".'
+        )
+    slowest = int(tables.ways.bytes_per_s[crossing.way[flows]].min())
+    if slowest < int(flows.sum()):
+        raise ClusterError(
+            f"{int(flows.sum())} transfers may share a link of {slowest} bytes/s, which leaves less than one byte per "
+            'second for each; use faster links or contention="serial".'
+        )
+
+
+def deadlock(tables: Tables, ready: Column) -> DeadlockError:
+    """The error for a run in which some ops never became ready (-1)."""
     stuck = [op for op, when in enumerate(ready) if when < 0]
     waiting = {}
     for op in stuck[:5]:
@@ -255,17 +220,18 @@ def _deadlock(tables: Tables, ready: list[int]) -> DeadlockError:
     )
 
 
-def lanes_of(tables: Tables, device: Ids, start_ns: Ints, end_ns: Ints) -> Ids:
-    """[n] the lane of each op, found afterwards: per device, in order of start, the lowest that is idle."""
-    lane = [0] * len(tables)
-    many = tables.lanes > 1
-    for where in np.flatnonzero(many).tolist():
-        ops = np.flatnonzero((device == where) & ~tables.instant)
+def lanes(tables: Tables, device: Ids, crossing: Crossings, start_ns: Ints) -> Ids:
+    """[J] the lane of each job, found afterwards: per device, in order of start, the lowest that is idle."""
+    lane = [0] * len(start_ns)
+    where, length = job_device(tables, device, crossing), job_ns(tables, device, crossing)
+    taken = np.concatenate([~tables.instant, crossing.pack_ns > 0, crossing.unpack_ns > 0])
+    for row in np.flatnonzero(tables.lanes > 1).tolist():
+        jobs = np.flatnonzero((where == row) & taken)
         running: list[tuple[int, int]] = []  # (end, lane)
-        idle = list(range(int(tables.lanes[where])))
-        for op in ops[np.lexsort((ops, end_ns[ops] > start_ns[ops], start_ns[ops]))].tolist():
-            while running and running[0][0] <= start_ns[op]:
+        idle = list(range(int(tables.lanes[row])))
+        for job in jobs[np.lexsort((jobs, length[jobs] > 0, start_ns[jobs]))].tolist():
+            while running and running[0][0] <= start_ns[job]:
                 heappush(idle, heappop(running)[1])
-            lane[op] = heappop(idle)
-            heappush(running, (int(end_ns[op]), lane[op]))
+            lane[job] = heappop(idle)
+            heappush(running, (int(start_ns[job] + length[job]), lane[job]))
     return ids(lane)

@@ -255,7 +255,7 @@ def _run_block(
             play(tables.flat, work, rows, orders, tail, limit, len(peaks) > 0, start, step, makespans, peaks)
 
     makespans[:] = STUCK  # all is left to the plain loop if there is no other
-    if loads():
+    if loads() and load().base(tables):
         play = load().play
         each(some, len(rows))
     for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():

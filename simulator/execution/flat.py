@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.execution.assembling import starts
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def flat(tables: Tables) -> Flat:
     waits[roots] = 1
     first = np.flatnonzero(starts(tables.tensor_rank))[: len(tables.tensor_op)]  # tensor of each group
     edge_ptr = tables.consumer_ptr
-    way, latency, rate, routes = _ways(tables)
+    ways = tables.ways
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     made = Flat(
         block=ids(edge_ptr[tables.tensor_ptr]),
@@ -157,14 +157,14 @@ def flat(tables: Tables) -> Flat:
         lanes=tables.lanes,
         cpu=tables.cpu,
         home=tables.home,
-        way=way,
-        latency_ns=ints(latency),
-        bytes_per_s=ints(rate),
-        link_ptr=ids(np.cumsum([0, *map(len, routes)])),
-        link=ids([link for route in routes for link in route]),
-        links=ids([tables.links]),
+        way=ways.of,
+        latency_ns=ways.latency_ns,
+        bytes_per_s=ways.bytes_per_s,
+        link_ptr=ids(np.cumsum([0, *map(len, ways.links)])),
+        link=ids([link for links in ways.links for link in links]),
+        links=ids([len(ways.link_names)]),
         big=ids(big),
-        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), rate),
+        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), ways.bytes_per_s.tolist()),
         in_ptr=tables.in_ptr,
         in_edge=tables.in_edge,
         tensor_ptr=tables.tensor_ptr,
@@ -197,21 +197,6 @@ def _rigid(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     made = np.array(column, order="C")
     made.setflags(write=False)
     return made
-
-
-def _ways(tables: Tables) -> tuple[npt.NDArray[np.int32], list[int], list[int], list[tuple[int, ...]]]:
-    """Way of each pair of devices; latency, rate and links of each way."""
-    count = len(tables.devices)
-    known: dict[tuple[int, int, tuple[int, ...]], int] = {}
-    way = np.full((count, count), NO_WAY, np.int32)
-    for source in range(count):
-        for target in range(count):
-            latency = int(tables.latency_ns[source, target])
-            if source != target and latency >= 0:
-                row = latency, int(tables.bytes_per_s[source, target]), tables.routes[source][target] or ()
-                way[source, target] = known.setdefault(row, len(known))
-    way.setflags(write=False)
-    return way, [row[0] for row in known], [row[1] for row in known], [row[2] for row in known]
 
 
 def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import MERGES
@@ -19,15 +20,18 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two ops overlap in a lane, no two transfers on a link; nobody starts before its last needed input arrived (a
-    Merge needs its first); no lane is busier than the makespan, which is the end of what ends last; memory is never
-    below what is resident and ends there; the recorded peak is the curve's, or more for what lived for no time.
+    No two jobs overlap in a lane, no two transfers on a serial link; a shared link never carries more than its rate
+    over any interval; no transfer is faster than its way allows, and only shared links make one slower; nobody starts
+    before its last needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the
+    end of what ends last; memory is never below what is resident and ends there; the recorded peak is the curve's, or
+    more for what lived for no time.
     """
     return [
         *_lanes(trace, partitions, cluster),
         *_links(trace, partitions, cluster),
-        *_inputs(trace, partitions),
-        *_totals(trace, cluster),
+        *_stretches(trace, partitions, cluster),
+        *_inputs(trace, partitions, cluster),
+        *_totals(trace, partitions, cluster),
         *_memory(trace, cluster),
     ]
 
@@ -50,6 +54,13 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
             yield f"{name!r} runs in lane {lane} of {cluster.devices[device].name}, which it does not have."
         if device != partitions.device[node]:
             yield f"{name!r} runs on {cluster.devices[device].name}, where it was not placed."
+    for end_of, devices, lane_of, starts, ends in (
+        ("packing", partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
+        ("unpacking", partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
+    ):
+        work = zip(cluster.home[devices].tolist(), lane_of.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        for transfer, (device, lane, start, end) in enumerate(work):
+            lanes.setdefault((device, lane), []).append((start, end, f"{end_of} {partitions.key[transfer]}"))
     for (device, lane), rows in lanes.items():
         for before, after in _overlaps(rows):
             yield f"{before!r} and {after!r} overlap in lane {lane} of {cluster.devices[device].name}."
@@ -57,20 +68,61 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
 
 def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
     held: dict[int, list[tuple[int, int, str]]] = {}
-    times = zip(trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist(), strict=True)
-    for transfer, (start, end) in enumerate(times):
+    shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
+    for transfer, (start, end) in enumerate(_times(trace)):
         source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        least = cluster.transfer_ns(source, target, max(int(partitions.nbytes[transfer]), 0))
-        if end - start != least:
+        nbytes = max(int(partitions.nbytes[transfer]), 0)
+        least = cluster.transfer_ns(source, target, nbytes)
+        route = cluster.routes[source][target] or ()
+        kinds = {cluster.links[link].contention or trace.contention for link in route}
+        if end - start < least or (end - start > least and "fair" not in kinds):
             yield f"The transfer {partitions.key[transfer]!r} takes {end - start} ns instead of {least}."
-        for link in cluster.routes[source][target] or ():
-            held.setdefault(link, []).append((start, end, partitions.key[transfer]))
+        for link in route:
+            kind = cluster.links[link].contention or trace.contention
+            if kind == "serial":
+                held.setdefault(link, []).append((start, end, partitions.key[transfer]))
+            elif kind == "fair":
+                begun = start + cluster.latency_ns(source, target)
+                shared.setdefault(link, []).append((begun, end, nbytes))
     for link, rows in held.items():
         for before, after in _overlaps(rows):
             yield f"The transfers {before!r} and {after!r} overlap on link {cluster.links[link].name!r}."
+    for link, flows in shared.items():
+        if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
+            yield f"Link {cluster.links[link].name!r} carries more than its rate."
 
 
-def _inputs(trace: Trace, partitions: Partitions) -> Iterator[str]:
+def _times(trace: Trace) -> list[tuple[int, int]]:
+    return list(zip(trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist(), strict=True))
+
+
+def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:
+    """Whether flows (from, to, bytes) that lie within some interval have more bytes than the link carries in it."""
+    flows = flows[np.argsort(flows[:, 1], kind="stable")]
+    for begun in np.unique(flows[:, 0]).tolist():
+        inside = flows[flows[:, 0] >= begun]
+        if (np.cumsum(inside[:, 2]) * (10.0**9) > (inside[:, 1] - begun) * float(bytes_per_s) * (1 + 1e-12)).any():
+            return True
+    return False
+
+
+def _stretches(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    """A transfer's stretches follow each other, and its work takes as long as its protocol says."""
+    columns = (
+        trace.transfer_ready_ns, trace.pack_start_ns, trace.pack_end_ns, trace.transfer_start_ns,
+        trace.transfer_end_ns, trace.unpack_start_ns, trace.unpack_end_ns,
+    )  # fmt: skip
+    for transfer, times in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
+        nbytes = max(int(partitions.nbytes[transfer]), 0)
+        if list(times) != sorted(times):
+            yield f"The stretches of transfer {partitions.key[transfer]!r} are out of order."
+        work = cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)
+        if (times[2] - times[1], times[6] - times[5]) != work:
+            yield f"The work for transfer {partitions.key[transfer]!r} does not take {work[0]} and {work[1]} ns."
+
+
+def _inputs(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
     """Walk the graph in order: what the cut inserted is done when its inputs are, or its transfer has arrived."""
     graph = partitions.graph
     start = dict(zip(trace.node.tolist(), trace.start_ns.tolist(), strict=True))
@@ -89,9 +141,11 @@ def _inputs(trace: Trace, partitions: Partitions) -> Iterator[str]:
             needed = _needed(graph.ops[row] in MERGES, [graph.edge_tensor[edge] < 0 for edge in edges], before, done)
             if row in sender:
                 send, transfer = sender[row]
-                if trace.transfer_start_ns[transfer] < done[send]:
-                    yield f"The transfer {partitions.key[transfer]!r} starts before its value is there."
-                needed = max(needed, int(trace.transfer_end_ns[transfer]))
+                source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
+                known = needed + cluster.protocol(source, target).request_ns
+                if trace.transfer_ready_ns[transfer] != max(done[send], known):
+                    yield f"The transfer {partitions.key[transfer]!r} is not asked for when it can be."
+                needed = int(trace.unpack_end_ns[transfer])
             if row in start and start[row] < needed:
                 yield f"{graph.names[row]!r} starts at {start[row]} ns, before its inputs are there at {needed} ns."
             done.setdefault(row, needed)
@@ -109,12 +163,14 @@ def _needed(merge: bool, control: list[bool], before: list[int], done: dict[int,
     return max(first, max(controls, default=0))
 
 
-def _totals(trace: Trace, cluster: Cluster) -> Iterator[str]:
-    last = max(trace.end_ns.max(initial=0), trace.transfer_end_ns.max(initial=0))
+def _totals(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
+    last = max(trace.end_ns.max(initial=0), trace.unpack_end_ns.max(initial=0))
     if trace.makespan != last:
         yield f"The makespan is {trace.makespan} ns, but the last end is at {last} ns."
     busy = np.zeros(len(cluster), np.int64)
     np.add.at(busy, trace.device, trace.end_ns - trace.start_ns)
+    np.add.at(busy, cluster.home[partitions.src_device], trace.pack_end_ns - trace.pack_start_ns)
+    np.add.at(busy, cluster.home[partitions.dst_device], trace.unpack_end_ns - trace.unpack_start_ns)
     for device, spent in enumerate(busy.tolist()):
         room = trace.makespan * cluster.devices[device].lanes
         if spent != trace.busy_ns[device] or spent > room:

@@ -116,7 +116,7 @@ def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> np
     crossing = outcome.crossings
     count = len(tables.tensor_op)
     owner = np.arange(count + len(crossing))
-    handed = np.array([not route for route in crossing.route], bool)
+    handed = np.array([not links for links in tables.ways.links], bool)[crossing.way]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
     owner[passing] = _views(tables, outcome, copy, passing)
@@ -130,14 +130,9 @@ def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> np
 def _views(
     tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64], passing: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
-    """The copy that each of these tensors is a view of; a Merge passes on the input that came first."""
+    """The copy that each of these tensors is a view of; a Merge passes on the input that woke it."""
     n = len(tables)
     op = tables.tensor_op[passing].astype(np.int64)
     pairs = tables.edge_tensor.astype(np.int64) * n + tables.consumer  # sorted
-    view = copy[np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)]
-    came = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.transfer_end_ns])
-    for position in np.flatnonzero(tables.merge[op]).tolist():
-        edges = tables.in_edge[tables.in_ptr[op[position]] : tables.in_ptr[op[position] + 1]]
-        edges = edges[tables.tensor_row[tables.edge_tensor[edges]] >= 0]
-        view[position] = copy[edges[np.argmin(came[copy[edges]])]]
-    return view
+    edge = np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)
+    return copy[np.where(tables.merge[op], outcome.first[op], edge)]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import ids, ints
-from simulator.errors import SimvizError, UnsupportedError
+from simulator.errors import UnsupportedError
 from simulator.execution.critical import critical_path
-from simulator.execution.engine import Outcome, run
+from simulator.execution.engine import Outcome, chosen_order, run
 from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
 
-ENGINES, ORDERS, CONTENTIONS = ("auto", "python"), ("auto", "fifo", "priority"), ("serial",)
+ENGINES = ("auto", "python")
 
 
 def simulate(
@@ -41,31 +41,30 @@ def simulate(
     """Run one step of the pieces; nothing is drawn by chance yet, so `seed` changes nothing.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first), "auto" by priority where the assignment gave one; ties go by row. Transfers hold every link of their route,
-    one at a time ("serial"). Loops run once and every branch runs, which `notes` says. A plan that exceeds a device's
-    memory is simulated all the same: ask `memory.out_of_memory`.
+    first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
+    assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
+    time, in the order in which they ask ("serial"), at the same time in max-min fair shares ("fair"), or as if each
+    were alone ("none"). A transfer starts when its value is there, its Recv was posted and the request for it has
+    arrived; its protocol may keep the processors at both ends busy for a while. Loops run once and every branch runs,
+    which `notes` says. A plan that exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
 
     Raises UnsupportedError for an option that is not modelled, SimvizError where priorities are asked for and there are
     none, ClusterError where two devices have no route, InfeasibleError where a device has no kernel, DeadlockError
     where nodes wait for each other.
     """
-    _check_options(engine, order, contention, trips)
-    priority = None if order == "fifo" else partitions.priority
-    if order == "priority" and priority is None:
-        raise SimvizError('The assignment gives no priorities; simulate it with order="fifo" or "auto".')
+    _check_options(engine, trips)
+    priority = partitions.priority if order in ("auto", "priority") else None
+    order = chosen_order(priority, None if order == "auto" else order)
     tables, device = of_partitions(partitions, cluster, costs)
-    outcome = run(tables, device, None if priority is None else priority[tables.node])
-    return _trace(partitions, tables, outcome, "fifo" if priority is None else "priority", contention)
+    outcome = run(
+        tables, device, None if priority is None else priority[tables.node], order=order, contention=contention
+    )
+    return _trace(partitions, tables, outcome, order, contention)
 
 
-def _check_options(engine: str, order: str, contention: str, trips: Mapping[str, int] | None) -> None:
-    for name, given, known in (
-        ("engine", engine, ENGINES),
-        ("order", order, ORDERS),
-        ("contention", contention, CONTENTIONS),
-    ):
-        if given not in known:
-            raise UnsupportedError(f"{name}={given!r} is not modelled; choose {' or '.join(map(repr, known))}.")
+def _check_options(engine: str, trips: Mapping[str, int] | None) -> None:
+    if engine not in ENGINES:
+        raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
     if trips:
         raise UnsupportedError("Trip counts are not modelled yet: every loop runs once. Leave `trips` out.")
 
@@ -79,6 +78,8 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
     used = usage(tables, outcome, held)
     busy = np.zeros(len(tables.devices), np.int64)
     np.add.at(busy, device, outcome.end_ns - start)
+    np.add.at(busy, tables.home[outcome.crossings.source], outcome.pack_end_ns - outcome.pack_start_ns)
+    np.add.at(busy, tables.home[outcome.crossings.target], outcome.unpack_end_ns - outcome.unpack_start_ns)
     return Trace(
         node=ids(tables.node[rows]),
         device=ids(device[rows]),
@@ -89,8 +90,14 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
         start_ns=ints(start[rows]),
         end_ns=ints(outcome.end_ns[rows]),
         transfer_ready_ns=outcome.transfer_ready_ns,
+        pack_start_ns=outcome.pack_start_ns,
+        pack_end_ns=outcome.pack_end_ns,
         transfer_start_ns=outcome.transfer_start_ns,
         transfer_end_ns=outcome.transfer_end_ns,
+        unpack_start_ns=outcome.unpack_start_ns,
+        unpack_end_ns=outcome.unpack_end_ns,
+        pack_lane=outcome.pack_lane,
+        unpack_lane=outcome.unpack_lane,
         memory_device=used.device,
         memory_time_ns=used.time_ns,
         memory_bytes=used.nbytes,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import (
+    INEXPENSIVE,
     NO_KERNEL,
     Edges,
     Ops,
@@ -33,6 +34,7 @@ from simulator.execution.assembling import (
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.execution.flat import Flat, Work, flat, work
+from simulator.execution.ways import Ways
 from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
@@ -56,6 +58,7 @@ class Tables:
     bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
     run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel, or not the one it is bound to; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
+    inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
     instant: Flags  # [n] takes no lane and no time: Const, NoOp, what the client hands in or gets, what the cut made
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
@@ -63,6 +66,7 @@ class Tables:
     tensor_op: Ids  # [T]
     tensor_row: Ids  # [T] tensor of the graph, for a Send the one that it sends; -1 - node for a control tensor
     tensor_bytes: Ints  # [T] 0 where unknown
+    post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
     tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
     forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
@@ -76,7 +80,7 @@ class Tables:
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] as in Cluster
-    links: int  # how many there are
+    ways: Ways  # the distinct ones, with their links and protocols
     latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no way
     bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
 
@@ -145,7 +149,43 @@ def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tab
         cost_row=ids(node),
     )
     edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
-    return _tables(graph, ops, edges, cluster, costs)
+    return _tables(graph, *_posting(ops, edges), cluster, costs)
+
+
+def _posting(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
+    """Add an op for the moment at which a Recv of a reference is posted: when the reader's other inputs are there.
+
+    The cut lets such a Recv wait for them (partitioning/pairs.py; graph_partition.cc, "ref_recvs").
+    """
+    has_others = np.zeros(len(ops.node), bool)
+    has_others[edges.target[~edges.apart]] = True
+    waiting = np.flatnonzero(edges.apart & has_others[edges.target])
+    if not len(waiting):
+        return ops, edges
+    readers, which = np.unique(edges.target[waiting], return_inverse=True)
+    post = np.array(edges.post)
+    post[waiting] = len(ops.node) + which
+    row = np.full(len(ops.node), -1)
+    row[readers] = np.arange(len(ops.node), len(ops.node) + len(readers))
+    copied = np.flatnonzero(~edges.apart & (row[edges.target] >= 0))
+    twice = np.concatenate([np.arange(len(post)), copied])
+    columns = {field.name: getattr(edges, field.name)[twice] for field in fields(Edges)}
+    columns["target"] = ids(np.concatenate([edges.target, row[edges.target[copied]]]))
+    columns["post"] = ids(np.append(post, np.full(len(copied), -1)))
+    return _with_posts(ops, readers), Edges(**columns)
+
+
+def _with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
+    """The ops, with one more for each of these that stands for the moment at which its Recvs are posted."""
+    return replace(
+        ops,
+        node=ids(np.append(ops.node, ops.node[readers])),
+        names=(*ops.names, *(f"{ops.names[op]} (posted)" for op in readers.tolist())),
+        kind=(*ops.kind, *["NoOp"] * len(readers)),
+        inserted=flags(np.append(ops.inserted, np.ones(len(readers), bool))),
+        bound=ids(np.append(ops.bound, ops.bound[readers])),
+        cost_row=ids(np.append(ops.cost_row, ops.cost_row[readers])),
+    )
 
 
 def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
@@ -167,15 +207,20 @@ def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edg
         nbytes=ints(np.maximum(graph.tensor_bytes[tensor], 0) if len(graph.tensor_bytes) else np.zeros(count)),
         apart=flags(graph.tensor_dtype[tensor] > REF),
         host=flags(np.zeros(count)),
+        post=ids(np.full(count, -1)),
     )
     return join(plain, fetching)
 
 
 def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) -> tuple[Tables, Ids]:
-    """The pieces, and the device of each op: only Send -> Recv edges cross, and they come in order of transfer."""
+    """The pieces, and the device of each op: only Send -> Recv edges cross, and they come in order of transfer.
+
+    A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
+    happened: an op of its own stands for this moment.
+    """
     graph = partitions.graph
-    is_send = np.zeros(len(graph), bool)
-    is_send[partitions.send] = True
+    is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
+    is_send[partitions.send], is_recv[partitions.recv] = True, True
     node = np.concatenate([np.flatnonzero(~is_send), partitions.send]).astype(np.int64)
     row_op = np.empty(len(graph), np.int64)
     row_op[node] = np.arange(len(node))
@@ -188,13 +233,20 @@ def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) ->
         bound=ids(np.where(partitions.endpoint[node] >= 0, cluster.client, -1)),
         cost_row=ids(partitions.origin[node]),
     )
-    inside = graph_edges(graph, ops, ids(np.flatnonzero(~graph.edge_back)), host=False)
-    edges = join(inside, _across(partitions, ops))
-    return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[node])
+    inner = np.flatnonzero(~graph.edge_back)
+    posted = np.unique(graph.edge_dst[inner[is_recv[graph.edge_dst[inner]]]])
+    posting = np.full(len(graph), -1)  # by graph row
+    posting[posted] = np.arange(len(node), len(node) + len(posted))
+    inside = graph_edges(graph, ops, ids(inner), host=False)
+    moved = posting[graph.edge_dst[inner]]
+    inside = replace(inside, target=ids(np.where(moved >= 0, moved, inside.target)))
+    edges = join(inside, _across(partitions, ops, posting[partitions.recv]))
+    ops = _with_posts(ops, row_op[posted])
+    return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[ops.node])
 
 
-def _across(partitions: Partitions, ops: Ops) -> Edges:
-    """The edges from each Send to its Recv."""
+def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> Edges:
+    """The edges from each Send to its Recv; `post` is the op that posts it."""
     graph, sends = partitions.graph, partitions.send
     count = len(sends)
     value = np.append(graph.edge_tensor, -1)[graph.in_ptr[sends]] if count else np.zeros(0, np.int64)
@@ -206,6 +258,7 @@ def _across(partitions: Partitions, ops: Ops) -> Edges:
         nbytes=ints(np.maximum(partitions.nbytes, 0)),
         apart=flags(np.zeros(count)),
         host=flags(np.zeros(count)),
+        post=ids(post),
     )
 
 
@@ -218,6 +271,8 @@ def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostT
         bound=ops.bound,
         run_ns=run_times(ops, instant, cluster, costs),
         merge=flags([kind in MERGES for kind in ops.kind]),
+        inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),
+        post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
         instant=instant,
         **columns,
         **buffers(graph, ops, edges, columns, tensor_of, costs),

@@ -12,6 +12,20 @@ from dataclasses import dataclass
 from simulator.columns import Ids, Ints
 from simulator.units import Nanos
 
+# A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
+REQUEST, PACK, WIRE, UNPACK = range(4)
+STRETCHES = 4
+
+
+def transfer_task(transfer: int, stretch: int) -> int:
+    """The number in `Trace.critical` of a stretch of a transfer."""
+    return -1 - (STRETCHES * transfer + stretch)
+
+
+def transfer_of(task: int) -> tuple[int, int]:
+    """The transfer and the stretch that a number below zero in `Trace.critical` stands for."""
+    return divmod(-1 - task, STRETCHES)
+
 
 @dataclass(frozen=True, eq=False)
 class Allocations:
@@ -53,18 +67,24 @@ class Trace:
     start_ns: Ints  # [S]
     end_ns: Ints  # [S]
     transfer_ready_ns: Ints  # [X] the value is there and asked for
-    transfer_start_ns: Ints  # [X] -1 when it did not take place
+    pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
+    pack_end_ns: Ints  # [X]
+    transfer_start_ns: Ints  # [X] on the wire
     transfer_end_ns: Ints  # [X]
+    unpack_start_ns: Ints  # [X] the processor at the target works
+    unpack_end_ns: Ints  # [X] the readers have it
+    pack_lane: Ids  # [X] lane of the CPU that stands for the source, 0 where there is no work
+    unpack_lane: Ids  # [X]
     memory_device: Ids  # [M] one row per change, in order of time
     memory_time_ns: Ints  # [M]
     memory_bytes: Ints  # [M] in use on that device from that moment
     peak_bytes: Ints  # [D]
     resident_bytes: Ints  # [D] before the step begins and after it ends
-    busy_ns: Ints  # [D] lane time in which ops ran
+    busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     makespan: Nanos
     order: str = "fifo"  # how a device chose among ready ops
     contention: str = "serial"  # how transfers shared a link
-    critical: Ids | None = None  # [..] rows of slices (>= 0) and transfers (-1 - row) that set the makespan, in order
+    critical: Ids | None = None  # [..] what set the makespan, in order: rows of slices, `transfer_task`s
     notes: tuple[str, ...] = ()  # loops run once, ...
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulator.execution.critical import critical_path
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
+from simulator.execution.trace import transfer_of
 from tests.execution.cases import apart, costs, dags, runs, whole
 from tests.execution.test_engine import story
 
@@ -26,7 +27,16 @@ def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) ->
     def times(task: int) -> tuple[int, int]:
         if task >= 0:
             return int(outcome.start_ns[task]), int(outcome.end_ns[task])
-        return int(outcome.transfer_start_ns[-1 - task]), int(outcome.transfer_end_ns[-1 - task])
+        transfer, stretch = transfer_of(task)
+        asked, way = outcome.transfer_ready_ns, outcome.crossings.way
+        begins = (
+            asked - tables.ways.request_ns[way],
+            outcome.pack_start_ns,
+            outcome.transfer_start_ns,
+            outcome.unpack_start_ns,
+        )
+        ends = asked, outcome.pack_end_ns, outcome.transfer_end_ns, outcome.unpack_end_ns
+        return int(begins[stretch][transfer]), int(ends[stretch][transfer])
 
     assert times(path[0])[0] == 0
     assert times(path[-1])[1] == outcome.makespan
@@ -41,6 +51,6 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 20, 5, 5]))
     outcome = run(tables, [0, 0, 0, 1, 1])
     # b waits for a's lane; b's transfer for a's on the link (30 < 210)
-    path = [tables.names[t] if t >= 0 else f"transfer {-1 - t}" for t in critical_path(tables, outcome)]
+    path = [tables.names[t] if t >= 0 else f"transfer {transfer_of(t)[0]}" for t in critical_path(tables, outcome)]
     assert path == ["x", "a", "transfer 0", "transfer 1", "d"]
     assert outcome.makespan == 10 + 200 + 200 + 5

@@ -162,7 +162,7 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     longer = replace(
         whole_ns,
         run_ns=tables.run_ns * factor,
-        latency_ns=tables.latency_ns * factor,
+        ways=replace(tables.ways, latency_ns=tables.ways.latency_ns * factor),
         tensor_bytes=whole_ns.tensor_bytes * factor,
     )
     assert makespan(longer, rows) == factor * makespan(whole_ns, rows)

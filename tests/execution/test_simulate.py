@@ -9,6 +9,7 @@ import pytest
 from simulator.columns import ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.simulate import simulate
+from simulator.execution.trace import WIRE, transfer_task
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from tests.execution.cases import apart, assigned, attrs_of, costs, whole
@@ -26,7 +27,7 @@ def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> Non
     assert trace.busy_ns.tolist() == [20, 10]
     assert (trace.order, trace.contention, trace.notes) == ("fifo", "serial", ())
     assert trace.critical is not None
-    assert trace.critical.tolist() == [0, 1, 2, -1, 3]  # x, a in the lane, b, its transfer, c
+    assert trace.critical.tolist() == [0, 1, 2, transfer_task(0, WIRE), 3]  # x, a in the lane, b, its transfer, c
 
 
 def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
@@ -48,9 +49,9 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
     [
         ({"engine": "abacus"}, UnsupportedError, "engine='abacus' is not modelled; choose 'auto' or 'python'"),
         ({"order": "lifo"}, UnsupportedError, "order='lifo'"),
-        ({"contention": "fair"}, UnsupportedError, "contention='fair'"),
+        ({"contention": "polite"}, UnsupportedError, "contention='polite' is not modelled; choose 'serial' or 'fair'"),
         ({"trips": {"while": 3}}, UnsupportedError, "every loop runs once"),
-        ({"order": "priority"}, SimvizError, "gives no priorities"),
+        ({"order": "priority"}, SimvizError, "There are no priorities"),
     ],
 )
 def test_what_is_not_modelled_is_refused(options: dict[str, object], error: type[Exception], sentence: str) -> None:

@@ -110,7 +110,7 @@ def test_nothing_beats_the_optimum_of_all_placements_and_orders(case):
     step = whole(graph)
     problem = problem_of(graph, cluster, costs)
     optimum = min(
-        makespan(problem, Plan(list(device), [0] * len(device), None, list(order)))
+        makespan(problem, Plan(list(device), [0] * len(device), None, [order[node] for node in problem.tables.node]))
         for device in itertools.product(*problem.allowed)
         for order in itertools.permutations(range(len(graph)))
     )

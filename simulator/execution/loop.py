@@ -1,0 +1,211 @@
+"""The event loop. Plain Python; this is the specification that the compiled engine is held to.
+
+Resources are lanes of devices and links; tasks are jobs (ops, and the work of processors for transfers) and what is on
+the wires; an event is the end of one. At each instant, in rounds until nothing more happens at it,
+
+    1. every task that ends now is retired, in order of number: ops whose last needed input arrived are ready, instant
+       ones end at once and retire with them, and values that others need elsewhere ask for their transfers;
+    2. transfers whose value is there and whose Recv was posted early enough are packed, where that takes time, or go to
+       the wire, in the order of `Crossings`;
+    3. idle lanes take from the queues of their devices.
+
+A task of no length ends at the instant at which it starts, in a round of its own. A Merge waits for its control inputs
+and the first of its data inputs; of several that come in one round it takes the lowest edge. Any other op waits for
+all. A search calls this loop with many assignments, so it runs over lists and ints: an event costs about one
+microsecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.execution.crossings import Crossings
+from simulator.execution.queues import Executor, Queues
+from simulator.execution.sharing import NEVER, Sharing
+from simulator.execution.tables import Tables
+from simulator.execution.wiring import Wiring
+from simulator.units import Nanos
+
+Column: TypeAlias = list[int] | npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What the loop wrote down. Axes: n ops, X transfers, J = n + 2X jobs."""
+
+    makespan: Nanos
+    ready: Column  # [n] -1: never
+    first: Column  # [n] the edge that made a Merge ready, -1
+    start: Column  # [J] 0 for work that is not done
+    asked: Column  # [X]
+    sent: Column  # [X] on the wire
+    came: Column  # [X] off the wire
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """How transfers use links. Axes: X transfers."""
+
+    held: list[tuple[int, ...]]  # [X] links that it has to itself from its start to its end
+    duration_ns: list[int]  # [X] from start to end; of a flow, until it joins the others
+    flows: list[bool]  # [X] shares links: joins the flows once its latency is over, unless it has no bytes
+    sharing: Sharing | None
+    links: int
+
+
+def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wires: Wires) -> Played:
+    """Run the step until nothing happens any more.
+
+    One long function, because a call per event would double its time. A heap entry is end time and task in one
+    number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers on the wire, transfers
+    whose request is under way, and flows whose latency is not over.
+    """
+    n, transfers = len(tables), len(crossing)
+    packing, unpacking, wire = n, n + transfers, n + 2 * transfers
+    request, flow = wire + transfers, wire + 2 * transfers
+    shift = (wire + 3 * transfers).bit_length()
+    task_of = (1 << shift) - 1
+    waits, local, local_ptr, asked_ptr = list(wiring.waits), wiring.local, wiring.local_ptr, wiring.asked_ptr
+    served, served_ptr, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns
+    pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
+    instant, consumer = tables.instant.tolist(), tables.consumer.tolist()
+    held, duration, flows, sharing = wires.held, wires.duration_ns, wires.flows, wires.sharing
+    way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
+    works = any(run_ns[packing:])
+    executor = queues if isinstance(queues, Executor) else None
+    free = [0] * wires.links
+    first, in_round = [-1] * n, [-1] * n
+    ready, start = [-1] * n, [0] * wire
+    asked, sent, came = [0] * transfers, [0] * transfers, [0] * transfers
+    due = list(request_ns)  # when the sender knows of a Recv
+    heap: list[int] = []
+    now = rounds = 0
+    ended = [-1]  # the step begins
+    while True:
+        valued: list[int] = []  # transfers of which one more condition holds
+        to_wire: list[int] = []
+        released: list[int] = []
+        fresh: list[int] = []  # jobs that are ready now
+        for task in ended:
+            if task < n:
+                if task < 0:
+                    told = list(wiring.roots)
+                else:
+                    released.append(task)
+                    told = local[local_ptr[task] : local_ptr[task + 1]]
+                    valued += range(asked_ptr[task], asked_ptr[task + 1])
+                    if pulls and task in posts:
+                        for transfer in posts[task]:
+                            due[transfer] = now + request_ns[transfer]
+                        valued += posts[task]
+            elif wire <= task < request:
+                transfer = task - wire
+                came[transfer] = now
+                if works and run_ns[unpacking + transfer]:
+                    fresh.append(unpacking + transfer)
+                    continue
+                told = served[served_ptr[transfer] : served_ptr[transfer + 1]]
+            elif task < wire:
+                released.append(task)
+                if task < unpacking:
+                    to_wire.append(task - packing)
+                    continue
+                told = served[served_ptr[task - unpacking] : served_ptr[task - unpacking + 1]]
+            elif task < flow:
+                valued.append(task - request)
+                continue
+            else:
+                transfer = task - flow
+                assert sharing is not None
+                sharing.join(transfer, way[transfer], nbytes[transfer], now)
+                continue
+            woken = fresh
+            if executor is not None:
+                woken = []
+                if not 0 <= task < n:
+                    executor.arrive(told)
+            for entry in told:  # grows meanwhile: what is instant tells its own consumers at once
+                op = entry
+                if entry < 0:
+                    edge = ~entry
+                    op = consumer[edge]
+                    if first[op] >= 0:
+                        if in_round[op] == rounds and edge < first[op]:
+                            first[op] = edge
+                        continue
+                    first[op] = edge
+                    in_round[op] = rounds
+                waits[op] -= 1
+                if not waits[op]:
+                    ready[op] = now
+                    if instant[op]:
+                        start[op] = now
+                        told += local[local_ptr[op] : local_ptr[op + 1]]
+                        valued += range(asked_ptr[op], asked_ptr[op + 1])
+                        if pulls and op in posts:
+                            for transfer in posts[op]:
+                                due[transfer] = now + request_ns[transfer]
+                            valued += posts[op]
+                    else:
+                        woken.append(op)
+            if executor is not None:
+                executor.offer(woken, task if task < n else -1)
+        if valued:
+            if pulls:
+                asking = []
+                for transfer in valued:
+                    conditions[transfer] -= 1
+                    if conditions[transfer] <= 0:  # below: its request has arrived
+                        if due[transfer] > now:
+                            heappush(heap, due[transfer] << shift | request + transfer)
+                        else:
+                            asking.append(transfer)
+                valued = asking
+            for transfer in valued:
+                asked[transfer] = now
+            if works:
+                fresh += [packing + transfer for transfer in valued if run_ns[packing + transfer]]
+                valued = [transfer for transfer in valued if not run_ns[packing + transfer]]
+        to_wire += valued
+        to_wire.sort()
+        for transfer in to_wire:
+            begin = now
+            for link in held[transfer]:
+                if free[link] > begin:
+                    begin = free[link]
+            end = begin + duration[transfer]
+            for link in held[transfer]:
+                free[link] = end
+            sent[transfer] = begin
+            if sharing is None or not flows[transfer]:
+                heappush(heap, end << shift | wire + transfer)
+            elif end > now:
+                heappush(heap, end << shift | flow + transfer)
+            else:
+                sharing.join(transfer, way[transfer], nbytes[transfer], now)
+        if released or fresh or executor is not None:
+            for job in queues.begin(released, fresh):
+                start[job] = now
+                heappush(heap, now + run_ns[job] << shift | job)
+        if sharing is not None:
+            sharing.settle()
+            upcoming = min(heap[0] >> shift if heap else NEVER, sharing.next_ns)
+        elif heap:
+            upcoming = heap[0] >> shift
+        else:
+            upcoming = NEVER
+        if upcoming == NEVER:
+            return Played(now, ready, first, start, asked, sent, came)
+        now = upcoming
+        rounds += 1
+        limit = now + 1 << shift
+        ended = []
+        while heap and heap[0] < limit:
+            ended.append(heappop(heap) & task_of)
+        if sharing is not None and sharing.next_ns == now:
+            ended = sorted([*ended, *(wire + transfer for transfer in sharing.ended(now))])

@@ -1,0 +1,183 @@
+"""How a device chooses among the jobs that are ready: first ready first, by priority, or as TensorFlow's executor.
+
+At the end of each round of an instant the loop asks which jobs `begin`, given those that ended and those that became
+ready in it. A queue that is `grouped` wants to know more as it happens: what became ready together, and by whom.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from simulator.execution.tables import Tables
+from simulator.execution.wiring import INEXPENSIVE_NS, Wiring
+
+
+class Fifo:
+    """The job that was ready first; of one instant the lowest."""
+
+    grouped = False
+
+    def __init__(self, tables: Tables, wiring: Wiring) -> None:
+        self.device = wiring.device
+        self.idle: list[int] = tables.lanes.tolist()
+        self.waiting: list[deque[int]] = [deque() for _ in self.idle]
+
+    def begin(self, released: list[int], fresh: list[int]) -> list[int]:
+        """The jobs that start now, given those that have left their lanes and those that are ready now."""
+        device, idle, waiting = self.device, self.idle, self.waiting
+        touched = []
+        for job in released:
+            where = device[job]
+            idle[where] += 1
+            touched.append(where)
+        fresh.sort()
+        for job in fresh:
+            where = device[job]
+            waiting[where].append(job)
+            touched.append(where)
+        begun = []
+        for where in touched:
+            queue = waiting[where]
+            while queue and idle[where]:
+                idle[where] -= 1
+                begun.append(queue.popleft())
+        return begun
+
+
+class ByPriority:
+    """The smallest (priority, row) among the ops that are ready; the work of transfers comes before all ops."""
+
+    grouped = False
+
+    def __init__(self, tables: Tables, wiring: Wiring, place: list[int]) -> None:
+        jobs = len(wiring.run_ns)
+        self.device = wiring.device
+        self.idle: list[int] = tables.lanes.tolist()
+        self.place = place + list(range(len(place) - jobs, 0))  # [J]
+        self.job_at = [0] * jobs  # by place: what is below zero counts from the end
+        for job, at in enumerate(self.place):
+            self.job_at[at] = job
+        self.waiting: list[list[int]] = [[] for _ in self.idle]  # heaps of places
+
+    def begin(self, released: list[int], fresh: list[int]) -> list[int]:
+        """The jobs that start now, given those that have left their lanes and those that are ready now."""
+        device, idle, waiting = self.device, self.idle, self.waiting
+        touched = []
+        for job in released:
+            where = device[job]
+            idle[where] += 1
+            touched.append(where)
+        for job in fresh:
+            where = device[job]
+            heappush(waiting[where], self.place[job])
+            touched.append(where)
+        begun = []
+        for where in touched:
+            heap = waiting[where]
+            while heap and idle[where]:
+                idle[where] -= 1
+                begun.append(self.job_at[heappop(heap)])
+        return begun
+
+
+class Executor:
+    """TensorFlow's executor (common_runtime/executor.cc, ScheduleReady), made deterministic; it is nearly depth-first.
+
+    A lane of a CPU is an inter-op thread with a queue of its own; the device's threads share a pool. Of the ops that
+    the end of one makes ready, a thread appends the inexpensive ones to its own queue, keeps the last expensive one if
+    that queue is empty, and puts the others in front of the pool's. What an arrival makes ready, the ops without
+    inputs and the work of transfers go to the pool's end. A thread empties its own queue before it takes from the
+    front of the pool; among idle threads the lowest is served first. Real threads race for the pool and steal from
+    each other's ends, so with several threads TensorFlow promises no order.
+
+    A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
+    soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a
+    launch does not wait for the stream; every op of a GPU is inexpensive to its executor.
+    """
+
+    grouped = True
+
+    def __init__(self, tables: Tables, wiring: Wiring) -> None:
+        lanes = tables.lanes.tolist()
+        self.device, self.run_ns = wiring.device, wiring.run_ns
+        self.cheap = tables.inexpensive.tolist()
+        self.streams: list[bool] = (~tables.cpu).tolist()
+        self.idle = [list(range(1 if stream else n)) for n, stream in zip(lanes, self.streams, strict=True)]  # sorted
+        self.own: list[list[deque[int]]] = [[deque() for _ in idle] for idle in self.idle]
+        self.pool: list[deque[int]] = [deque() for _ in lanes]
+        self.lane = [0] * len(wiring.run_ns)  # [J] of the jobs that have begun
+        self.touched: list[int] = []
+        self.local, self.local_ptr = wiring.local, wiring.local_ptr
+        self.instant, self.consumer = tables.instant.tolist(), tables.consumer.tolist()
+        self.unlaunched = list(wiring.waits)  # [n] inputs that keep an op of a GPU from being launched
+        self.merged = [False] * len(self.unlaunched)
+
+    def offer(self, jobs: list[int], by: int) -> None:
+        """These are ready, in order of discovery; `by`: the op whose end made them so, -1: an arrival, or nobody."""
+        if by < 0:
+            for job in jobs:
+                where = self.device[job]
+                if not self.streams[where] or job >= len(self.cheap):
+                    self.pool[where].append(job)
+                    self.touched.append(where)
+            return
+        where = self.device[by]
+        if not self.streams[where]:  # a stream has them already
+            self._schedule(jobs, self.own[where][self.lane[by]], self.pool[where])
+            self.touched.append(where)
+
+    def _schedule(self, jobs: list[int], own: deque[int], pool: deque[int]) -> None:
+        kept = -1
+        for job in jobs:
+            if self.cheap[job] or self.run_ns[job] <= INEXPENSIVE_NS:
+                own.append(job)
+            else:
+                if kept >= 0:
+                    pool.appendleft(kept)
+                kept = job
+        if kept >= 0:
+            if own:
+                pool.appendleft(kept)
+            else:
+                own.append(kept)
+
+    def begin(self, released: list[int], fresh: list[int]) -> list[int]:
+        """The jobs that start now, given those that have left their lanes, and the work of transfers that is ready."""
+        self.offer(fresh, -1)
+        for job in released:
+            insort(self.idle[self.device[job]], self.lane[job])
+            self.touched.append(self.device[job])
+        begun = []
+        for where in sorted(set(self.touched)):
+            idle, own, pool = self.idle[where], self.own[where], self.pool[where]
+            for thread in list(idle):
+                queue = own[thread] or pool
+                if queue:
+                    idle.remove(thread)
+                    job = queue.popleft()
+                    self.lane[job] = thread
+                    begun.append(job)
+        self.touched.clear()
+        return begun
+
+    def arrive(self, told: list[int]) -> None:
+        """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps."""
+        told = list(told)
+        for entry in told:  # grows meanwhile
+            op = entry if entry >= 0 else self.consumer[~entry]
+            where = self.device[op]
+            if not self.streams[where] or (entry < 0 and self.merged[op]):
+                continue
+            self.merged[op] |= entry < 0
+            self.unlaunched[op] -= 1
+            if not self.unlaunched[op]:
+                told += self.local[self.local_ptr[op] : self.local_ptr[op + 1]]
+                if not self.instant[op]:
+                    self.pool[where].append(op)
+                    self.touched.append(where)
+
+
+Queues: TypeAlias = Fifo | ByPriority | Executor

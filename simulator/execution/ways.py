@@ -1,0 +1,109 @@
+"""The distinct ways between the devices of a cluster: which links, how fast, by which protocol, shared how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+
+CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
+PS_PER_NS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """A hand-over within a process is a way without links. Axes: W ways, L links, D devices."""
+
+    of: Ids  # [D, D] row of the way; -1: no way, or the device itself
+    links: tuple[tuple[int, ...], ...]  # [W] in order
+    latency_ns: Ints  # [W] of all its links and the protocol, or of the hand-over
+    bytes_per_s: Ints  # [W] of the slowest link; 0 where bytes cost no time
+    request_ns: Ints  # [W] from the posted Recv until the sender knows of it
+    send_ns: Ints  # [W] work of the sender's processor per transfer
+    receive_ns: Ints  # [W] of the receiver's
+    send_ps_per_byte: Ints  # [W]
+    receive_ps_per_byte: Ints  # [W]
+    link_names: tuple[str, ...]  # [L]
+    link_bytes_per_s: Ints  # [L]
+    link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
+
+
+@dataclass(frozen=True, eq=False)
+class Discipline:
+    """How transfers of each way use its links. Axes: W ways."""
+
+    held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself
+    shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
+    cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
+    flows: Flags  # [W] some link is shared
+
+
+def ways_of(cluster: Cluster) -> Ways:
+    """Number the ways in order of (source, target)."""
+    task = [device.task for device in cluster.devices]
+    count = len(cluster)
+    of = np.full((count, count), -1, np.int64)
+    rows: dict[tuple[tuple[int, ...], bool], int] = {}
+    columns = []
+    for source, routes in enumerate(cluster.routes):
+        for target, route in enumerate(routes):
+            if source == target or route is None:
+                continue
+            key = (route, task[source] == task[target])
+            if key not in rows:
+                rows[key] = len(rows)
+                protocol = cluster.protocol(source, target)
+                latency = cluster.latency_ns(source, target)
+                rate = min((cluster.links[link].bytes_per_s for link in route), default=0)
+                work = (protocol.send_ns, protocol.receive_ns, protocol.send_ps_per_byte, protocol.receive_ps_per_byte)
+                columns.append((latency, rate, protocol.request_ns, *work))
+            of[source, target] = rows[key]
+    latency, rate, request, send, receive, send_ps, receive_ps = np.array(columns, np.int64).reshape(-1, 7).T
+    return Ways(
+        of=ids(of),
+        links=tuple(route for route, _ in rows),
+        latency_ns=ints(latency),
+        bytes_per_s=ints(rate),
+        request_ns=ints(request),
+        send_ns=ints(send),
+        receive_ns=ints(receive),
+        send_ps_per_byte=ints(send_ps),
+        receive_ps_per_byte=ints(receive_ps),
+        link_names=tuple(link.name for link in cluster.links),
+        link_bytes_per_s=ints([link.bytes_per_s for link in cluster.links]),
+        link_contention=tuple(link.contention for link in cluster.links),
+    )
+
+
+def discipline(ways: Ways, contention: str) -> Discipline:
+    """Apply the simulation's contention to the links that have none of their own.
+
+    Raises UnsupportedError for a way on which one link serves in turn and another is shared: what the first would let
+    through depends on what the second leaves.
+    """
+    if contention not in CONTENTIONS:
+        raise UnsupportedError(
+            f"contention={contention!r} is not modelled; choose {' or '.join(map(repr, CONTENTIONS))}."
+        )
+    of_link = [own or contention for own in ways.link_contention]
+    held = [tuple(link for link in links if of_link[link] == "serial") for links in ways.links]
+    shared = [tuple(link for link in links if of_link[link] == "fair") for links in ways.links]
+    for waits, flows in zip(held, shared, strict=True):
+        if waits and flows:
+            raise UnsupportedError(
+                f"Link {ways.link_names[waits[0]]!r} is serial and {ways.link_names[flows[0]]!r} is shared fairly, but "
+                "one way leads over both; give them one contention."
+            )
+    rates = ways.link_bytes_per_s.tolist()
+    cap = [
+        min((rates[link] for link in links if link not in flows), default=0) if flows else 0
+        for links, flows in zip(ways.links, shared, strict=True)
+    ]
+    return Discipline(tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
