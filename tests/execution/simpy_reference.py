@@ -1,44 +1,95 @@
 """A second implementation of the engine's semantics, by SimPy's processes and resources, from the graph's own words.
 
-It reads names and inputs, not tables, and knows nothing of the engine: a lane is a Resource of its device, a link a
-Resource of one, and whoever asks first is served first. Tasks of no length are left to the engine's own tests.
+It reads names and inputs, not tables, and knows nothing of the engine: a lane is a place in the resource of its device,
+a link that transfers hold in turn is a resource of one, and whoever asks first is served first; on links that are
+shared fairly each transfer counts down what it still has to carry. What happens at one instant is collected and settled
+after everything else of it. Tasks of no length are left to the engine's own tests.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import simpy
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 
 SETTLE = 9  # a SimPy priority: after everything else that happens at an instant
 INSTANT = ("Placeholder", "Const", "NoOp")
+OP, PACK, UNPACK = 0, 1, 2  # what takes a lane, in the order in which it is served where it asks at the same time
+
+Span = tuple[int, int]
+Sent = tuple[int, int, int]  # on the wire, off it, and in its readers' hands
 
 
-def simulate(graph: Graph, on: Cluster, priced: CostTable, rows: Sequence[int]) -> dict[str, tuple[int, int]]:
-    """Start and end of every node; all nodes run, placeholders are fed."""
-    return _Run(graph, on, priced, rows).times
+class Crossing(NamedTuple):
+    """A value that goes to a device; those of one instant are served in this order."""
+
+    node: int
+    port: int
+    target: int
+    value: str  # "a:0", or "^a" where only its end is waited for
+
+
+class _Job(NamedTuple):
+    """What takes a lane."""
+
+    where: int
+    urgency: tuple[int | str, ...]  # smaller first
+    ns: int
+    then: Callable[[int], None]  # told when it began
+
+
+def simulate(
+    graph: Graph,
+    on: Cluster,
+    priced: CostTable,
+    rows: Sequence[int],
+    *,
+    contention: str = "serial",
+    priority: Sequence[int] | None = None,
+) -> tuple[dict[str, Span], dict[tuple[str, int], Sent]]:
+    """Start and end of every node; of transfers, by value and target. All nodes run, placeholders are fed."""
+    run = _Run(graph, on, priced, rows, contention, priority)
+    run.env.run()
+    return run.times, run.sent
 
 
 class _Run:
-    def __init__(self, graph: Graph, on: Cluster, priced: CostTable, rows: Sequence[int]) -> None:
-        self.graph, self.on, self.rows = graph, on, rows
+    def __init__(
+        self,
+        graph: Graph,
+        on: Cluster,
+        priced: CostTable,
+        rows: Sequence[int],
+        contention: str,
+        priority: Sequence[int] | None,
+    ) -> None:
+        self.graph, self.on, self.rows, self.priority = graph, on, rows, priority
         self.run_ns = [int(priced.run_ns[i, on.kind_of[rows[i]]]) for i in range(len(graph))]
         self.env = simpy.Environment()
-        self.lanes = [simpy.Resource(self.env, device.lanes) for device in on.devices]
-        self.links = [simpy.Resource(self.env, 1) for _ in on.links]
-        self.times: dict[str, tuple[int, int]] = {}
-        self.readers: dict[str, list[int]] = defaultdict(list)  # "a:0" or "^a" -> nodes
+        self.lanes = [simpy.PriorityResource(self.env, device.lanes) for device in on.devices]
+        self.contention = [link.contention or contention for link in on.links]
+        self.links = {row: simpy.Resource(self.env, 1) for row, how in enumerate(self.contention) if how == "serial"}
+        self.flows = Flows(self.env, on, self.contention)
+        self.times: dict[str, Span] = {}
+        self.sent: dict[tuple[str, int], Sent] = {}
+        self.readers: dict[str, list[int]] = defaultdict(list)  # of values
         self.missing = [self._needs(i) for i in range(len(graph))]
         self.ready = [i for i in range(len(graph)) if not self.missing[i]]
-        self.crossing: list[tuple[int, int, int, str]] = []
+        self.asking: list[Crossing] = []
+        self.leaving: list[Crossing] = []  # for the wire
+        self.working: list[tuple[int, Crossing]] = []  # PACK or UNPACK
+        self.over: list[tuple[simpy.PriorityResource, simpy.Request]] = []  # lanes to be given back
         self.settling = False
         self._settle_soon()
-        self.env.run()
 
     def _needs(self, node: int) -> set[str]:
         if self.graph.ops[node] == "Placeholder":
@@ -59,61 +110,196 @@ class _Run:
             self.env.schedule(event, priority=SETTLE)
 
     def _settle(self, _: simpy.Event) -> None:
-        self.settling = False
-        queued = []
+        jobs: list[_Job] = []
         while self.ready:
             node = self.ready.pop()
             if self.graph.ops[node] in INSTANT:
                 self.times[self.graph.names[node]] = (self.env.now, self.env.now)
                 self._done(node)
             else:
-                queued.append(node)
-        for _node, _port, target, value in sorted(self.crossing):
-            self.env.process(self._transfer(value, _node, target))
-        self.crossing = []
-        for node in sorted(queued):
-            self.env.process(self._op(node))
+                jobs.append(self._op(node))
+        for crossing in sorted(self.asking):
+            if self._work_ns(PACK, crossing):
+                self.working.append((PACK, crossing))
+            else:
+                self.leaving.append(crossing)
+        for crossing in sorted(self.leaving):
+            self.env.process(self._wire(crossing))
+        jobs += [self._work(kind, crossing) for kind, crossing in self.working]
+        for job in sorted(jobs, key=lambda job: job.urgency):
+            self.env.process(self._hold(job, self.lanes[job.where].request(self._rank(job))))
+        for lane, request in self.over:  # after all that ask, among whom the most urgent is to get it
+            lane.release(request)
+        self.asking, self.leaving, self.working, self.over = [], [], [], []
+        self.flows.settle()
+        self.settling = False
 
-    def _op(self, node: int) -> Iterator[simpy.Event]:
-        with self.lanes[self.rows[node]].request() as lane:
-            yield lane
-            start = self.env.now
-            yield self.env.timeout(self.run_ns[node])
-            self.times[self.graph.names[node]] = (start, self.env.now)
-            self._done(node)
+    def _op(self, node: int) -> _Job:
+        urgency = (OP, node) if self.priority is None else (OP, self.priority[node], node)
+        return _Job(self.rows[node], urgency, self.run_ns[node], lambda start: self._ended(node, start))
+
+    def _work(self, kind: int, crossing: Crossing) -> _Job:
+        """What the processor at one end has to do for a transfer: with priorities, before all ops."""
+        where = int(self.on.home[self.rows[crossing.node] if kind == PACK else crossing.target])
+        urgency = (kind, *crossing) if self.priority is None else (kind - UNPACK - 1, *crossing)
+
+        def then(_: int) -> None:
+            if kind == PACK:
+                self.leaving.append(crossing)
+            else:
+                self._delivered(crossing)
+
+        return _Job(where, urgency, self._work_ns(kind, crossing), then)
+
+    def _rank(self, job: _Job) -> tuple[object, ...]:
+        return () if self.priority is None else job.urgency
+
+    def _hold(self, job: _Job, request: simpy.Request) -> Iterator[simpy.Event]:
+        """Wait for a lane, keep it as long as the job takes."""
+        yield request
+        start = self.env.now
+        yield self.env.timeout(job.ns)
+        self.over.append((self.lanes[job.where], request))
+        job.then(start)
+        self._settle_soon()
+
+    def _ended(self, node: int, start: int) -> None:
+        self.times[self.graph.names[node]] = (start, self.env.now)
+        self._done(node)
 
     def _done(self, node: int) -> None:
         name, here = self.graph.names[node], self.rows[node]
-        first = int(self.graph.tensor_ptr[node])
-        ports = range(int(self.graph.tensor_ptr[node + 1]) - first)
+        ports = range(int(self.graph.tensor_ptr[node + 1] - self.graph.tensor_ptr[node]))
         for port, value in [(port, f"{name}:{port}") for port in ports] + [(99, "^" + name)]:
             for target in sorted({self.rows[reader] for reader in self.readers[value]}):
+                crossing = Crossing(node, port, target, value)
                 if target == here:
-                    self._arrive(value, target)
+                    self._arrive(crossing)
+                elif self.env.now < self.on.protocol(here, target).request_ns:
+                    self.env.process(self._requested(crossing))
                 else:
-                    self.crossing.append((node, port, target, value))
+                    self.asking.append(crossing)
         self._settle_soon()
 
-    def _transfer(self, value: str, node: int, target: int) -> Iterator[simpy.Event]:
-        here = self.rows[node]
-        nbytes = 0
-        if value[0] != "^":
-            port = int(value.rpartition(":")[2])
-            nbytes = max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[node] + port]), 0)
-        held = [(self.links[link], self.links[link].request()) for link in self.on.routes[here][target]]
+    def _requested(self, crossing: Crossing) -> Iterator[simpy.Event]:
+        """The value is there, but the sender does not yet know who wants it; Recvs are posted when the step begins."""
+        yield self.env.timeout(self._protocol(crossing).request_ns - self.env.now)
+        self.asking.append(crossing)
+        self._settle_soon()
+
+    def _wire(self, crossing: Crossing) -> Iterator[simpy.Event]:
+        route = self.on.routes[self.rows[crossing.node]][crossing.target] or ()
+        nbytes = self._nbytes(crossing)
+        held = [(self.links[row], self.links[row].request()) for row in route if row in self.links]
         yield self.env.all_of([request for _, request in held])
-        yield self.env.timeout(self.on.transfer_ns(here, target, nbytes))
+        start = self.env.now
+        shares = nbytes > 0 and any(self.contention[row] == "fair" for row in route)
+        yield self.env.timeout(self._wire_ns(crossing, 0 if shares else nbytes))
+        if shares:
+            self._settle_soon()
+            yield self.flows.join(route, nbytes)
+        self.sent[crossing.value, crossing.target] = (start, self.env.now, -1)
         for link, request in held:
             link.release(request)
-        self._arrive(value, target)
+        if self._work_ns(UNPACK, crossing):
+            self.working.append((UNPACK, crossing))
+        else:
+            self._delivered(crossing)
         self._settle_soon()
 
-    def _arrive(self, value: str, target: int) -> None:
-        for reader in self.readers[value]:
-            if self.rows[reader] == target:
-                merge = self.graph.ops[reader] == "Merge" and value[0] != "^"
-                needed = "any" if merge else value
+    def _delivered(self, crossing: Crossing) -> None:
+        key = (crossing.value, crossing.target)
+        self.sent[key] = (*self.sent[key][:2], self.env.now)
+        self._arrive(crossing)
+
+    def _arrive(self, crossing: Crossing) -> None:
+        for reader in self.readers[crossing.value]:
+            if self.rows[reader] == crossing.target:
+                merge = self.graph.ops[reader] == "Merge" and crossing.value[0] != "^"
+                needed = "any" if merge else crossing.value
                 if needed in self.missing[reader]:
                     self.missing[reader].discard(needed)
                     if not self.missing[reader]:
                         self.ready.append(reader)
+
+    def _protocol(self, crossing: Crossing) -> Protocol:
+        return self.on.protocol(self.rows[crossing.node], crossing.target)
+
+    def _nbytes(self, crossing: Crossing) -> int:
+        if crossing.value[0] == "^":
+            return 0
+        return max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[crossing.node] + crossing.port]), 0)
+
+    def _work_ns(self, kind: int, crossing: Crossing) -> int:
+        protocol = self._protocol(crossing)
+        fixed, each = (
+            (protocol.send_ns, protocol.send_ps_per_byte)
+            if kind == PACK
+            else (protocol.receive_ns, protocol.receive_ps_per_byte)
+        )
+        return fixed + math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
+
+    def _wire_ns(self, crossing: Crossing, nbytes: int) -> int:
+        route = [self.on.links[row] for row in self.on.routes[self.rows[crossing.node]][crossing.target] or ()]
+        if not route:
+            return self.on.handover_ns
+        slowest = min(link.bytes_per_s for link in route)
+        latency = sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns
+        return latency + math.ceil(Fraction(nbytes * 10**9, slowest))
+
+
+class Flows:
+    """Transfers that share links, each by itself: what it has left, in 10^-9 bytes, and its bytes per second."""
+
+    def __init__(self, env: simpy.Environment, on: Cluster, contention: Sequence[str]) -> None:
+        self.env, self.on, self.contention = env, on, contention
+        self.route: dict[simpy.Event, tuple[int, ...]] = {}  # by the event that tells a flow's end
+        self.left: dict[simpy.Event, int] = {}
+        self.rate: dict[simpy.Event, int] = {}
+        self.now = self.changes = self.settled = 0
+
+    def join(self, route: tuple[int, ...], nbytes: int) -> simpy.Event:
+        self._advance()
+        ended = self.env.event()
+        self.route[ended], self.left[ended], self.rate[ended] = route, nbytes * 10**9, 0
+        self.changes += 1
+        return ended
+
+    def settle(self) -> None:
+        """Share the links anew, once all that begin or end at this instant have done so."""
+        if self.settled < self.changes and self.route:
+            self._share()
+            soonest = min(-(-left // self.rate[flow]) for flow, left in self.left.items())
+            self.env.process(self._wait(soonest, self.changes))
+        self.settled = self.changes
+
+    def _wait(self, ns: int, changes: int) -> Iterator[simpy.Event]:
+        yield self.env.timeout(ns)
+        if changes < self.changes:  # another one began or ended meanwhile: that settlement waits in its own way
+            return
+        self._advance()
+        for flow in [flow for flow, left in self.left.items() if left <= 0]:
+            del self.route[flow], self.left[flow], self.rate[flow]
+            self.changes += 1
+            flow.succeed()
+
+    def _advance(self) -> None:
+        for flow, rate in self.rate.items():
+            self.left[flow] -= rate * (self.env.now - self.now)
+        self.now = self.env.now
+
+    def _share(self) -> None:
+        """Fill the links: the one with the least for each flow that has no rate yet rules them, in whole bytes."""
+        self.rate = {}
+        while len(self.rate) < len(self.route):
+            waiting = [flow for flow in self.route if flow not in self.rate]
+            offers = []
+            for row, link in enumerate(self.on.links):
+                mine = [flow for flow in waiting if row in self.route[flow]]
+                if mine and self.contention[row] == "fair":
+                    taken = sum(rate for flow, rate in self.rate.items() if row in self.route[flow])
+                    offers.append(((link.bytes_per_s - taken) // len(mine), 1, row, mine))
+                elif mine:  # it has this much for each
+                    offers.append((link.bytes_per_s, 0, row, mine))
+            rate, _, _, flows = min(offers, key=lambda offer: offer[:3])
+            self.rate.update(dict.fromkeys(flows, rate))

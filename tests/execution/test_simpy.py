@@ -1,28 +1,100 @@
-"""The engine equals a second, independent implementation: every start and every end."""
+"""The engine equals a second, independent implementation: every start and every end, of ops and of transfers."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.execution.engine import run
-from simulator.execution.tables import of_step
+from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
+from simulator.cluster.protocols import Protocol
+from simulator.costs.table import CostTable
+from simulator.execution.engine import Outcome, run
+from simulator.execution.tables import Tables, of_step
+from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
-from tests.execution.cases import costs, dags, runs, whole
+from tests.execution.cases import attrs_of, cluster, costs, dags, runs, whole
+from tests.strategies import Rows
+
+PROTOCOLS = st.builds(
+    Protocol,
+    st.just("drawn"),
+    request_ns=st.sampled_from([0, 50, 107, 1000]),
+    latency_ns=st.sampled_from([0, 3]),
+    send_ns=st.sampled_from([0, 1, 100]),
+    receive_ns=st.sampled_from([0, 7]),
+    send_ps_per_byte=st.sampled_from([0, 300, 1000]),
+    receive_ps_per_byte=st.sampled_from([0, 10]),
+)
 
 
-@settings(deadline=None, max_examples=60)
+RATES = st.sampled_from([10**8, 7 * 10**8, 10**9, 3 * 10**9])
+
+
+@settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_engine_and_simpy_agree_on_every_start_and_end(data: st.DataObject) -> None:
     graph = data.draw(dags())
     on, priced, rows = data.draw(runs(graph))
-    priced = costs(graph, on, priced.run_ns + 1)  # nothing of no length
-    step = whole(graph)
-    tables = of_step(graph, step, on, priced)
+    on = data.draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
+    on = data.draw(st.just(on) | st.just(some_without_contention(on)))
+    contention = data.draw(st.sampled_from(CONTENTIONS))
+    priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph)))
+    agree(graph, on, costs(graph, on, priced.run_ns + 1), rows, contention, priority)  # nothing of no length
 
-    ours = run(tables, rows)
-    theirs = simpy_reference.simulate(graph, on, priced, rows)
 
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_they_agree_where_many_transfers_share_ports_and_a_switch(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 9))
+    made = Rows()
+    made.add("x", "Const", **attrs_of("Const", 1, 250))
+    for at in range(count):
+        size = data.draw(st.sampled_from([1, 2, 250, 999]))
+        made.add(f"n{at}", "AddN", ["x"], **attrs_of("AddN", 1, size))
+        made.add(f"m{at}", "AddN", [f"n{at}"], **attrs_of("AddN", 1, size))
+    graph, on = made.built(), data.draw(fabrics())
+    times = data.draw(st.lists(st.sampled_from([1, 2, 100, 500]), min_size=len(graph), max_size=len(graph)))
+    rows = data.draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))
+    agree(graph, on, costs(graph, on, times), rows, data.draw(st.sampled_from(["serial", "fair"])), None)
+
+
+def agree(
+    graph: Graph, on: Cluster, priced: CostTable, rows: list[int], contention: Contention, priority: list[int] | None
+) -> None:
+    tables = of_step(graph, whole(graph), on, priced)
+    ours = run(tables, rows, priority, contention=contention)
+    theirs, sent = simpy_reference.simulate(graph, on, priced, rows, contention=contention, priority=priority)
     times = zip(tables.names, ours.start_ns.tolist(), ours.end_ns.tolist(), strict=True)
     assert {name: (start, end) for name, start, end in times} == theirs
-    assert ours.makespan >= max(end for _, end in theirs.values())
+    assert transfers(graph, tables, ours) == sent
+    assert ours.makespan == max(span[-1] for span in [*theirs.values(), *sent.values()])
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Cluster:
+    """Four CPUs, each with a port out and a port in, and a switch between two of them and the others."""
+    ports = [
+        Link(f"{way} {at}", draw(st.sampled_from([0, 10])), draw(RATES)) for way in ("out", "in") for at in range(4)
+    ]
+    links = [*ports, Link("switch", 5, draw(RATES), draw(st.sampled_from([None, "none"])))]
+    routes = {(s, t): (s, 8, 4 + t) if s // 2 != t // 2 else (s, 4 + t) for s in range(4) for t in range(4) if s != t}
+    return cluster([f"w:{at}/CPU:0" for at in range(4)], links, routes, lanes=draw(st.sampled_from([1, 3])))
+
+
+def some_without_contention(on: Cluster) -> Cluster:
+    """Every other link says itself that transfers do not wait for each other on it."""
+    return replace(
+        on, links=tuple(replace(link, contention=(None, "none")[at % 2]) for at, link in enumerate(on.links))
+    )
+
+
+def transfers(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int], simpy_reference.Sent]:
+    """When each value was on the wire to each device, and when its readers had it."""
+    crossing = outcome.crossings
+    rows = tables.tensor_row[crossing.tensor].tolist()
+    values = [graph.tensor_name(row) if row >= 0 else "^" + graph.names[-1 - row] for row in rows]
+    columns = (outcome.transfer_start_ns, outcome.transfer_end_ns, outcome.unpack_end_ns)
+    spans = zip(*(column.tolist() for column in columns), strict=True)
+    return dict(zip(zip(values, crossing.target.tolist(), strict=True), spans, strict=True))
