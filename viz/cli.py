@@ -103,6 +103,7 @@ def _request(asked: argparse.Namespace) -> Request:
         soft=asked.soft,
         master=asked.master,
         flavour=asked.flavour,
+        recv_scheduling=asked.recv_scheduling,
         check=asked.check,
         seed=asked.seed,
     )

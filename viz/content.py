@@ -279,6 +279,7 @@ def _tables(scene: Scene) -> Json:
     return {
         "devices": [asdict(row) for row in tables.devices(scene)],
         "peaks": [_plain(asdict(row)) for row in tables.peaks(scene)],
+        "late": None if (late := tables.late(scene)) is None else _plain(asdict(late)),
         "categories": [[name, *row] for name, row in tables.time_by_category(scene).items()],
         "transfers": [row.transfer for row in tables.longest_transfers(scene)],
         "ops": tables.largest_ops(scene),

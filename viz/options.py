@@ -6,6 +6,7 @@ import argparse
 
 ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
 FLAVOURS = ("local", "master")  # of simulator.partitioning, for the same reason
+RECV_SCHEDULING = ("whitepaper", "tensorflow")
 
 _EPILOG = """\
 clusters:
@@ -114,4 +115,11 @@ def _add_session(made: argparse.ArgumentParser) -> None:
         choices=FLAVOURS,
         default="local",
         help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
+    )
+    made.add_argument(
+        "--recv-scheduling",
+        choices=RECV_SCHEDULING,
+        help="delay Recvs: whitepaper, each until its copy is needed, by a simulation's latest times (2015, section "
+        "5.2), where that costs no time and no memory; tensorflow, as a master's option enable_recv_scheduling does, "
+        "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
     )

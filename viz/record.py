@@ -50,6 +50,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "makespan_ns": int(scene.trace.makespan),
         "lower_bound_ns": int(scene.lower_bound_ns),
         "devices": devices(scene),
+        "recv_scheduling": _late(scene),
         "counts": counts(scene),
         "notes": tables.result_notes(scene),
         "check": scene.check,
@@ -97,6 +98,24 @@ def _at_peak(row: tables.PeakRow) -> Mapping[str, Any]:
         "live": [{"what": one.what, "kind": one.kind, "bytes": one.nbytes} for one in row.live],
         "rest": row.rest,
         "rest_bytes": row.rest_bytes,
+    }
+
+
+def _late(scene: Scene) -> Mapping[str, Any] | None:
+    row = tables.late(scene)
+    if row is None:
+        return None
+    names = [device.name for device in scene.cluster.devices]
+
+    def pair(values: tuple[int, int]) -> Mapping[str, int]:
+        return dict(zip(("without", "with"), values, strict=True))
+
+    return {
+        "delayed": row.delayed,
+        "transfers": row.transfers,
+        "makespan_ns": pair(row.makespan_ns),
+        "held_byte_ns": pair(row.held_byte_ns),
+        "peak_bytes": {name: pair(values) for name, values in zip(names, row.peak_bytes, strict=True)},
     }
 
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
+    from simulator.execution.receiving import Received
+    from simulator.execution.trace import Trace
     from simulator.graph.graph import Graph, Shape
     from simulator.graph.step import Step
+    from simulator.partitioning import Partitions
     from viz.scene import Scene
 
 PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
@@ -36,6 +39,7 @@ class Request:
     soft: bool = True
     master: str | None = None
     flavour: str = "local"
+    recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
     check: bool = False
     seed: int = 0
 
@@ -47,7 +51,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     TensorFlow, any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
     """
     from placement import place
-    from simulator import lower_bound, partition, simulate
+    from simulator import lower_bound
     from simulator.execution.tables import of_step
     from simulator.graph.step import choose_step
     from viz.scene import Scene
@@ -84,10 +88,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         raise InfeasibleError(
             f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
         ) from None
-    say("cutting the graph")
-    partitions = partition(graph, assignment, cluster, step=step, flavour=request.flavour)
-    say("simulating the step")
-    trace = simulate(partitions, cluster, costs, seed=request.seed)
+    partitions, trace, received = _simulated(request, graph, step, cluster, costs, assignment, say)
     bound = lower_bound(graph, cluster, costs, step=step, tables=tables)
     scene = Scene(
         title="standard input" if request.graph == "-" else _shown(Path(request.graph).name),
@@ -99,11 +100,47 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         partitions=partitions,
         trace=trace,
         lower_bound_ns=bound,
+        received=received,
     )
     if not request.check:
         return scene
     say("asking TensorFlow")
     return replace(scene, check=_check(request, scene))
+
+
+def _simulated(
+    request: Request,
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    costs: CostTable,
+    assignment: Assignment,
+    say: Callable[[str], None],
+) -> tuple[Partitions, Trace, Received | None]:
+    """The pieces and how they run; where Recvs are delayed also what they and the step were without that."""
+    from simulator import partition, simulate
+    from simulator.execution.receiving import Received, receive_late
+
+    def cut(*, late: bool = False) -> Partitions:
+        say("cutting the graph")
+        flavour = request.flavour
+        made: Partitions = partition(graph, assignment, cluster, step=step, flavour=flavour, recv_scheduling=late)
+        return made
+
+    def run(pieces: Partitions) -> Trace:
+        say("simulating the step")
+        ran: Trace = simulate(pieces, cluster, costs, seed=request.seed)
+        return ran
+
+    pieces = cut()
+    if request.recv_scheduling is None:
+        return pieces, run(pieces), None
+    if request.recv_scheduling == "tensorflow":
+        late = cut(late=True)
+        received = Received(pieces, late, run(pieces), run(late))
+    else:
+        received = receive_late(pieces, cluster, run)
+    return received.partitions, received.trace, received
 
 
 def _shown(name: str) -> str:
@@ -156,7 +193,8 @@ def _check(request: Request, scene: Scene) -> Mapping[str, Any]:
 
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     mode = "predict" if request.algorithm in PREDICTED else "pin"
-    partitions, moved = scene.partitions, 0
+    partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here
+    moved = 0
     longer = extended(cluster)
 
     def predicted(seen: Mapping[str, str]) -> Assignment:

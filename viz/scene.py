@@ -9,6 +9,7 @@ from typing import Any
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
+from simulator.execution.receiving import Received
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
@@ -29,5 +30,6 @@ class Scene:
     partitions: Partitions
     trace: Trace
     lower_bound_ns: Nanos
+    received: Received | None = None  # what delaying Recvs has changed; None: none was to be delayed
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ MOST_NOTES = 8
 def summarise(scene: Scene) -> str:
     """The summary as plain text, one fact per line, without a final newline."""
     lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _memory(scene)]
-    lines += [_moved(scene), _critical(scene), *_counted(scene), *_check(scene)]
+    lines += [_late(scene), _moved(scene), _critical(scene), *_counted(scene), *_check(scene)]
     return "\n".join(printable(line) for line in lines if line)
 
 
@@ -81,6 +81,23 @@ def _memory(scene: Scene) -> str:
     kinds = ", ".join(f"{kind} {show_bytes(held)}" for kind, held in row.kinds.items())
     largest = ", ".join(f"{_end(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
     return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}"
+
+
+def _late(scene: Scene) -> str:
+    """What delaying Recvs has changed: the step, copies, and the peak that changed most."""
+    row = tables.late(scene)
+    if row is None:
+        return ""
+    before, after = row.makespan_ns
+    time = show_nanos(after) if before == after else f"{show_nanos(after)} instead of {show_nanos(before)}"
+    share = 1 - row.held_byte_ns[1] / row.held_byte_ns[0] if row.held_byte_ns[0] else 0.0
+    said = f"{row.delayed} of {counted(row.transfers, 'Recv')} wait, copies are held {abs(share):.0%} "
+    said += f"{'less' if share >= 0 else 'more'}; makespan {time}"
+    device = max(range(len(row.peak_bytes)), key=lambda at: abs(row.peak_bytes[at][0] - row.peak_bytes[at][1]))
+    old, new = row.peak_bytes[device]
+    short = scene.cluster.devices[device].short
+    peak = f"peak of {short} {show_bytes(new)} instead of {show_bytes(old)}" if old != new else "no peak changes"
+    return f"late       {said}, {peak}"
 
 
 def _moved(scene: Scene) -> str:

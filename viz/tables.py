@@ -15,6 +15,7 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.execution.memory import KINDS, Live, at_peak
+from simulator.execution.receiving import copies_held
 from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
 from simulator.graph import shapes
 from simulator.graph.step import exchange
@@ -46,6 +47,17 @@ class PeakRow:
     live: Sequence[Live]  # the largest, in that order
     rest: int  # how many more there are
     rest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateRow:
+    """What delaying Recvs has changed."""
+
+    delayed: int  # Recvs
+    transfers: int
+    makespan_ns: tuple[int, int]  # without it, and with it
+    held_byte_ns: tuple[int, int]  # what received copies hold, summed over the step
+    peak_bytes: Sequence[tuple[int, int]]  # by device
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +155,21 @@ def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
             PeakRow(device, peak.time_ns, peak.nbytes, peak.cause, peak.cause_bytes, held, shown, len(rest), left)
         )
     return rows
+
+
+def late(scene: Scene) -> LateRow | None:
+    """What delaying Recvs has changed; None where none was to be delayed."""
+    found = scene.received
+    if found is None:
+        return None
+    peaks = zip(found.without.peak_bytes.tolist(), found.trace.peak_bytes.tolist(), strict=True)
+    return LateRow(
+        delayed=len(found.delayed),
+        transfers=len(found.partitions.send),
+        makespan_ns=(found.without.makespan, found.trace.makespan),
+        held_byte_ns=(copies_held(found.without), copies_held(found.trace)),
+        peak_bytes=list(peaks),
+    )
 
 
 def time_by_category(scene: Scene) -> dict[str, list[int]]:

@@ -4,10 +4,10 @@ A device holds, as long as the step lasts, what is resident on it (variables, co
 step). An output takes memory from its producer's start until its last consumer and its last transfer have ended; a
 received copy from its transfer's start until its last consumer on that device has ended; what the client fetches, on
 its device until the step ends; what it hands in, from the beginning, if anybody reads it; scratch, and outputs that
-nobody reads, while the op runs. Ops that pass a buffer on
-(Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-over between CPU devices of
-one process. What ends at an instant is freed before what begins there. Outputs of a GPU that live in host memory
-(shapes, counters) count on the GPU.
+nobody reads, while the op runs. Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only
+lengthen its life, and so does a hand-over between CPU devices of one process. What packs and unpacks a transfer holds
+nothing of its own. What ends at an instant is freed before what begins there. Outputs of a GPU that live in host
+memory (shapes, counters) count on the GPU.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def allocations(tables: Tables, outcome: Outcome) -> Allocations:
     copy = _copies(tables, outcome)
     owner = _owners(tables, outcome, copy)
     start = np.concatenate([outcome.start_ns[tables.tensor_op], outcome.transfer_start_ns])
-    end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.transfer_end_ns])
+    end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.unpack_end_ns])
     np.maximum.at(end, owner, end.copy())
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends
     np.maximum.at(end, owner[copy], np.where(client, outcome.makespan, outcome.end_ns[tables.consumer]))
@@ -135,4 +135,6 @@ def _views(
     op = tables.tensor_op[passing].astype(np.int64)
     pairs = tables.edge_tensor.astype(np.int64) * n + tables.consumer  # sorted
     edge = np.searchsorted(pairs, tables.forwards[passing].astype(np.int64) * n + op)
-    return copy[np.where(tables.merge[op], outcome.first[op], edge)]
+    first = outcome.first[op]
+    found: npt.NDArray[np.int64] = copy[np.where(first >= 0, first, edge)]
+    return found

@@ -6,6 +6,7 @@ its maker, whoever reads it or a view of it, transfers of it, and the client unt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulator.cluster.cluster import Cluster
@@ -33,10 +34,17 @@ class Buffer:
 
 
 class Recount:
-    """The buffers of a trace."""
+    """The buffers of a trace; `took` is what each Merge passed on, as (node, port)."""
 
-    def __init__(self, trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable) -> None:
-        self.trace, self.pieces, self.on, self.priced = trace, pieces, on, priced
+    def __init__(
+        self,
+        trace: Trace,
+        pieces: Partitions,
+        on: Cluster,
+        priced: CostTable,
+        took: Mapping[int, tuple[int, int]],
+    ) -> None:
+        self.trace, self.pieces, self.on, self.priced, self.took = trace, pieces, on, priced, took
         self.graph = pieces.graph
         self.transfer = {recv: row for row, recv in enumerate(pieces.recv.tolist())}
         nodes = trace.node.tolist()
@@ -60,7 +68,7 @@ class Recount:
         if row not in self.end:
             came = [self.times(node) for node, _ in self.inputs(row)]
             if row in self.transfer:
-                came.append(int(self.trace.transfer_end_ns[self.transfer[row]]))
+                came.append(int(self.trace.unpack_end_ns[self.transfer[row]]))
             self.begin[row] = self.end[row] = max(came, default=0)
         return self.end[row]
 
@@ -78,7 +86,7 @@ class Recount:
         if row in self.transfer:
             crossing = self.transfer[row]
             if self.on.routes[self.pieces.src_device[crossing]][self.pieces.dst_device[crossing]]:
-                start, end = self.trace.transfer_start_ns, self.trace.transfer_end_ns
+                start, end = self.trace.transfer_start_ns, self.trace.unpack_end_ns
                 return Buffer(device, nbytes, int(start[crossing]), [int(end[crossing])])
             node, port = self.inputs(int(self.pieces.send[crossing]))[0]  # handed over
             return self.buffer(node, port)
@@ -88,9 +96,11 @@ class Recount:
         return Buffer(device, nbytes, self.begin[row], [self.end[row]])
 
     def taken(self, row: int) -> int:
-        """The slot that a Merge passes on: what came first, of several that of the lowest node and port."""
-        given = [(self.end[node], node, port) for node, port in self.inputs(row) if port >= 0]
-        return given.index(min(given))
+        """The slot that a Merge passes on: one of those that came first; of these the run has chosen."""
+        given = [one for one in self.inputs(row) if one[1] >= 0]
+        slot = given.index(self.took[row])
+        assert self.end[given[slot][0]] == min(self.end[node] for node, _ in given)
+        return slot
 
     def hold(self, row: int) -> None:
         """Whatever a node makes and holds."""

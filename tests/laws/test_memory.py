@@ -6,10 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.execution.engine import run
 from simulator.execution.simulate import simulate
+from simulator.execution.tables import of_partitions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.partitioning import FLAVOURS, partition
+from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import assigned, runs, steps
 from tests.laws.recounting import Recount
 from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed
@@ -55,12 +59,24 @@ def full_of_views(draw: st.DrawFn, *, max_nodes: int = 18) -> Graph:
     return made.built()
 
 
+def taken(pieces: Partitions, on: Cluster, priced: CostTable) -> dict[int, tuple[int, int]]:
+    """The (node, port) that woke each Merge, as the engine says."""
+    tables, device = of_partitions(pieces, on, priced)
+    outcome = run(tables, device)
+    found = {}
+    for op in np.flatnonzero(outcome.first >= 0).tolist():
+        tensor = int(tables.edge_tensor[outcome.first[op]])
+        node, row = int(tables.node[tables.tensor_op[tensor]]), int(tables.tensor_row[tensor])
+        found[int(tables.node[op])] = node, int(pieces.graph.tensor_port[row])
+    return found
+
+
 def check(data: st.DataObject, graph: Graph) -> None:
     on, priced, rows = data.draw(runs(graph))
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
     trace = simulate(pieces, on, priced)
-    counted = Recount(trace, pieces, on, priced)
+    counted = Recount(trace, pieces, on, priced, taken(pieces, on, priced))
     moments = counted.instants()
     for device in range(len(on)):
         mine = trace.memory_device == device

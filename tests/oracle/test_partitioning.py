@@ -19,6 +19,7 @@ from simulator.oracle import check, observe
 from simulator.oracle.measurement import Measurement
 from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
+from tests.execution.test_receiving import served
 from tests.partitioning.cases import random_rows
 from tests.strategies import Rows, type_attr, typed
 
@@ -98,6 +99,14 @@ def test_tensorflow_imports_every_piece() -> None:
     for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
         _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
     assert any(name.startswith("_cloop") for name in pieces.graph.names)
+
+
+def test_tensorflow_imports_pieces_whose_recvs_wait() -> None:
+    pieces = served(8)[0].partitions
+    counts = np.bincount(pieces.device)
+    for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
+        _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
+    assert sum(len(pieces.graph.inputs_of(row)) for row in pieces.recv.tolist()) == 7
 
 
 def _import(serialized: bytes, count: int) -> None:

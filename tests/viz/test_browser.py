@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.assignment import RULES
+from simulator.execution.receiving import Received
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import draw_report
 from viz.tables import peaks
@@ -226,6 +227,18 @@ def test_what_is_alive_at_a_peak_leads_to_its_node(browser, page):
     assert f"when {row.cause} began to hold" in opened_card.text
     opened_card.find_element("css selector", "tbody tr").click()
     assert page("simviz.state.selection") == {"kind": "node", "id": row.live[0].origin}
+
+
+def test_what_late_recvs_change_is_shown(browser, tmp_path):
+    scene = example()
+    lower = replace(scene.trace, peak_bytes=scene.trace.peak_bytes // 2)
+    page = opened(
+        browser, tmp_path, replace(scene, received=Received(scene.partitions, scene.partitions, scene.trace, lower))
+    )
+    panel = page("document.getElementById('panel').innerText")
+    for said in ("Late Recvs", "0 of 25 wait", "as without", "peak without"):
+        assert said in panel
+    assert complaints(browser) == []
 
 
 def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):

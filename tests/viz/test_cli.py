@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from viz.cli import main
-from viz.options import ALGORITHMS, FLAVOURS
+from viz.options import ALGORITHMS, FLAVOURS, RECV_SCHEDULING
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1x2gpu")
@@ -100,10 +100,27 @@ def test_every_flavour_of_the_help_runs(here):
         assert any(re.search(f"{suffix}[0-9]+$", name) for name in names)
 
 
+@pytest.mark.parametrize("rule", RECV_SCHEDULING)
+def test_every_way_to_delay_recvs_says_what_it_changed(here, capsysbinary, rule):
+    options = [*CLUSTER, "--algorithm", "requested", "--flavour", "master", "--batch", "64"]
+    plain = run_json(capsysbinary, *options)
+    late = run_json(capsysbinary, *options, "--recv-scheduling", rule)
+    told = late["recv_scheduling"]
+    assert plain["recv_scheduling"] is None
+    assert told["makespan_ns"] == {"without": plain["makespan_ns"], "with": late["makespan_ns"]}
+    for name, device in late["devices"].items():
+        peaks = {"without": plain["devices"][name]["peak_bytes"], "with": device["peak_bytes"]}
+        assert told["peak_bytes"][name] == peaks
+    assert 0 < told["delayed"] <= told["transfers"]
+    if rule == "whitepaper":  # never to anybody's loss
+        assert all(told[key]["with"] <= told[key]["without"] for key in ("makespan_ns", "held_byte_ns"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nowhere.pbtxt"], "nowhere.pbtxt"),
+        ([GRAPH, "--recv-scheduling", "tensorflow"], "'master'"),
         ([GRAPH, "--cluster", "ps=1,wrker"], "not a part"),
         ([GRAPH, "--cluster", "nope.toml"], "nope.toml"),
         ([GRAPH, "--fetch", "los:0"], "loss"),

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from simulator.execution.receiving import Received
 from tests.viz.scenes import example
 from viz.content import contents
 from viz.record import record
 from viz.summary import MOST_NOTES, summarise
-from viz.tables import critical_shares, notes, peaks, result_notes
+from viz.tables import critical_shares, late, notes, peaks, result_notes
 
 PARTS = ("graph", "cluster", "costs", "assignment", "partitions", "trace")
 
@@ -69,6 +70,23 @@ def test_what_is_alive_at_a_peak_is_told_alike_everywhere():
     line = next(line for line in summarise(scene).splitlines() if line.startswith("memory "))
     assert line.startswith(f"memory     {short} peaks after ")
     assert f" by {cause}: " in line
+
+
+def test_what_late_recvs_change_is_told_alike_everywhere():
+    scene = example()
+    assert record(scene)["recv_scheduling"] is None
+    assert "late " not in summarise(scene)
+    slower = replace(scene.trace, makespan=scene.trace.makespan + 1, peak_bytes=scene.trace.peak_bytes // 2)
+    received = Received(scene.partitions, scene.partitions, scene.trace, slower)
+    scene = replace(scene, trace=slower, received=received)
+    row, told = late(scene), record(scene)["recv_scheduling"]
+    assert row is not None
+    assert contents(scene)["tables"]["late"]["peak_bytes"] == [list(pair) for pair in row.peak_bytes]
+    assert list(told["makespan_ns"].values()) == list(row.makespan_ns)
+    assert [list(pair.values()) for pair in told["peak_bytes"].values()] == [list(pair) for pair in row.peak_bytes]
+    line = next(line for line in summarise(scene).splitlines() if line.startswith("late "))
+    assert "0 of 25 Recvs wait, copies are held 0% less" in line
+    assert " instead of " in line
 
 
 def test_a_device_that_holds_nothing_has_no_peak():

@@ -41,3 +41,22 @@ function peakOf(model, state, row) {
     row.rest ? element("p", "more", `and ${showCount(row.rest)} more, together ${showBytes(row.rest_bytes)}`) : null,
   );
 }
+
+// What delaying Recvs has changed.
+function lateCard(model) {
+  const { late } = model.tables;
+  if (!late) return null;
+  const changed = late.peak_bytes.map(([before, after], device) => [before, after, device]).filter(([before, after]) => before !== after);
+  const [before, after] = late.makespan_ns;
+  return card(
+    "Late Recvs",
+    facts(
+      ["Recvs", `${showCount(late.delayed)} of ${showCount(late.transfers)} wait`],
+      ["makespan", showNanos(after), before === after ? "as without" : `${showNanos(before)} without`],
+      ["copies", `held ${showShare(Math.abs(1 - late.held_byte_ns[1] / (late.held_byte_ns[0] || 1)))} ${late.held_byte_ns[1] <= late.held_byte_ns[0] ? "less" : "more"}`, "bytes times time"],
+    ),
+    changed.length
+      ? table(["device", "peak without#", "with#"], ["", "30%", "25%"], changed.map(([old, now, device]) => [[deviceName(model, device), showBytes(old), showBytes(now)]]))
+      : element("p", "more", "no peak changes"),
+  );
+}

@@ -35,6 +35,7 @@ function overviewCards(model, state) {
     transfersCard(model, state),
     opsCard(model, state),
     memoryCard(model, state),
+    lateCard(model),
     stepCard(model),
     notesCard(tables),
   ];

@@ -1,0 +1,171 @@
+"""Receive late: keep each Recv waiting until its copy is needed (TensorFlow white paper, 2015, section 5.2).
+
+A Recv without inputs is posted when the step begins, and its copy takes memory from the moment at which the value can
+be had, however late it is read. The paper delays such Recvs by control edges, found by ASAP and ALAP times. Here the
+times come from a simulation and are walked back from its end (slack.py). A Recv waits for that op on its device which
+ended last of those that have ended, at their latest, when the transfer must be asked for.
+
+No cycle can arise. Latest times never fall along an edge of the pieces, and rise along an added one, since a transfer
+takes time. They may fall into a Merge only; so no Recv waits for an op behind a Merge, nor for one behind a Switch or
+an Enter, which may be dead or run more than once. A Recv that waits for something already, as in loops, stays as it is.
+
+While nobody overtakes in a lane or on a link, nothing ends after its latest time and the step is as long as it was.
+What becomes ready later may be overtaken, though, and a value that is sent later is kept longer where it was made. So
+the pieces are simulated again: the new edges stay if the step takes no longer and no device's peak is higher; if not,
+each half of them is tried by itself, those that gain more first, in a bounded number of simulations.
+
+TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it knows no times, counts each
+op as a microsecond, and delays nothing by less than six hundredths of the step.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ids, ids
+from simulator.execution.slack import Slack, slack
+from simulator.execution.trace import Trace
+from simulator.graph.control_flow import ENTERS, MERGES, SWITCHES
+from simulator.partitioning.waiting import with_waits
+from simulator.units import Nanos
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.partitioning import Partitions
+
+MOST_TRIALS = 12  # simulations at most, besides the one that tells the times
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The pieces of a step with Recvs delayed, and how it ran without and with that."""
+
+    cut: Partitions  # as they were
+    partitions: Partitions  # where some Recvs wait
+    without: Trace
+    trace: Trace
+
+    @cached_property
+    def delayed(self) -> Ids:
+        """Transfers whose Recvs wait and did not before, ascending."""
+        return ids(np.flatnonzero(_wait(self.partitions) & ~_wait(self.cut)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A Recv that could wait for an op."""
+
+    transfer: int
+    op: int
+    gain: int  # bytes of the copy times ns by which it would come later
+
+
+def receive_late(
+    partitions: Partitions,
+    cluster: Cluster,
+    simulate: Callable[[Partitions], Trace],
+    *,
+    trials: int = MOST_TRIALS,
+) -> Received:
+    """Delay the Recvs of the pieces as far as it costs no time and no memory anywhere, by `simulate`.
+
+    The makespan is not longer and no device's peak higher than without. Deterministic; ties between ops go to the one
+    that may end earlier, then to the lower row.
+    """
+    without = simulate(partitions)
+    waits = sorted(_waits(without, partitions, cluster), key=lambda one: (-one.gain, one.transfer))
+    kept: list[_Wait] = []
+    best, cut = without, partitions
+    parts = [waits] if waits else []
+    while parts and trials:
+        trials -= 1
+        part = parts.pop()
+        tried = with_waits(partitions, _edges(partitions, [*kept, *part]))
+        trace = simulate(tried)
+        if trace.makespan <= without.makespan and (trace.peak_bytes <= best.peak_bytes).all():
+            kept, best, cut = [*kept, *part], trace, tried
+        elif len(part) > 1:
+            parts += [part[len(part) // 2 :], part[: len(part) // 2]]  # the first half is taken first
+    return Received(partitions, cut, without, best)
+
+
+def _wait(partitions: Partitions) -> npt.NDArray[np.bool_]:
+    """[X] whether each transfer's Recv waits for something else than its value."""
+    waits: npt.NDArray[np.bool_] = np.diff(partitions.graph.in_ptr)[partitions.recv] > 0
+    return waits
+
+
+def copies_held(trace: Trace) -> int:
+    """Byte-nanoseconds for which received copies are held in a step, on all devices."""
+    held = trace.allocations
+    if held is None:
+        return 0
+    lives = zip(held.transfer.tolist(), held.start_ns.tolist(), held.end_ns.tolist(), held.nbytes.tolist(), strict=True)
+    return sum((end - start) * nbytes for transfer, start, end, nbytes in lives if transfer >= 0)
+
+
+def _edges(partitions: Partitions, waits: list[_Wait]) -> list[tuple[int, int]]:
+    return [(one.op, int(partitions.recv[one.transfer])) for one in sorted(waits, key=lambda one: one.transfer)]
+
+
+def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_Wait]:
+    """For each Recv that could be posted later the op after which it should be."""
+    times = slack(trace, partitions, cluster)
+    graph = partitions.graph
+    ops = _ends(times, partitions)
+    begun = (trace.transfer_start_ns - (trace.pack_end_ns - trace.pack_start_ns)).tolist()  # or could have been
+    for row, recv in enumerate(partitions.recv.tolist()):
+        source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
+        nbytes = int(partitions.nbytes[row])
+        lasts = trace.transfer_end_ns[row] > trace.transfer_start_ns[row] >= 0
+        posted_at_once = graph.in_ptr[recv] == graph.in_ptr[recv + 1]
+        if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:
+            continue
+        request = cluster.protocol(source, target).request_ns
+        found = _last_before(ops.get(target), times.latest_asked_ns[row] - request)
+        if found is not None and times.end_ns[found] + request > begun[row]:
+            yield _Wait(row, found, nbytes * (times.end_ns[found] + request - begun[row]))
+
+
+def _ends(times: Slack, partitions: Partitions) -> dict[int, tuple[list[Nanos], list[int]]]:
+    """Per device latest ends, ascending, and for each the op that ended last of those that must have ended by then."""
+    free = _unconditional(partitions)
+    rows = [row for row, runs in enumerate(times.runs) if runs == 1 and free[row] and not partitions.inserted[row]]
+    found: dict[int, tuple[list[Nanos], list[int]]] = {}
+    for row in sorted(rows, key=lambda row: (times.latest_ns[row], row)):
+        latest, last = found.setdefault(int(partitions.device[row]), ([], []))
+        ahead = not last or times.end_ns[row] > times.end_ns[last[-1]]
+        latest.append(times.latest_ns[row])
+        last.append(row if ahead else last[-1])
+    return found
+
+
+def _last_before(ends: tuple[list[Nanos], list[int]] | None, moment: Nanos) -> int | None:
+    """The op of `_ends` for that moment."""
+    place = bisect_right(ends[0], moment) if ends else 0
+    return ends[1][place - 1] if ends and place else None
+
+
+def _unconditional(partitions: Partitions) -> list[bool]:
+    """[N'] whether a node runs once in every step, whatever predicates say: no Switch, Merge or Enter is before it."""
+    graph = partitions.graph
+    recv_of = dict(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True))
+    free = [True] * len(graph)
+    found = [row for row, op in enumerate(graph.ops) if op in SWITCHES or op in MERGES or op in ENTERS]
+    for row in found:
+        free[row] = False
+    while found:
+        row = found.pop()
+        after = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
+        for reader in (*after, *((recv_of[row],) if row in recv_of else ())):
+            if free[reader]:
+                free[reader] = False
+                found.append(reader)
+    return free
