@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.protocols import Protocol
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
@@ -114,6 +116,11 @@ CLUSTERS = st.sampled_from(
             [Link("a", 0, 10**9), Link("switch", 3, 10**8), Link("c", 0, 10**10)],
             {(0, 1): (0, 1), (1, 0): (1, 0), (0, 2): (0, 1, 2), (2, 0): (2, 1, 0), (1, 2): (1, 2), (2, 1): ()},
             lanes=2,
+        ),
+        replace(apart(3, shared=True), between_tasks=Protocol("copies", 30, 5, 7, 300, 400)),
+        replace(
+            cluster(["w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0", "w:1/GPU:0"]),
+            between_tasks=Protocol("asks", request_ns=150, receive_ps_per_byte=900, latency_ns=9),
         ),
     ]
 )

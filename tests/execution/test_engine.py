@@ -149,7 +149,7 @@ def test_search_gets_the_makespan_of_the_record(data: st.DataObject) -> None:
     priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(tables), max_size=len(tables)))
     outcome = run(tables, device, priority)
     assert makespan(tables, device, priority) == outcome.makespan
-    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.transfer_end_ns.max(initial=0))
+    assert outcome.makespan == max(outcome.end_ns.max(initial=0), outcome.unpack_end_ns.max(initial=0))
 
 
 @settings(deadline=None, max_examples=60)
@@ -162,7 +162,13 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     longer = replace(
         whole_ns,
         run_ns=tables.run_ns * factor,
-        ways=replace(tables.ways, latency_ns=tables.ways.latency_ns * factor),
+        ways=replace(
+            tables.ways,
+            **{
+                name: getattr(tables.ways, name) * factor
+                for name in ("latency_ns", "request_ns", "send_ns", "receive_ns")
+            },
+        ),
         tensor_bytes=whole_ns.tensor_bytes * factor,
     )
     assert makespan(longer, rows) == factor * makespan(whole_ns, rows)

@@ -12,6 +12,7 @@ from simulator.costs.table import CostTable
 from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import of_partitions, of_step
+from simulator.execution.ways import CONTENTIONS
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
@@ -35,6 +36,8 @@ def check(
     rows: list[int],
     priority: list[int] | None = None,
     step: Step | None = None,
+    contention: str = "serial",
+    order: str | None = None,
 ) -> None:
     step = whole(graph) if step is None else step
     pieces = partition(graph, assigned(on, rows), on, step=step)
@@ -51,8 +54,8 @@ def check(
     def ranks(origins: Ids) -> list[int] | None:
         return None if priority is None else [priority[row] for row in origins.tolist()]
 
-    ours = run(tables, tables.placed(ids(rows)), ranks(tables.node))
-    theirs = run(cut, device, ranks(pieces.origin[cut.node]))
+    ours = run(tables, tables.placed(ids(rows)), ranks(tables.node), contention=contention, order=order)
+    theirs = run(cut, device, ranks(pieces.origin[cut.node]), contention=contention, order=order)
 
     assert ours.makespan == theirs.makespan
     assert sum(op in place for op in tables.names) >= int((tables.bound >= 0).sum())
@@ -60,7 +63,7 @@ def check(
         if name in place:  # a constant that was copied has no row of its own left
             for column in ("ready_ns", "start_ns", "end_ns"):
                 assert getattr(ours, column)[op] == getattr(theirs, column)[place[name]], (name, column)
-    for column in ("transfer_ready_ns", "transfer_start_ns", "transfer_end_ns"):
+    for column in ("transfer_ready_ns", "pack_start_ns", "transfer_start_ns", "transfer_end_ns", "unpack_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
     assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]
@@ -81,7 +84,15 @@ def test_so_do_the_pieces_of_a_step_with_feeds_and_fetches(data: st.DataObject) 
     graph = data.draw(drafts().map(free_constants)).built()
     numbers = st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph))
     step = data.draw(steps(graph))
-    check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers), step)
+    contention = data.draw(st.sampled_from(CONTENTIONS))
+    check(graph, *data.draw(runs(graph)), data.draw(st.none() | numbers), step, contention)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_so_do_the_pieces_in_the_order_of_the_executor(data: st.DataObject) -> None:
+    graph = data.draw(drafts().map(free_constants)).built()
+    check(graph, *data.draw(runs(graph)), order="tensorflow")
 
 
 @settings(deadline=None, max_examples=60)

@@ -13,19 +13,22 @@ from simulator.bounds import lower_bound
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
+from simulator.execution.ways import CONTENTIONS
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     graph = data.draw(graphs())
     on, priced, rows = data.draw(runs(graph))
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
-    trace = simulate(pieces, on, priced)
+    order = data.draw(st.sampled_from(["fifo", "tensorflow"]))
+    trace = simulate(pieces, on, priced, order=order, contention=data.draw(st.sampled_from(CONTENTIONS)))
+    assert trace.order == order
     assert check_trace(trace, pieces, on) == []
     assert lower_bound(graph, on, priced, step=step) <= trace.makespan
     assert (np.lexsort((trace.lane, trace.device, trace.start_ns)) == np.arange(len(trace.node))).all()

@@ -1,0 +1,128 @@
+"""TensorFlow's executor: stories worked by hand, and what holds for every graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from simulator.cluster.cluster import Cluster
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.execution.engine import Outcome, makespan, run
+from simulator.execution.tables import Tables, of_step
+from simulator.execution.wiring import INEXPENSIVE_NS
+from tests.execution.cases import apart, cluster, costs, dags, runs, whole
+from tests.execution.test_engine import story
+
+LONG = INEXPENSIVE_NS + 1
+
+
+def played(on: Cluster, times: list[int], rows: list[int], *nodes: str) -> tuple[Tables, Outcome]:
+    graph = story(*nodes).built()
+    tables = of_step(graph, whole(graph), on, costs(graph, on, times))
+    return tables, run(tables, rows, order="tensorflow")
+
+
+def in_order(tables: Tables, outcome: Outcome) -> str:
+    """The names of ops that take time, in order of their starts."""
+    ops = np.flatnonzero(~tables.instant)
+    return " ".join(tables.names[op] for op in ops[np.argsort(outcome.start_ns[ops], kind="stable")].tolist())
+
+
+def test_a_thread_goes_on_with_what_it_has_just_made_ready() -> None:
+    # a makes a1 ready, which its thread keeps; b waits in the pool. First ready, first served would take b.
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "a1 = Neg a", "a2 = Neg a1", "b1 = Neg b")
+    tables, outcome = played(apart(1), [0] + [LONG] * 5, [0] * 6, *nodes)
+    assert in_order(tables, outcome) == "a a1 a2 b b1"
+
+
+def test_of_several_expensive_ops_the_last_is_kept_and_the_others_go_in_front_of_the_pool() -> None:
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "c1 = Neg a", "c2 = Neg a", "c3 = Neg a")
+    tables, outcome = played(apart(1), [0] + [LONG] * 5, [0] * 6, *nodes)
+    assert in_order(tables, outcome) == "a c3 c2 c1 b"  # c1, then c2 in front of it
+
+
+def test_inexpensive_ops_come_first_and_leave_no_room_for_an_expensive_one() -> None:
+    nodes = ("x = Const", "a = Neg x", "dear = Neg a", "cheap = Neg a", "same = Identity a", "next = Neg cheap")
+    times = [0, LONG, LONG, INEXPENSIVE_NS, LONG, INEXPENSIVE_NS]  # Identity is inexpensive whatever it takes
+    tables, outcome = played(apart(1), times, [0] * 6, *nodes)
+    assert in_order(tables, outcome) == "a cheap same next dear"
+
+
+def test_arrivals_go_to_the_end_of_the_pool() -> None:
+    nodes = ("x = Const", "far = Neg x", "a = Neg x", "b = Neg x", "late = Neg far", "a1 = Neg a")
+    tables, outcome = played(apart(2), [0, 1] + [LONG] * 4, [0, 1, 0, 0, 0, 0], *nodes)
+    assert in_order(tables, outcome) == "a far a1 b late"
+
+
+def test_threads_have_queues_of_their_own_and_share_the_pool() -> None:
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "a1 = Neg a", "a2 = Neg a", "b1 = Neg b")
+    _, outcome = played(apart(1, lanes=2), [0, LONG, 2 * LONG, LONG, LONG, LONG], [0] * 6, *nodes)
+    # a ends first: a2 is kept by thread 0, a1 in the pool until thread 0 has ended a2, just as thread 1 ends b
+    assert outcome.start_ns.tolist()[1:] == [0, 0, 2 * LONG, LONG, 2 * LONG]
+    assert outcome.lane.tolist()[1:] == [0, 1, 0, 0, 1]
+
+
+def test_a_stream_runs_what_was_launched_first() -> None:
+    # All of it is launched at once: a and b, then what waits for a, then for b. By ready time b1 would wait for c.
+    nodes = ("x = Const", "a = Neg x", "b = Neg x", "c = Neg x", "a1 = Neg a", "b1 = Neg b", "b2 = Neg b1")
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    tables, outcome = played(on, [0, 5, 5, 5, 5, 5, 5], [1] * 7, *nodes)
+    assert in_order(tables, outcome) == "a b c a1 b1 b2"
+    assert outcome.ready_ns.tolist() == [0, 0, 0, 0, 5, 10, 25]  # inputs are there when their ops have ended
+    assert outcome.end_ns.tolist() == [0, 5, 10, 15, 20, 25, 30]
+
+
+def test_a_stream_launches_what_an_arrival_completes_when_it_arrives() -> None:
+    nodes = ("x = Const", "cpu = Neg x", "a = Neg x", "a1 = AddN a cpu", "a2 = Neg a", "a3 = Neg a2")
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])  # 100 ns and 100 bytes: cpu arrives at 201
+    tables, outcome = played(on, [0, 1, 150, 9, 60, 60], [0, 0, 1, 1, 1, 1], *nodes)
+    # x arrives at 200: a, a2, a3 are launched; a1 only at 401, behind them
+    assert in_order(tables, outcome) == "cpu a a2 a3 a1"
+
+
+def test_a_gpus_transfers_wait_for_the_end_of_what_was_launched() -> None:
+    nodes = ("x = Const", "a = Neg x", "gate = NoOp ^a", "cpu = Neg x ^gate")
+    on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    _, outcome = played(on, [0, 150, 0, 7], [1, 1, 1, 0], *nodes)
+    assert outcome.ready_ns[2] == 150
+    assert outcome.start_ns[3] == 150 + 100  # the control edge takes the latency
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_the_executor_keeps_lanes_busy_and_runs_everything_once(data: st.DataObject) -> None:
+    graph = data.draw(dags())
+    on, priced, rows = data.draw(runs(graph))
+    tables = of_step(graph, whole(graph), on, priced)
+    outcome = run(tables, rows, order="tensorflow")
+    assert makespan(tables, rows, order="tensorflow") == outcome.makespan
+    assert (outcome.start_ns >= outcome.ready_ns).all()
+    assume(not tables.ways.receive_ps_per_byte.any())  # else the work of transfers takes lanes, too
+    for device in np.flatnonzero(tables.cpu & (tables.lanes == 1)).tolist():  # while an op waits, another one runs
+        ops = np.flatnonzero((outcome.device == device) & (outcome.end_ns > outcome.start_ns))
+        for op in ops.tolist():
+            ready = outcome.ready_ns[op]
+            running = (outcome.start_ns[ops] <= ready) & (outcome.end_ns[ops] > ready)
+            assert running.any() or outcome.start_ns[op] == ready
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_one_op_at_a_time_is_the_same_in_every_order(data: st.DataObject) -> None:
+    length = data.draw(st.integers(1, 8))
+    nodes = ["n0 = Const", *(f"n{at} = Neg n{at - 1}" for at in range(1, length))]
+    graph = story(*nodes).built()
+    on, priced, rows = data.draw(runs(graph))
+    tables = of_step(graph, whole(graph), on, priced)
+    assert run(tables, rows, order="tensorflow").end_ns.tolist() == run(tables, rows).end_ns.tolist()
+
+
+def test_orders_that_are_not_there_are_refused() -> None:
+    graph, on = story("x = Const").built(), apart(1)
+    tables = of_step(graph, whole(graph), on, costs(graph, on))
+    with pytest.raises(UnsupportedError, match="order='lifo' is not modelled; choose 'fifo' or 'priority' or 'tensor"):
+        run(tables, [0], order="lifo")
+    with pytest.raises(SimvizError, match="There are no priorities"):
+        run(tables, [0], order="priority")
