@@ -85,9 +85,9 @@ def test_a_stream_launches_what_an_arrival_completes_when_it_arrives() -> None:
 def test_a_gpus_transfers_wait_for_the_end_of_what_was_launched() -> None:
     nodes = ("x = Const", "a = Neg x", "gate = NoOp ^a", "cpu = Neg x ^gate")
     on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
-    _, outcome = played(on, [0, 150, 0, 7], [1, 1, 1, 0], *nodes)
-    assert outcome.ready_ns[2] == 150
-    assert outcome.start_ns[3] == 150 + 100  # the control edge takes the latency
+    _, outcome = played(on, [0, 250, 0, 7], [1, 1, 1, 0], *nodes)
+    assert outcome.ready_ns[2] == 250
+    assert outcome.start_ns[3] == 250 + 100  # the control edge takes the latency
 
 
 @settings(deadline=None, max_examples=100)
