@@ -1,82 +1,258 @@
-"""Time the event loop on random graphs: events per second, and the ratio to SimPy on the same graph in the same run.
+"""Time the event loop beside its peers on the same steps, in one run: tables for RESULTS.md.
 
-python benchmarks/engine.py [OPS ...]     by default 10000 and 100000, on 8 devices with a random cut
+    python benchmarks/engine.py FOLDER     FOLDER holds the graphs of graphs.py; they are made when missing
+
+Random graphs on 8 devices, cut at random or into blocks of neighbours (few cuts), and the training step of ResNet-50
+with 8 towers. Whatever is compared has to give the same result first. Times are the processor's, as a busy machine
+disturbs them least, but for threads; they are taken in turn, and a ratio is the median of those of each turn.
 """
 
 from __future__ import annotations
 
-import random
-import statistics
+import gc
+import json
+import math
+import os
+import platform
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from ctypes import CDLL
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
+import numba
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the reference is among the tests
 
-from simulator.execution.engine import makespan, run
-from simulator.execution.tables import of_step
-from simulator.graph.graph import Graph
+import engine_twin
+from engine_problems import Case, Described, check_tables, described, random_cases, resnet
+
+from simulator import evaluate
+from simulator.execution import compiled, engine
+from simulator.oracle import grappler
 from tests.execution import simpy_reference
-from tests.execution.cases import apart, attrs_of, costs, whole
-from tests.strategies import Rows
 
-DEVICES = 8
-NEAR = 200  # an op reads from ops at most this many rows before it
-REPEATS = 5
+SIZES = (10_000, 100_000, 1_000_000)
+DESCRIBED = (10_000, 100_000)  # those that the peers run, too
+WANTED_PER_S = {10_000: 4.0e6, 100_000: 3.3e6, 1_000_000: 2.5e6}  # ops, with a random cut
+REPEATS, GRAPPLER_CALLS = 9, 3
+GRAPPLER_UP_TO = 50_000  # ops: a call for 100,000 takes half a minute
+LONGER = 10  # times as many runs where threads are timed, which have to be started
+MEMORY = "--memory"  # what a process that only measures its memory is told
 
-
-def random_graph(ops: int, seed: int = 0) -> Graph:
-    """Ops with one to three inputs of 4 kB from shortly before them."""
-    chance = random.Random(seed)
-    draft = Rows()
-    made = {arity: attrs_of("AddN", arity, 1000) for arity in (1, 2, 3)}
-    for at in range(ops):
-        if at < DEVICES:
-            draft.add(f"n{at}", "Const", **attrs_of("Const", 1, 1000))
-            continue
-        inputs = sorted({chance.randrange(max(0, at - NEAR), at) for _ in range(chance.randint(1, 3))})
-        draft.add(f"n{at}", "AddN", [f"n{source}" for source in inputs], **made[len(inputs)])
-    return draft.built()
+Call = Callable[[], object]
 
 
-def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Median CPU time of several calls: one thread computes, so that a busy machine disturbs it least."""
-    taken = []
-    for _ in range(repeats):
-        began = time.process_time()
-        call()
-        taken.append(time.process_time() - began)
-    return statistics.median(taken)
+def in_turn(*calls: Call, repeats: int = REPEATS, clock: Callable[[], float] = time.process_time) -> np.ndarray:
+    """[repeats, calls] seconds, after one call of each that does not count."""
+    turns = []
+    for _ in range(repeats + 1):
+        turn = []
+        for call in calls:
+            began = clock()
+            call()
+            turn.append(clock() - began)
+        turns.append(turn)
+    return np.array(turns[1:])
 
 
-def measure(ops: int) -> str:
-    """One row of the table."""
-    graph, on, chance = random_graph(ops), apart(DEVICES), np.random.default_rng(0)
-    priced = costs(graph, on, chance.integers(1_000, 100_000, ops))
-    device = chance.integers(0, DEVICES, ops).tolist()
-    step = whole(graph)
-    made = seconds(lambda: of_step(graph, step, on, priced))
-    tables = of_step(graph, step, on, priced)
-    outcome = run(tables, device)
-    recorded, searched = seconds(lambda: run(tables, device)), seconds(lambda: makespan(tables, device))
+def median(column: np.ndarray) -> float:
+    return float(np.median(column))
+
+
+def evaluated(case: Case, **options: object) -> Call:
+    """Run it as often as it has rows, in one thread."""
+    return lambda: evaluate(case.prepared, case.rows, **{"threads": 1, **options})
+
+
+# --- the tables ------------------------------------------------------------------------------------------------------
+
+
+def loop(cases: list[Case], library: CDLL | None) -> Iterator[str]:
+    """The compiled loop and its twin; on the right both count memory, too."""
+    yield "| step | transfers | a run | ops/s | wanted | twin | ratio | with peaks | twin | ratio |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for case in cases:
+        mine = [evaluated(case), evaluated(case, peaks=True)]
+        theirs = [] if library is None else twins(case, library)
+        turns = in_turn(*mine, *theirs) / len(case.rows)
+        wanted = WANTED_PER_S.get(case.ops) if case.random_cut else None
+        seconds = median(turns[:, 0])
+        row = [case.name, f"{case.transfers:,}", ms(seconds), millions(case.ops / seconds), millions(wanted)]
+        for column in (0, 1):
+            beside = [ms(median(turns[:, 2 + column])), show_ratio(turns, column, 2 + column)] if theirs else ["", ""]
+            row += beside if column == 0 else [ms(median(turns[:, 1])), *beside]
+        yield table_row(*row)
+
+
+def twins(case: Case, library: CDLL) -> list[Call]:
+    """The twin without and with memory, once it gives every start and every peak as we do, and the plain loop."""
+    twin = engine_twin.Twin(library, case.prepared.tables.flat)
+    makespan, starts, held = twin.record(case.device)
+    spans, peaks = evaluate(case.prepared, case.rows[:1], peaks=True)
+    assert twin.makespan(case.device) == makespan == spans[0], case.name
+    assert peaks[0].tolist() == held.tolist(), case.name
+    assert (compiled.run(case.prepared.tables, case.device).start_ns == starts).all(), case.name
+    if case.ops <= max(DESCRIBED):
+        assert (engine.run(case.prepared.tables, case.device).start_ns == starts).all(), case.name
+    times = range(len(case.rows))
+    return [lambda: [twin.makespan(case.device) for _ in times], lambda: [twin.record(case.device) for _ in times]]
+
+
+def peers(cases: list[Described]) -> Iterator[str]:
+    """The plain loop, SimPy and Grappler; how many compiled runs fit into one of theirs."""
+    yield "| step | events | plain loop, events/s | plain | SimPy | Grappler | a call of it |"
+    yield "|---|---|---|---|---|---|---|"
+    for one in cases:
+        case = one.case
+        tables, device = case.prepared.tables, case.device
+        events = engine.run(tables, device).events
+        turns = in_turn(partial(engine.makespan, tables, device), evaluated(case), repeats=5)
+        plain, mine = median(turns[:, 0]), median(turns[:, 1]) / len(case.rows)
+        call_s = grappler_s(one) if case.ops <= GRAPPLER_UP_TO else None
+        yield table_row(
+            case.name,
+            f"{events:,}",
+            f"{events / plain / 1e3:,.0f} k",
+            f"{plain / mine:.0f} x",
+            f"{simpy_s(one) / mine:.0f} x" if one.plain else "",
+            "" if call_s is None else f"{call_s / mine:,.0f} x",
+            "" if call_s is None else f"{call_s:.2f} s",
+        )
+
+
+def simpy_s(one: Described) -> float:
+    """What the independent run takes, once; every start and every end has to be the same."""
+    case = one.case
+    outcome = engine.run(case.prepared.tables, case.device)
     began = time.process_time()
-    reference = simpy_reference.simulate(graph, on, priced, device)
-    theirs = time.process_time() - began
-    equal = reference == {
-        name: (start, end)
-        for name, start, end in zip(tables.names, outcome.start_ns.tolist(), outcome.end_ns.tolist(), strict=True)
-    }
+    times, _ = simpy_reference.simulate(one.graph, one.on, one.priced, case.device.tolist())
+    took = time.process_time() - began
+    spans = zip(outcome.start_ns.tolist(), outcome.end_ns.tolist(), strict=True)
+    assert times == dict(zip(case.prepared.tables.names, spans, strict=True)), case.name
+    return took
+
+
+def grappler_s(one: Described) -> float:
+    """What a call of MeasureCosts takes inside TensorFlow."""
+    devices = [one.on.devices[row].name for row in one.case.assignment.tolist()]
+    return grappler.predict(one.grapplers, one.on, step=one.fetching, devices=devices, calls=GRAPPLER_CALLS).call_s
+
+
+def threads(cases: list[Case]) -> Iterator[str]:
+    """Two threads against one, by the clock on the wall."""
+    yield "| step | assignments | one thread | two | gain |"
+    yield "|---|---|---|---|---|"
+    for case in cases:
+        rows = np.repeat(case.rows, LONGER, axis=0)
+        calls = [partial(evaluate, case.prepared, rows, threads=count) for count in (1, 2)]
+        turns = in_turn(*calls, clock=time.perf_counter)
+        yield table_row(case.name, len(rows), *map(ms, np.median(turns, axis=0)), show_ratio(turns, 0, 1))
+
+
+def growth(cases: list[Case]) -> Iterator[str]:
+    """Time per op, over what n log n allows since the first."""
+    yield "| step | ns per op | over n log n since the first |"
+    yield "|---|---|---|"
+    first: dict[str, tuple[int, float]] = {}
+    for case in cases:
+        seconds = median(in_turn(evaluated(case))) / len(case.rows)
+        kind = case.name.partition(", ")[2]
+        ops, since = first.setdefault(kind, (case.ops, seconds))
+        allowed = since * case.ops * math.log(case.ops) / (ops * math.log(ops))
+        yield table_row(case.name, f"{seconds / case.ops * 1e9:.0f}", f"{seconds / allowed:.2f}")
+
+
+def memory() -> Iterator[str]:
+    """What a process of its own grows by, per op: names are the graph's and not counted."""
+    ops = max(SIZES)
+    told = subprocess.run([sys.executable, __file__, MEMORY, str(ops)], capture_output=True, check=True, text=True)
+    tables, run, peaks = json.loads(told.stdout)
+    yield "| ops | tables | a run | both | peaks on top |"
+    yield "|---|---|---|---|---|"
+    yield table_row(f"{ops:,}", *(f"{nbytes / ops:.0f} B" for nbytes in (tables, run, tables + run, peaks)))
+
+
+def grown(ops: int) -> list[int]:
+    """Bytes that tables, a first run and one that counts memory take, as the system sees them."""
+    small = random_cases(min(SIZES))[0]
+    evaluate(small.prepared, small.rows[:1], threads=1, peaks=True)  # all that is loaded once is
+    names = [f"n{row}" for row in range(ops)]
+    seen = [resident()]
+    case = random_cases(ops)[0]
+    seen.append(resident())
+    case.rows  # noqa: B018  # made here, as whoever searches has them
+    for counted in (False, True):
+        evaluate(case.prepared, case.rows, threads=1, peaks=counted)
+        seen.append(resident())
+    tables, run, peaks = (after - before for before, after in pairwise(seen))
+    return [tables - sum(map(sys.getsizeof, names)) - sys.getsizeof(tuple(names)), run, peaks]
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    gc.collect()
+    if sys.platform == "linux":
+        CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def millions(count: float | None) -> str:
+    return "" if count is None else f"{count / 1e6:.1f} M"
+
+
+def show_ratio(turns: np.ndarray, column: int, to: int) -> str:
+    return f"{median(turns[:, column] / turns[:, to]):.2f}"
+
+
+def table_row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def machine() -> str:
+    """What it ran on."""
+    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    models = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
+    compiler = engine_twin.compiler()
+    told = "" if compiler is None else subprocess.check_output([compiler, "--version"], text=True)
     return (
-        f"| {ops} | {outcome.events} | {made * 1e3:.0f} ms | {outcome.events / searched / 1e3:.0f}k/s "
-        f"| {outcome.events / recorded / 1e3:.0f}k/s | {theirs / searched:.0f} | {'yes' if equal else 'NO'} |"
+        f"{os.cpu_count()} cores of {models[0] if models else platform.processor()}, {platform.platform()}, Python "
+        f"{platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}, "
+        f"{told.splitlines()[0] if told else 'no C++ compiler'}; load {os.getloadavg()[0]:.1f}"
     )
 
 
+def main(folder: Path) -> None:
+    check_tables()
+    print(machine(), end="\n\n", flush=True)
+    library = engine_twin.library()
+    resnets = resnet(folder)
+    cases = [case for ops in SIZES for case in random_cases(ops)]
+    known = [described(case) for case in cases if case.ops in DESCRIBED]
+    real = [one.case for one in resnets]
+    for title, lines in (
+        ("The compiled loop", loop([*cases, *real], library)),
+        ("Growth", growth(cases)),
+        ("Two threads", threads([*cases[:4], *real])),
+        ("Memory", memory()),
+        ("Peers: their time over that of a compiled run", peers([*known, *resnets])),
+    ):
+        print(f"{title}\n", *lines, "", sep="\n", flush=True)
+
+
 if __name__ == "__main__":
-    print("| ops | events | tables | makespan | with record | SimPy's time / ours | equal |")
-    print("|---|---|---|---|---|---|---|")
-    for size in [int(text) for text in sys.argv[1:]] or [10_000, 100_000]:
-        print(measure(size), flush=True)
+    if sys.argv[1:2] == [MEMORY]:
+        print(json.dumps(grown(int(sys.argv[2]))))
+    else:
+        main(Path(sys.argv[1]).resolve())

@@ -1,0 +1,459 @@
+// The compiled engine's base mode once more, in C++: first ready first, and links that one transfer at a time holds.
+//
+// The benchmark compiles this file and hands it the same arrays (simulator/execution/flat.py, where they are
+// explained); what it computes has to be equal, bit for bit, before its time counts. It goes the same way, too: a pass
+// finds the transfers of the assignment, the heap holds only what runs, memory is counted by reference. So what is
+// compared is two compilers, not two ideas.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+constexpr uint64_t kGiga = 1000000000;
+constexpr int64_t kSafeBytes = int64_t{1} << 33;  // up to here bytes times 10^9 fit in 64 bits
+constexpr int64_t kNoKernel = -2, kNoWay = -3, kStuck = -5;
+constexpr int32_t kOwn = -1, kFirst = -3;  // Flat.passes: a buffer of its own; that of the input which came first
+
+// A binary heap by time; what ends at one instant leaves it in no particular order.
+struct Heap {
+    std::vector<int64_t> key;
+    std::vector<int32_t> task;
+    size_t size = 0;
+
+    void push(int64_t when, int32_t what) {
+        size_t hole = size++;
+        for (; hole > 0 && key[(hole - 1) / 2] > when; hole = (hole - 1) / 2) {
+            key[hole] = key[(hole - 1) / 2];
+            task[hole] = task[(hole - 1) / 2];
+        }
+        key[hole] = when;
+        task[hole] = what;
+    }
+
+    void replace(int64_t when, int32_t what) {  // the first
+        size_t hole = 0;
+        for (size_t child = 1; child < size; child = 2 * hole + 1) {
+            if (child + 1 < size && key[child + 1] < key[child]) ++child;
+            if (key[child] >= when) break;
+            key[hole] = key[child];
+            task[hole] = task[child];
+            hole = child;
+        }
+        key[hole] = when;
+        task[hole] = what;
+    }
+
+    void pop() {
+        --size;
+        replace(key[size], task[size]);
+    }
+};
+
+}  // namespace
+
+struct Flat {
+    int64_t ops, tensors, edges, devices, ways, links, roots;
+    const int32_t *block, *group_ptr, *group_edge, *edge_tensor, *consumer, *reader;
+    const uint8_t* host;
+    const int32_t *waits, *root;
+    const uint8_t* instant;
+    const int64_t *run_ns, *tensor_bytes;
+    const uint8_t* replicable;
+    const int32_t* lanes;
+    const uint8_t* cpu;
+    const int32_t *home, *way;
+    const int64_t *latency_ns, *bytes_per_s;
+    const int32_t *link_ptr, *link;
+    const int32_t *in_ptr, *in_edge, *tensor_ptr, *tensor_op, *tensor_edge, *passes;
+    const uint8_t* bound;
+    const int64_t *scratch_bytes, *resident_bytes;
+};
+
+class Engine {
+    using Rows = std::vector<int32_t>;
+    using Times = std::vector<int64_t>;
+
+    const Flat f;
+    const int32_t n, tensors;
+    const int32_t* device = nullptr;
+    int32_t transfers = 0;
+    Heap heap;
+    Rows told, local_end, asked_ptr, span_from, span_to, way_of;
+    Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
+    Times across, took_ns, end_ns, free_ns;
+    // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
+    Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;
+    Times start_ns, sent_ns, since_ns, nbytes, level, peak, freed, begun, brief;
+    std::vector<uint8_t> over;
+
+  public:
+    explicit Engine(const Flat& flat)
+        : f(flat), n(static_cast<int32_t>(f.ops)), tensors(static_cast<int32_t>(f.tensors)), told(f.edges + f.roots),
+          local_end(n), asked_ptr(n + 1), span_from(f.edges), span_to(f.edges), way_of(f.edges), waits(n), merged(n),
+          first(n), woken(n), asking(f.edges), chain(n), queue(n), wire(f.edges), idle(f.devices), head(f.devices),
+          tail(f.devices), wire_head(f.ways), wire_end(f.ways), across(f.edges), took_ns(n), end_ns(f.edges),
+          free_ns(f.links), tensor_of(f.edges), target_of(f.edges), came_by(f.edges), began(n + f.edges),
+          ended(n + f.edges), owner(tensors + f.edges), holds(tensors + f.edges), held_by(tensors + f.edges),
+          start_ns(n), sent_ns(f.edges), since_ns(tensors + f.edges), nbytes(tensors + f.edges), level(f.devices),
+          peak(f.devices), freed(f.devices), begun(f.devices), brief(f.devices), over(n + f.edges) {
+        int64_t running = 2 * f.ways + 1;
+        for (int64_t where = 0; where < f.devices; ++where) running += std::min(f.lanes[where], n);
+        heap.key.resize(running);
+        heap.task.resize(running);
+        std::copy(f.root, f.root + f.roots, told.begin() + f.edges);
+    }
+
+    void tell(int64_t* starts, int64_t* peaks) const {  // [n] and [D], of the last record
+        std::copy(start_ns.begin(), start_ns.end(), starts);
+        std::copy(peak.begin(), peak.end(), peaks);
+    }
+
+    // The makespan, or why there is none.
+    template <bool kRecord>
+    int64_t run(const int32_t* on) {
+        device = on;
+        const int64_t found = find<kRecord>();
+        if (found < 0) return found;
+        transfers = static_cast<int32_t>(found);
+        reset();
+        if (kRecord) hold_residents();
+        return play<kRecord>();
+    }
+
+  private:
+    // The transfers of the assignment, in the order in which those of one instant are served; readers that one event
+    // tells lie side by side in `told`.
+    template <bool kRecord>
+    int64_t find() {
+        int32_t count = 0;
+        for (int32_t op = 0; op < n; ++op) {
+            const int32_t here = device[op];
+            took_ns[op] = f.run_ns[op * f.devices + here];
+            if (took_ns[op] < 0) return kNoKernel;
+            asked_ptr[op] = count;
+            int32_t low = f.block[op], high = f.block[op + 1];
+            for (int32_t group = f.group_ptr[op]; group < f.group_ptr[op + 1]; ++group) {
+                const int32_t from = f.group_edge[group], until = f.group_edge[group + 1];
+                const bool copies = f.replicable[f.edge_tensor[from]] && copied(from, until, here);
+                int32_t crossing = 0;
+                for (int32_t edge = from; edge < until; ++edge) {
+                    const int32_t target = device[f.consumer[edge]];
+                    if (target == (copies ? f.home[target] : here)) {
+                        told[low++] = f.reader[edge];
+                        if (kRecord) came_by[edge] = -1;
+                    } else {
+                        const int64_t key = int64_t{target} << 1 | (f.cpu[target] | f.host[edge]);
+                        across[crossing++] = key << 32 | edge;
+                    }
+                }
+                if (crossing > 1) std::sort(across.begin(), across.begin() + crossing);
+                high -= crossing;
+                int64_t known = -1;
+                int32_t carried = -1;
+                for (int32_t at = 0; at < crossing; ++at) {
+                    const int64_t key = across[at] >> 32;
+                    const int32_t edge = static_cast<int32_t>(across[at]), tensor = f.edge_tensor[edge];
+                    if (key != known || tensor != carried) {
+                        known = key;
+                        carried = tensor;
+                        const int32_t target = static_cast<int32_t>(key >> 1);
+                        const int32_t way = f.way[(copies ? f.home[target] : here) * f.devices + target];
+                        if (way < 0) return kNoWay;
+                        way_of[count] = way;
+                        end_ns[count] = f.latency_ns[way] + wire_ns(f.tensor_bytes[tensor], f.bytes_per_s[way]);
+                        span_from[count] = high + at;
+                        tensor_of[count] = tensor;
+                        target_of[count] = target;
+                        ++count;
+                    }
+                    told[high + at] = f.reader[edge];
+                    span_to[count - 1] = high + at + 1;
+                    if (kRecord) came_by[edge] = count - 1;
+                }
+            }
+            local_end[op] = low;
+        }
+        asked_ptr[n] = count;
+        return count;
+    }
+
+    // Whether a small constant is copied to the processors where it is read: if there are several.
+    bool copied(int32_t from, int32_t until, int32_t here) const {
+        const auto near = [this](int32_t edge) { return f.home[device[f.consumer[edge]]]; };
+        for (int32_t edge = from + 1; edge < until; ++edge)
+            if (near(edge) != near(from)) return f.cpu[here];
+        return false;
+    }
+
+    // Bytes at a rate, rounded up; a rate of 0 says that bytes cost no time.
+    static int64_t wire_ns(int64_t count, int64_t rate) {
+        if (!rate) return 0;
+        if (count <= kSafeBytes) return (static_cast<uint64_t>(count) * kGiga + rate - 1) / static_cast<uint64_t>(rate);
+        return static_cast<int64_t>((static_cast<__int128>(count) * kGiga + rate - 1) / rate);
+    }
+
+    // Clear what a run needs clear, and give each device and each way its region of the queues.
+    void reset() {
+        std::copy(f.waits, f.waits + n, waits.begin());
+        std::copy(f.lanes, f.lanes + f.devices, idle.begin());
+        for (Rows* rows : {&merged, &tail, &wire_end}) std::fill(rows->begin(), rows->end(), 0);
+        std::fill(free_ns.begin(), free_ns.end(), 0);
+        heap.size = 0;
+        for (int32_t op = 0; op < n; ++op) ++tail[device[op]];
+        for (int32_t transfer = 0; transfer < transfers; ++transfer) ++wire_end[way_of[transfer]];
+        divide(head, tail);
+        divide(wire_head, wire_end);
+    }
+
+    static void divide(Rows& from, Rows& until) {  // lengths in `until` become empty regions
+        int32_t at = 0;
+        for (size_t row = 0; row < from.size(); ++row) {
+            from[row] = at;
+            at += until[row];
+            until[row] = from[row];
+        }
+    }
+
+    template <bool kRecord>
+    int64_t play() {
+        int64_t now = 0;
+        int32_t left = n, turn = 0, low = static_cast<int32_t>(f.edges), high = static_cast<int32_t>(told.size());
+        const int32_t starting = n + static_cast<int32_t>(f.edges);
+        for (bool opening = true;; opening = false) {
+            int32_t ready = 0, asks = 0, chained = 0, instantly = 0, starts = 0, ends = 0;
+            ++turn;
+            while (opening || (heap.size && heap.key[0] == now)) {  // each end of this round
+                if (!opening) {
+                    const int32_t what = heap.task[0];
+                    if (kRecord && what >= starting) {
+                        began[starts++] = what - static_cast<int32_t>(f.edges);
+                        heap.pop();
+                        continue;
+                    }
+                    if (kRecord) ended[ends++] = what;
+                    if (what >= n) {
+                        int32_t transfer = what - n;
+                        low = span_from[transfer];
+                        high = span_to[transfer];
+                        const int32_t way = way_of[transfer];
+                        if (++wire_head[way] < wire_end[way]) {
+                            transfer = wire[wire_head[way]];
+                            heap.replace(end_ns[transfer], n + transfer);
+                            if (kRecord) sends(transfer, now, starting, starts);
+                        } else {
+                            heap.pop();
+                        }
+                    } else {
+                        low = f.block[what];
+                        high = local_end[what];
+                        for (int32_t transfer = asked_ptr[what]; transfer < asked_ptr[what + 1]; ++transfer)
+                            asking[asks++] = transfer;
+                        const int32_t here = device[what];
+                        if (head[here] < tail[here]) {
+                            const int32_t op = queue[head[here]++];
+                            if (kRecord) {
+                                start_ns[op] = now;
+                                began[starts++] = op;
+                            }
+                            if (took_ns[op] > 0) {
+                                heap.replace(now + took_ns[op], op);
+                            } else {
+                                heap.pop();
+                                chain[n - ++instantly] = op;
+                            }
+                        } else {
+                            heap.pop();
+                            ++idle[here];
+                        }
+                    }
+                }
+                opening = false;
+                while (true) {
+                    for (int32_t place = low; place < high; ++place) {
+                        int32_t op = told[place];
+                        if (op < 0) {
+                            const int32_t edge = ~op;
+                            op = f.consumer[edge];
+                            if (merged[op]) {
+                                if (merged[op] == turn) first[op] = std::min(first[op], edge);
+                                continue;
+                            }
+                            merged[op] = turn;
+                            first[op] = edge;
+                        }
+                        if (--waits[op]) continue;
+                        --left;
+                        if (f.instant[op])
+                            chain[chained++] = op;
+                        else
+                            woken[ready++] = op;
+                    }
+                    if (!chained) break;
+                    const int32_t op = chain[--chained];
+                    low = f.block[op];
+                    high = local_end[op];
+                    for (int32_t transfer = asked_ptr[op]; transfer < asked_ptr[op + 1]; ++transfer)
+                        asking[asks++] = transfer;
+                    if (kRecord) {
+                        start_ns[op] = now;
+                        began[starts++] = ended[ends++] = op;
+                    }
+                }
+            }
+            if (asks > 1) std::sort(asking.begin(), asking.begin() + asks);
+            for (int32_t at = 0; at < asks; ++at) {
+                const int32_t transfer = asking[at], way = way_of[transfer];
+                const int32_t *link = f.link + f.link_ptr[way], *stop = f.link + f.link_ptr[way + 1];
+                int64_t from = now;
+                for (const int32_t* one = link; one < stop; ++one) from = std::max(from, free_ns[*one]);
+                const int64_t until = from + end_ns[transfer];
+                for (const int32_t* one = link; one < stop; ++one) free_ns[*one] = until;
+                end_ns[transfer] = until;
+                if (kRecord) sent_ns[transfer] = from;
+                const bool alone = wire_head[way] == wire_end[way];
+                wire[wire_end[way]++] = transfer;
+                if (alone) {
+                    heap.push(until, n + transfer);
+                    if (kRecord) sends(transfer, now, starting, starts);
+                }
+            }
+            if (ready > 1) std::sort(woken.begin(), woken.begin() + ready);
+            for (int32_t at = 0; at < ready; ++at) {
+                const int32_t op = woken[at], here = device[op];
+                if (!idle[here]) {
+                    queue[tail[here]++] = op;
+                    continue;
+                }
+                --idle[here];
+                heap.push(now + took_ns[op], op);
+                if (kRecord) {
+                    start_ns[op] = now;
+                    began[starts++] = op;
+                }
+            }
+            for (; instantly; --instantly) heap.push(now, chain[n - instantly]);
+            if (kRecord) {
+                for (int32_t at = 0; at < starts; ++at) begin(began[at], now);
+                for (int32_t at = 0; at < ends; ++at) finish(ended[at], now);
+            }
+            if (kRecord && (!heap.size || heap.key[0] > now)) advance();
+            if (!heap.size) return left ? kStuck : now;
+            now = heap.key[0];
+        }
+    }
+
+    void sends(int32_t transfer, int64_t now, int32_t starting, int32_t& starts) {
+        if (sent_ns[transfer] > now)
+            heap.push(sent_ns[transfer], starting + transfer);
+        else
+            began[starts++] = n + transfer;
+    }
+
+    void hold_residents() {
+        for (Times* times : {&level, &freed, &begun, &brief}) std::fill(times->begin(), times->end(), 0);
+        std::fill(over.begin(), over.end(), 0);
+        std::vector<int32_t> stamp(f.devices, -1);
+        for (int32_t op = 0; op < n; ++op) {
+            if (!f.resident_bytes[op]) continue;
+            bool copies = false;
+            for (int32_t group = f.group_ptr[op]; group < f.group_ptr[op + 1]; ++group) {
+                const int32_t from = f.group_edge[group], until = f.group_edge[group + 1];
+                if (!f.replicable[f.edge_tensor[from]] || !copied(from, until, device[op])) continue;
+                copies = true;
+                for (int32_t edge = from; edge < until; ++edge) {
+                    const int32_t where = f.home[device[f.consumer[edge]]];
+                    if (stamp[where] != op) level[where] += f.resident_bytes[op];
+                    stamp[where] = op;
+                }
+            }
+            if (!copies) level[device[op]] += f.resident_bytes[op];
+        }
+        peak = level;
+    }
+
+    void own(int32_t copy, int32_t here, int64_t count, int64_t now) {
+        owner[copy] = copy;
+        holds[copy] = 1;
+        held_by[copy] = here;
+        since_ns[copy] = now;
+        nbytes[copy] = count;
+        begun[here] += count;
+    }
+
+    void begin(int32_t task, int64_t now) {
+        if (task < n) {
+            begun[device[task]] += f.scratch_bytes[task];
+            for (int32_t tensor = f.tensor_ptr[task]; tensor < f.tensor_ptr[task + 1]; ++tensor) {
+                owner[tensor] = -1;
+                if (f.passes[tensor] == kOwn) own(tensor, device[task], f.tensor_bytes[tensor], now);
+            }
+            return;
+        }
+        const int32_t transfer = task - n, way = way_of[transfer], copy = tensors + transfer;
+        owner[copy] = -1;  // handed over: as its tensor, once that is there
+        if (f.link_ptr[way] < f.link_ptr[way + 1])
+            own(copy, target_of[transfer], f.tensor_bytes[tensor_of[transfer]], now);
+    }
+
+    void drop(int32_t buffer, int64_t now) {
+        if (buffer < 0 || --holds[buffer]) return;
+        (since_ns[buffer] < now ? freed : brief)[held_by[buffer]] += nbytes[buffer];
+    }
+
+    // What has ended hands its outputs to those who wait for them, and lets go of what it read.
+    void finish(int32_t task, int64_t now) {
+        over[task] = 1;
+        if (task >= n) {
+            const int32_t transfer = task - n, copy = tensors + transfer;
+            const bool filled = owner[copy] >= 0;
+            if (!filled) owner[copy] = owner[tensor_of[transfer]];
+            if (owner[copy] >= 0)
+                for (int32_t place = span_from[transfer]; place < span_to[transfer]; ++place)
+                    holds[owner[copy]] += !over[told[place] >= 0 ? told[place] : f.consumer[~told[place]]];
+            drop(owner[tensor_of[transfer]], now);
+            if (filled) drop(copy, now);
+            return;
+        }
+        for (int32_t tensor = f.tensor_ptr[task]; tensor < f.tensor_ptr[task + 1]; ++tensor) {
+            if (f.passes[tensor] >= 0 || f.passes[tensor] == kFirst) {
+                const int32_t edge = f.passes[tensor] >= 0 ? f.passes[tensor] : first[task];
+                owner[tensor] = owner[came_by[edge] < 0 ? f.edge_tensor[edge] : tensors + came_by[edge]];
+            }
+            if (owner[tensor] < 0) continue;
+            for (int32_t edge = f.tensor_edge[tensor]; edge < f.tensor_edge[tensor + 1]; ++edge)
+                holds[owner[tensor]] += came_by[edge] < 0 && !over[f.consumer[edge]];
+        }
+        for (int32_t transfer = asked_ptr[task]; transfer < asked_ptr[task + 1]; ++transfer)
+            if (owner[tensor_of[transfer]] >= 0) ++holds[owner[tensor_of[transfer]]];
+        (start_ns[task] < now ? freed : brief)[device[task]] += f.scratch_bytes[task];
+        if (!f.bound[task])  // the client keeps what it gets
+            for (int32_t place = f.in_ptr[task]; place < f.in_ptr[task + 1]; ++place) {
+                const int32_t edge = f.in_edge[place], tensor = f.edge_tensor[edge], transfer = came_by[edge];
+                // a value that comes too late for its Merge will find that it has ended
+                if (over[transfer < 0 ? f.tensor_op[tensor] : n + transfer])
+                    drop(owner[transfer < 0 ? tensor : tensors + transfer], now);
+            }
+        for (int32_t tensor = f.tensor_ptr[task]; tensor < f.tensor_ptr[task + 1]; ++tensor)
+            if (owner[tensor] == tensor) drop(tensor, now);
+    }
+
+    // An instant is over: what ended is freed, then what began is added, then what also ended at it is freed.
+    void advance() {
+        for (int64_t where = 0; where < f.devices; ++where) {
+            const int64_t held = level[where] - freed[where] + begun[where];
+            peak[where] = std::max(peak[where], held);
+            level[where] = held - brief[where];
+            freed[where] = begun[where] = brief[where] = 0;
+        }
+    }
+};
+
+extern "C" {
+Engine* twin_made(const Flat* flat) { return new Engine(*flat); }
+int64_t twin_makespan(Engine* twin, const int32_t* device) { return twin->run<false>(device); }
+int64_t twin_record(Engine* twin, const int32_t* device) { return twin->run<true>(device); }
+void twin_tell(const Engine* twin, int64_t* starts, int64_t* peaks) { twin->tell(starts, peaks); }
+void twin_dropped(Engine* twin) { delete twin; }
+}
