@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
-from simulator.cluster.cluster import Cluster, Device, Link
+from simulator.cluster.cluster import CONTENTIONS, Cluster, Device, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
@@ -142,6 +142,27 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
     ]
     rows = [draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]
     return on, costs(graph, on, per_node, scratch=scratch, resident=resident), rows
+
+
+PROTOCOLS = st.builds(
+    Protocol,
+    st.just("drawn"),
+    request_ns=st.sampled_from([0, 50, 107, 1000]),
+    latency_ns=st.sampled_from([0, 3]),
+    send_ns=st.sampled_from([0, 1, 100]),
+    receive_ns=st.sampled_from([0, 7]),
+    send_ps_per_byte=st.sampled_from([0, 300, 1000]),
+    receive_ps_per_byte=st.sampled_from([0, 10]),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int], dict[str, str]]:
+    """As `runs`, with a protocol between the tasks, and the keywords of `simulate`: any order, any contention."""
+    on, priced, rows = draw(runs(graph))
+    on = draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
+    contention, order = draw(st.sampled_from(CONTENTIONS)), draw(st.sampled_from(["fifo", "tensorflow"]))
+    return on, priced, rows, {"order": order, "contention": contention}
 
 
 @st.composite

@@ -23,12 +23,12 @@ from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from simulator.partitioning.laws import partition_laws
 from simulator.partitioning.waiting import with_waits
-from tests.execution.cases import apart, assigned, costs, dags, runs, steps, whole
+from tests.execution.cases import apart, assigned, costs, dags, steps, whole, worlds
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed
 
 
-def running(on: Cluster, priced: CostTable) -> Callable[[Partitions], Trace]:
-    return lambda pieces: simulate(pieces, on, priced)
+def running(on: Cluster, priced: CostTable, **how: str) -> Callable[[Partitions], Trace]:
+    return lambda pieces: simulate(pieces, on, priced, **how)
 
 
 def layers(count: int, *, size: int = 25) -> Graph:
@@ -195,15 +195,15 @@ def test_only_nodes_of_one_device_wait_for_each_other() -> None:
 @given(st.data())
 def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))
-    on, priced, rows = data.draw(runs(graph))
+    on, priced, rows, how = data.draw(worlds(graph))
     step, assignment = data.draw(steps(graph)), assigned(on, rows)
     pieces = partition(graph, assignment, on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
-    found = receive_late(pieces, on, running(on, priced))
+    found = receive_late(pieces, on, running(on, priced, **how))
     assert partition_laws(graph, step, on, assignment, found.partitions) == []
     assert check_trace(found.trace, found.partitions, on) == []
     assert found.trace.makespan <= found.without.makespan
     assert (found.trace.peak_bytes <= found.without.peak_bytes).all()
-    assert simulate(found.partitions, on, priced).makespan == found.trace.makespan
+    assert simulate(found.partitions, on, priced, **how).makespan == found.trace.makespan
     cut, late = pieces.graph, found.partitions.graph
     changed = [row for row in range(len(cut)) if cut.inputs_of(row) != late.inputs_of(row)]
     assert changed == sorted(pieces.recv[found.delayed].tolist())
@@ -215,9 +215,9 @@ def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_
     data: st.DataObject,
 ) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))
-    on, priced, rows = data.draw(runs(graph))
+    on, priced, rows, how = data.draw(worlds(graph))
     pieces = partition(graph, assigned(on, rows), on, step=data.draw(steps(graph)))
-    trace = simulate(pieces, on, priced)
+    trace = simulate(pieces, on, priced, **how)
     found = slack(trace, pieces, on)
     for end, latest in zip(found.end_ns, found.latest_ns, strict=True):
         assert end <= latest <= trace.makespan

@@ -8,26 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
-from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
 from simulator.execution.engine import Outcome, run
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
-from tests.execution.cases import attrs_of, cluster, costs, dags, runs, whole
+from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, dags, runs, whole
 from tests.strategies import Rows
-
-PROTOCOLS = st.builds(
-    Protocol,
-    st.just("drawn"),
-    request_ns=st.sampled_from([0, 50, 107, 1000]),
-    latency_ns=st.sampled_from([0, 3]),
-    send_ns=st.sampled_from([0, 1, 100]),
-    receive_ns=st.sampled_from([0, 7]),
-    send_ps_per_byte=st.sampled_from([0, 300, 1000]),
-    receive_ps_per_byte=st.sampled_from([0, 10]),
-)
-
 
 RATES = st.sampled_from([10**8, 7 * 10**8, 10**9, 3 * 10**9])
 

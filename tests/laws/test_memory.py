@@ -14,7 +14,7 @@ from simulator.execution.tables import of_partitions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, Partitions, partition
-from tests.execution.cases import assigned, runs, steps
+from tests.execution.cases import assigned, steps, worlds
 from tests.laws.recounting import Recount
 from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed
 from tests.strategies import rows as drafts
@@ -59,10 +59,10 @@ def full_of_views(draw: st.DrawFn, *, max_nodes: int = 18) -> Graph:
     return made.built()
 
 
-def taken(pieces: Partitions, on: Cluster, priced: CostTable) -> dict[int, tuple[int, int]]:
+def taken(pieces: Partitions, on: Cluster, priced: CostTable, **how: str) -> dict[int, tuple[int, int]]:
     """The (node, port) that woke each Merge, as the engine says."""
     tables, device = of_partitions(pieces, on, priced)
-    outcome = run(tables, device)
+    outcome = run(tables, device, **how)
     found = {}
     for op in np.flatnonzero(outcome.first >= 0).tolist():
         tensor = int(tables.edge_tensor[outcome.first[op]])
@@ -72,11 +72,11 @@ def taken(pieces: Partitions, on: Cluster, priced: CostTable) -> dict[int, tuple
 
 
 def check(data: st.DataObject, graph: Graph) -> None:
-    on, priced, rows = data.draw(runs(graph))
+    on, priced, rows, how = data.draw(worlds(graph))
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
-    trace = simulate(pieces, on, priced)
-    counted = Recount(trace, pieces, on, priced, taken(pieces, on, priced))
+    trace = simulate(pieces, on, priced, **how)
+    counted = Recount(trace, pieces, on, priced, taken(pieces, on, priced, **how))
     moments = counted.instants()
     for device in range(len(on)):
         mine = trace.memory_device == device
