@@ -111,6 +111,7 @@ def _late(scene: Scene) -> Mapping[str, Any] | None:
         return dict(zip(("without", "with"), values, strict=True))
 
     return {
+        "rule": row.rule,
         "delayed": row.delayed,
         "transfers": row.transfers,
         "makespan_ns": pair(row.makespan_ns),

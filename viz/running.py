@@ -137,7 +137,7 @@ def _simulated(
         return pieces, run(pieces), None
     if request.recv_scheduling == "tensorflow":
         late = cut(late=True)
-        received = Received(pieces, late, run(pieces), run(late))
+        received = Received(request.recv_scheduling, pieces, late, run(pieces), run(late))
     else:
         received = receive_late(pieces, cluster, run)
     return received.partitions, received.trace, received

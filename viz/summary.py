@@ -97,7 +97,7 @@ def _late(scene: Scene) -> str:
     old, new = row.peak_bytes[device]
     short = scene.cluster.devices[device].short
     peak = f"peak of {short} {show_bytes(new)} instead of {show_bytes(old)}" if old != new else "no peak changes"
-    return f"late       {said}, {peak}"
+    return f"late       {row.rule}: {said}, {peak}"
 
 
 def _moved(scene: Scene) -> str:

@@ -53,6 +53,7 @@ class PeakRow:
 class LateRow:
     """What delaying Recvs has changed."""
 
+    rule: str  # "whitepaper" or "tensorflow"
     delayed: int  # Recvs
     transfers: int
     makespan_ns: tuple[int, int]  # without it, and with it
@@ -164,6 +165,7 @@ def late(scene: Scene) -> LateRow | None:
         return None
     peaks = zip(found.without.peak_bytes.tolist(), found.trace.peak_bytes.tolist(), strict=True)
     return LateRow(
+        rule=found.rule,
         delayed=len(found.delayed),
         transfers=len(found.partitions.send),
         makespan_ns=(found.without.makespan, found.trace.makespan),

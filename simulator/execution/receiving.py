@@ -47,6 +47,7 @@ MOST_TRIALS = 12  # simulations at most, besides the one that tells the times
 class Received:
     """The pieces of a step with Recvs delayed, and how it ran without and with that."""
 
+    rule: str  # "whitepaper": here; "tensorflow": as enable_recv_scheduling does
     cut: Partitions  # as they were
     partitions: Partitions  # where some Recvs wait
     without: Trace
@@ -93,7 +94,7 @@ def receive_late(
             kept, best, cut = [*kept, *part], trace, tried
         elif len(part) > 1:
             parts += [part[len(part) // 2 :], part[: len(part) // 2]]  # the first half is taken first
-    return Received(partitions, cut, without, best)
+    return Received("whitepaper", partitions, cut, without, best)
 
 
 def _wait(partitions: Partitions) -> npt.NDArray[np.bool_]:

@@ -233,7 +233,9 @@ def test_what_late_recvs_change_is_shown(browser, tmp_path):
     scene = example()
     lower = replace(scene.trace, peak_bytes=scene.trace.peak_bytes // 2)
     page = opened(
-        browser, tmp_path, replace(scene, received=Received(scene.partitions, scene.partitions, scene.trace, lower))
+        browser,
+        tmp_path,
+        replace(scene, received=Received("whitepaper", scene.partitions, scene.partitions, scene.trace, lower)),
     )
     panel = page("document.getElementById('panel').innerText")
     for said in ("Late Recvs", "0 of 25 wait", "as without", "peak without"):

@@ -107,6 +107,7 @@ def test_every_way_to_delay_recvs_says_what_it_changed(here, capsysbinary, rule)
     late = run_json(capsysbinary, *options, "--recv-scheduling", rule)
     told = late["recv_scheduling"]
     assert plain["recv_scheduling"] is None
+    assert told["rule"] == rule
     assert told["makespan_ns"] == {"without": plain["makespan_ns"], "with": late["makespan_ns"]}
     for name, device in late["devices"].items():
         peaks = {"without": plain["devices"][name]["peak_bytes"], "with": device["peak_bytes"]}

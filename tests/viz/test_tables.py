@@ -77,7 +77,7 @@ def test_what_late_recvs_change_is_told_alike_everywhere():
     assert record(scene)["recv_scheduling"] is None
     assert "late " not in summarise(scene)
     slower = replace(scene.trace, makespan=scene.trace.makespan + 1, peak_bytes=scene.trace.peak_bytes // 2)
-    received = Received(scene.partitions, scene.partitions, scene.trace, slower)
+    received = Received("whitepaper", scene.partitions, scene.partitions, scene.trace, slower)
     scene = replace(scene, trace=slower, received=received)
     row, told = late(scene), record(scene)["recv_scheduling"]
     assert row is not None

@@ -51,7 +51,7 @@ function lateCard(model) {
   return card(
     "Late Recvs",
     facts(
-      ["Recvs", `${showCount(late.delayed)} of ${showCount(late.transfers)} wait`],
+      ["Recvs", `${showCount(late.delayed)} of ${showCount(late.transfers)} wait`, `by the rule of ${late.rule === "tensorflow" ? "TensorFlow's option" : "the white paper"}`],
       ["makespan", showNanos(after), before === after ? "as without" : `${showNanos(before)} without`],
       ["copies", `held ${showShare(Math.abs(1 - late.held_byte_ns[1] / (late.held_byte_ns[0] || 1)))} ${late.held_byte_ns[1] <= late.held_byte_ns[0] ? "less" : "more"}`, "bytes times time"],
     ),
