@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
-from viz import tables
+from viz import holding
 from viz.running import Request, run
 
 PLACES = (("8gpu", "requested"), ("ps=2,worker=2x2gpu", "tensorflow"), ("ps=2,worker=2x2gpu", "whitepaper"))
@@ -23,7 +23,7 @@ def row(path, cluster, algorithm):
     """The cells of one graph on one cluster, None where nothing is received."""
     started = time.perf_counter()
     scene = run(Request(str(path), cluster=cluster, algorithm=algorithm, batch=BATCH, recv_scheduling="whitepaper"))
-    late = tables.late(scene)
+    late = holding.late(scene)
     if not late.transfers:
         return None
     before, after = late.held_byte_ns

@@ -16,9 +16,10 @@ from simulator.assignment import RULES
 from simulator.columns import Ids
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
+from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
 from simulator.graph.step import exchange
-from viz import checked, tables
+from viz import checked, holding, tables
 from viz.arranging import arrange_items
 from viz.folding import Folding, fold
 from viz.palette import CATEGORY_COLOURS, device_colours
@@ -278,8 +279,9 @@ def _thinned(
 def _tables(scene: Scene) -> Json:
     return {
         "devices": [asdict(row) for row in tables.devices(scene)],
-        "peaks": [_plain(asdict(row)) for row in tables.peaks(scene)],
-        "late": None if (late := tables.late(scene)) is None else _plain(asdict(late)),
+        "peaks": [_plain(asdict(row)) for row in holding.peaks(scene)],
+        "full": None if (full := out_of_memory(scene.trace, scene.partitions, scene.cluster)) is None else str(full),
+        "late": None if (late := holding.late(scene)) is None else _plain(asdict(late)),
         "categories": [[name, *row] for name, row in tables.time_by_category(scene).items()],
         "transfers": [row.transfer for row in tables.longest_transfers(scene)],
         "ops": tables.largest_ops(scene),

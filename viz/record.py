@@ -11,8 +11,9 @@ import numpy as np
 from simulator import __version__
 from simulator.assignment import OVERRULED, RELAXED
 from simulator.costs.table import MEASURED
+from simulator.execution.memory import out_of_memory
 from simulator.graph import ops
-from viz import tables
+from viz import holding, tables
 from viz.scene import Scene
 
 FORMAT = 1
@@ -50,6 +51,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "makespan_ns": int(scene.trace.makespan),
         "lower_bound_ns": int(scene.lower_bound_ns),
         "devices": devices(scene),
+        "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
         "counts": counts(scene),
         "notes": tables.result_notes(scene),
@@ -77,7 +79,7 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
 
 def devices(scene: Scene) -> Mapping[str, Mapping[str, Any]]:
     """Busy time and memory of each device. Any: JSON."""
-    peaks = {row.device: row for row in tables.peaks(scene)}
+    peaks = {row.device: row for row in holding.peaks(scene)}
     return {
         scene.cluster.devices[row.device].name: {
             "busy_ns": row.busy_ns,
@@ -89,7 +91,7 @@ def devices(scene: Scene) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _at_peak(row: tables.PeakRow) -> Mapping[str, Any]:
+def _at_peak(row: holding.PeakRow) -> Mapping[str, Any]:
     return {
         "time_ns": row.time_ns,
         "cause": row.cause or None,
@@ -101,8 +103,22 @@ def _at_peak(row: tables.PeakRow) -> Mapping[str, Any]:
     }
 
 
+def _out_of_memory(scene: Scene) -> Mapping[str, Any] | None:
+    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
+    if full is None:
+        return None
+    return {
+        "device": full.device,
+        "time_ns": full.time_ns,
+        "needed_bytes": full.needed_bytes,
+        "free_bytes": full.free_bytes,
+        "live": [{"what": what, "bytes": nbytes} for what, nbytes in full.live],
+        "message": str(full),
+    }
+
+
 def _late(scene: Scene) -> Mapping[str, Any] | None:
-    row = tables.late(scene)
+    row = holding.late(scene)
     if row is None:
         return None
     names = [device.name for device in scene.cluster.devices]

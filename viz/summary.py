@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.units import show_bytes, show_nanos
 from simulator.wording import counted, printable, some
-from viz import checked, tables
+from viz import checked, holding, tables
 from viz.record import counts
 from viz.scene import Scene
 
@@ -73,7 +73,7 @@ def _devices(scene: Scene) -> list[str]:
 def _memory(scene: Scene) -> str:
     """What is alive at its peak on the device that is fullest, by the share of its memory."""
     capacity = [device.memory_bytes for device in scene.cluster.devices]
-    rows = tables.peaks(scene, 2)
+    rows = holding.peaks(scene, 2)
     if not rows:
         return ""
     row = max(rows, key=lambda row: (row.peak_bytes / max(capacity[row.device], 1), -row.device))
@@ -85,7 +85,7 @@ def _memory(scene: Scene) -> str:
 
 def _late(scene: Scene) -> str:
     """What delaying Recvs has changed: the step, copies, and the peak that changed most."""
-    row = tables.late(scene)
+    row = holding.late(scene)
     if row is None:
         return ""
     before, after = row.makespan_ns

@@ -11,7 +11,7 @@ from simulator.assignment import RULES
 from simulator.execution.receiving import Received
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz import draw_report
-from viz.tables import peaks
+from viz.holding import peaks
 
 FLAGS = (
     "--headless",

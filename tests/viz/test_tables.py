@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received
 from tests.viz.scenes import example
 from viz.content import contents
+from viz.holding import late, peaks
 from viz.record import record
 from viz.summary import MOST_NOTES, summarise
-from viz.tables import critical_shares, late, notes, peaks, result_notes
+from viz.tables import critical_shares, notes, result_notes
 
 PARTS = ("graph", "cluster", "costs", "assignment", "partitions", "trace")
 
@@ -70,6 +72,20 @@ def test_what_is_alive_at_a_peak_is_told_alike_everywhere():
     line = next(line for line in summarise(scene).splitlines() if line.startswith("memory "))
     assert line.startswith(f"memory     {short} peaks after ")
     assert f" by {cause}: " in line
+
+
+def test_what_does_not_fit_is_told_alike_everywhere():
+    scene = example()
+    assert record(scene)["out_of_memory"] is None
+    assert contents(scene)["tables"]["full"] is None
+    small = [replace(device, memory_bytes=10**6) for device in scene.cluster.devices]
+    scene = replace(scene, cluster=replace(scene.cluster, devices=tuple(small)))
+    full, told = out_of_memory(scene.trace, scene.partitions, scene.cluster), record(scene)["out_of_memory"]
+    assert told["message"] == contents(scene)["tables"]["full"] == str(full)
+    assert [(one["what"], one["bytes"]) for one in told["live"]] == list(full.live)
+    assert len(told["live"]) == 5
+    assert told["needed_bytes"] > told["free_bytes"]
+    assert "OUT OF MEMORY" in summarise(scene)
 
 
 def test_what_late_recvs_change_is_told_alike_everywhere():

@@ -25,7 +25,8 @@ function memoryCard(model, state) {
   const rows = [...model.tables.peaks].sort((a, b) => share(b) - share(a) || a.device - b.device);
   if (!rows.length) return null;
   const more = rows.length > PEAKS_SHOWN ? element("p", "more", `and ${plural(rows.length - PEAKS_SHOWN, "device")} less full`) : null;
-  return card("Alive at the peak of memory", ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
+  const full = model.tables.full ? element("p", "bad", model.tables.full) : null;
+  return card("Alive at the peak of memory", full, ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
 }
 
 function peakOf(model, state, row) {
