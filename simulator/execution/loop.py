@@ -73,11 +73,12 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
     waits, local, local_ptr, asked_ptr = list(wiring.waits), wiring.local, wiring.local_ptr, wiring.asked_ptr
     served, served_ptr, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
-    instant, consumer = tables.instant.tolist(), tables.consumer.tolist()
+    consumer = tables.consumer.tolist()
     held, duration, flows, sharing = wires.held, wires.duration_ns, wires.flows, wires.sharing
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
     works = any(run_ns[packing:])
     executor = queues if isinstance(queues, Executor) else None
+    instant = tables.instant.tolist() if executor is None else executor.instant
     free = [0] * wires.links
     first, in_round = [-1] * n, [-1] * n
     ready, start = [-1] * n, [0] * wire

@@ -11,6 +11,8 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TypeAlias
 
+import numpy as np
+
 from simulator.execution.tables import Tables
 from simulator.execution.wiring import INEXPENSIVE_NS, Wiring
 
@@ -90,8 +92,10 @@ class Executor:
     the end of one makes ready, a thread appends the inexpensive ones to its own queue, keeps the last expensive one if
     that queue is empty, and puts the others in front of the pool's. What an arrival makes ready, the ops without
     inputs and the work of transfers go to the pool's end. A thread empties its own queue before it takes from the
-    front of the pool; among idle threads the lowest is served first. Real threads race for the pool and steal from
-    each other's ends, so with several threads TensorFlow promises no order.
+    front of the pool; among idle threads the lowest is served first. Constants and NoOps take no time, but a thread
+    has to pass them. With one thread this is the order of the real one (tests/oracle/test_order.py), but for the
+    readers of one op where there are more than eight. Several real threads race for the pool and steal from each
+    other's ends, so that TensorFlow promises no order.
 
     A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
     soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a
@@ -103,7 +107,7 @@ class Executor:
     def __init__(self, tables: Tables, wiring: Wiring) -> None:
         lanes = tables.lanes.tolist()
         self.device, self.run_ns = wiring.device, wiring.run_ns
-        self.cheap = tables.inexpensive.tolist()
+        self.cheap = (tables.inexpensive | tables.instant).tolist()
         self.streams: list[bool] = (~tables.cpu).tolist()
         self.idle = [list(range(1 if stream else n)) for n, stream in zip(lanes, self.streams, strict=True)]  # sorted
         self.own: list[list[deque[int]]] = [[deque() for _ in idle] for idle in self.idle]
@@ -111,7 +115,9 @@ class Executor:
         self.lane = [0] * len(wiring.run_ns)  # [J] of the jobs that have begun
         self.touched: list[int] = []
         self.local, self.local_ptr = wiring.local, wiring.local_ptr
-        self.instant, self.consumer = tables.instant.tolist(), tables.consumer.tolist()
+        on_stream = ~tables.cpu[np.array(wiring.device[: len(tables)], np.int64)]
+        self.instant: list[bool] = (tables.instant & (on_stream | ~tables.threaded)).tolist()  # [n] at once
+        self.consumer = tables.consumer.tolist()
         self.unlaunched = list(wiring.waits)  # [n] inputs that keep an op of a GPU from being launched
         self.merged = [False] * len(self.unlaunched)
 
@@ -126,8 +132,11 @@ class Executor:
             return
         where = self.device[by]
         if not self.streams[where]:  # a stream has them already
-            self._schedule(jobs, self.own[where][self.lane[by]], self.pool[where])
+            here = [job for job in jobs if self.device[job] == where]
+            self._schedule(here, self.own[where][self.lane[by]], self.pool[where])
             self.touched.append(where)
+            if len(here) < len(jobs):  # what reads copies of a constant elsewhere
+                self.offer([job for job in jobs if self.device[job] != where], -1)
 
     def _schedule(self, jobs: list[int], own: deque[int], pool: deque[int]) -> None:
         kept = -1

@@ -59,6 +59,7 @@ class Tables:
     run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel, or not the one it is bound to; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
     inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
+    threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
     instant: Flags  # [n] takes no lane and no time: Const, NoOp, what the client hands in or gets, what the cut made
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
@@ -271,6 +272,7 @@ def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostT
         bound=ops.bound,
         run_ns=run_times(ops, instant, cluster, costs),
         merge=flags([kind in MERGES for kind in ops.kind]),
+        threaded=flags(instant & ~(ops.inserted & (ops.bound < 0))),
         inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),
         post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
         instant=instant,

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import random
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,30 +21,26 @@ from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError, GraphError, OracleError, SimvizError
 from simulator.files import replace_file
-from simulator.graph.dtypes import REF, RESOURCE, base
+from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load as load_graph
 from simulator.graph.loading.sources import read_source
-from simulator.graph.messages import StepStats
 from simulator.graph.shapes import with_shapes
-from simulator.graph.step import choose_step, is_tensor
-from simulator.graph.step.purposes import first_values
-from simulator.oracle.child import pack, run, unpack
+from simulator.graph.step import choose_step
 from simulator.oracle.machine import Machine, machine
 from simulator.oracle.measurement import GPUS
 from simulator.oracle.observing import LOCALHOST, TIMEOUT_S, observe, without_large_values
 from simulator.oracle.recording import Recording, dump
 from simulator.oracle.recording import load as load
+from simulator.oracle.timing import timed
 from simulator.units import show_bytes
 from simulator.wording import printable
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
-    from simulator.graph.step import Step
 
 SUFFIX = ".record.gz"
-_MOST_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 _NOTHING: tuple[Any | None, str | None] = (None, "it was not asked to be run")
 STEP_TIMEOUT_S = 30.0  # a step that waits for a queue which nobody fills never ends
 _SCATTERED = 0.3
@@ -112,8 +106,15 @@ def record(
     if seen.refusal is not None:
         stats, not_run = None, "TensorFlow refuses it"
     elif runs:
-        question = {**_step_of(placed, step), "soft": soft, "step_timeout_s": step_timeout_s}
-        stats, not_run = _timed(whole, {**question, "counts": _counts(here.devices)}, timeout_s)
+        stats, not_run = timed(
+            whole,
+            placed,
+            step,
+            counts=_counts(here.devices),
+            soft=soft,
+            step_timeout_s=step_timeout_s,
+            timeout_s=timeout_s,
+        )
     return Recording(
         name=path.name,
         sha256=hashlib.sha256(read_source(path)[0]).hexdigest(),
@@ -174,36 +175,6 @@ def _read(text: str) -> DeviceSpec | None:
 
 def _elsewhere(spec: DeviceSpec) -> bool:
     return any(asked not in (None, here) for asked, here in zip(spec[:3], _HERE, strict=True))
-
-
-def _step_of(graph: Graph, step: Step) -> dict[str, Any]:
-    """What to feed, with types and shapes, to fetch and to run, and what gives the variables their first values."""
-    feeds = []
-    for name in step.feeds:
-        node, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
-        shape = [1 if size < 0 else size for size in graph.tensor_shape[row] or ()]
-        feeds.append((name, base(int(graph.tensor_dtype[row])), shape))
-    return {
-        "feeds": feeds,
-        "fetches": [name for name in step.fetches if is_tensor(graph, name)],
-        "targets": [name for name in step.fetches if not is_tensor(graph, name)],
-        "first": [graph.names[row] for row in first_values(graph)],
-    }
-
-
-def _timed(message: Any, question: dict[str, Any], timeout_s: float) -> tuple[Any | None, str | None]:
-    """StepStats of one step, or why there are none; it runs in an empty folder, which is then deleted."""
-    for name, _, shape in question["feeds"]:
-        if math.prod(shape) > _MOST_FED:
-            return None, f"{name} would be fed {math.prod(shape):,} values"
-    try:
-        with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
-            payload = pack({**question, "folder": folder}, [message.SerializeToString(deterministic=True)])
-            told, blobs = unpack(run("simulator.oracle.running", payload, timeout_s=timeout_s))
-    except OracleError as error:  # the placement and the pieces are worth having without the times
-        return None, str(error)
-    return (StepStats.FromString(blobs[0]) if blobs else None), told["not_run"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

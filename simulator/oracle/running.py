@@ -23,8 +23,9 @@ def answer(payload: bytes) -> bytes:
     """Answer a question of `record`: one step of a GraphDef, timed.
 
     Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`; `first`, the
-    nodes that give variables their first value; `step_timeout_s`; and the `folder` to run in. Told: StepStats as a
-    blob, or `not_run`, the sentence that says why there are none.
+    nodes that give variables their first value; `step_timeout_s`; `threads`, how many ops run at a time, each on one
+    core, 0 for as many as TensorFlow likes; and the `folder` to run in. Told: StepStats as a blob, or `not_run`, the
+    sentence that says why there are none.
     """
     facts, (graph_def,) = child.unpack(payload)
     prepare(gpus=facts["counts"]["GPU"] > 0)
@@ -40,6 +41,8 @@ def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str
     config = configuration(soft=facts["soft"])
     config.log_device_placement = False
     config.device_count.update(facts["counts"])
+    if facts["threads"]:
+        config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = facts["threads"], 1
     try:
         values = [_made_up(*feed) for feed in facts["feeds"]]
         session = opened(graph_def, config)

@@ -1,0 +1,77 @@
+"""The order "tensorflow" is that of a real session with one inter-op thread, op by op."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from simulator.execution.engine import Outcome, run
+from simulator.execution.tables import Tables, of_step
+from simulator.graph.exporting import graph_def
+from simulator.graph.graph import Graph
+from simulator.graph.step import Step, choose_step
+from simulator.oracle.timing import timed
+from tests.execution.cases import apart, costs
+from tests.strategies import Rows, typed
+
+pytestmark = pytest.mark.tensorflow
+
+SIDE = 60
+MOST = 8  # readers of one node: TensorFlow keeps the order of no more edges than these
+TIMED = ("MatMul", "Identity", "AddV2")  # the executor passes NoOps without a line
+EXPENSIVE_NS = 10_000  # of everything: so long does a new session take every kernel to be expensive that may be
+
+
+def drawn(seed: int, count: int) -> Graph:
+    """Products, sums and identities of what stands shortly before them, with control edges."""
+    chance = random.Random(seed)
+    draft, readers = Rows(), {"x": 0}
+    draft.add("x", "Placeholder", **typed("Placeholder", (SIDE, SIDE)))
+    for at in range(count):
+        op = chance.choice(["MatMul", "MatMul", "Identity", "AddV2", "NoOp"])
+        near = ["x", *(f"n{other}" for other in range(max(0, at - 9), at) if draft.ops[other + 1] != "NoOp")]
+        inputs = [chance.choice(near) for _ in range({"Identity": 1, "NoOp": 0}.get(op, 2))]
+        if at and (op == "NoOp" or chance.random() < 0.2):
+            inputs.append(f"^n{chance.randrange(max(0, at - 9), at)}")
+        read = {name.lstrip("^") for name in inputs}
+        if any(readers[name] == MOST for name in read):
+            inputs = [] if op == "NoOp" else [f"n{at - 1}"] * len(inputs)  # may be a NoOp, of which nothing can be read
+            op, inputs = ("NoOp", [f"^n{at - 1}"]) if readers[f"n{at - 1}"] < MOST else ("NoOp", [])
+        for name in {name.lstrip("^") for name in inputs}:
+            readers[name] += 1
+        readers[f"n{at}"] = 0
+        draft.add(f"n{at}", op, inputs, **({} if op == "NoOp" else typed(op, (SIDE, SIDE))))
+    return draft.built()
+
+
+def timed_ops(graph: Graph, tables: Tables, outcome: Outcome) -> list[str]:
+    """The ops that the real session times, in the order of our starts."""
+    order = np.argsort(outcome.start_ns, kind="stable").tolist()
+    nodes = [int(tables.node[op]) for op in order if tables.bound[op] < 0]
+    return [graph.names[node] for node in nodes if graph.ops[node] in TIMED]
+
+
+def started(graph: Graph, step: Step) -> list[str]:
+    """The same, in the order of a real session with one thread."""
+    stats, why_not = timed(
+        graph_def(graph), graph, step, counts={"CPU": 1, "GPU": 0}, threads=1, step_timeout_s=30, timeout_s=60
+    )
+    assert stats is not None, why_not
+    lines = [line for device in stats.dev_stats for line in device.node_stats]
+    lines.sort(key=lambda line: line.all_start_nanos)
+    return [line.node_name for line in lines if graph.ops[graph.index.get(line.node_name, 0)] in TIMED]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_thread_runs_in_the_order_that_we_say(seed: int) -> None:
+    graph, on = drawn(seed, 120), apart(1)
+    step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
+    tables = of_step(graph, step, on, costs(graph, on, EXPENSIVE_NS))
+    ours = timed_ops(graph, tables, run(tables, [0] * len(tables), order="tensorflow"))
+    assert len(ours) > 60
+    assert ours == started(graph, step)
+    assert ours != timed_ops(
+        graph, tables, run(tables, [0] * len(tables))
+    )  # first ready, first served is another order
