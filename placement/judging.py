@@ -19,13 +19,24 @@ def _op_devices(problem: Problem, plan: Plan) -> list[int]:
     return settled([plan.device[row] for row in problem.group], problem.moves)
 
 
+def _order(problem: Problem) -> str | None:
+    """As the engine has it; None: by priority where a plan has one, which a demand for priorities comes to, too."""
+    return None if problem.order in ("auto", "priority") else problem.order
+
+
 def makespan(problem: Problem, plan: Plan) -> Nanos:
     """How long the step takes under a plan.
 
     NEVER where a value has no way to its reader, or control flow is moved to a device without a kernel for it.
     """
     try:
-        return engine.makespan(problem.tables, _op_devices(problem, plan), plan.priority)
+        return engine.makespan(
+            problem.tables,
+            _op_devices(problem, plan),
+            plan.priority,
+            order=_order(problem),
+            contention=problem.contention,
+        )
     except (ClusterError, InfeasibleError):  # the docstring says so
         return NEVER
 
@@ -43,7 +54,9 @@ def overflows(problem: Problem, plan: Plan) -> bool:
     most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
     if most <= min(problem.capacity):
         return False
-    outcome = engine.run(tables, _op_devices(problem, plan), plan.priority)
+    outcome = engine.run(
+        tables, _op_devices(problem, plan), plan.priority, order=_order(problem), contention=problem.contention
+    )
     peak = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
     return bool(np.any(peak > np.array(problem.capacity)))
 

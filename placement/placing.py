@@ -57,6 +57,8 @@ def place(
     fallback: bool = True,
     tables: Tables | None = None,
     seen: Mapping[str, str] = MappingProxyType({}),
+    order: str = "auto",
+    contention: str = "serial",
 ) -> Assignment:
     """Give every node of the graph a device.
 
@@ -66,6 +68,7 @@ def place(
     the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables`
     are what `of_step` makes of the same values, where the caller has them already. `seen`, node -> device, is where
     TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance, and no others.
+    `order` and `contention` are those of `simulate`, and how the plans that a search finds are judged by it.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
     """
@@ -75,7 +78,16 @@ def place(
     constraints = constrain(graph, cluster, soft=soft)
     if tables is None:
         tables = of_step(graph, step, cluster, costs)
-    problem = pose(graph, tables, cluster, constraints, moves_of_step(graph, step), seen=_rows(graph, cluster, seen))
+    problem = pose(
+        graph,
+        tables,
+        cluster,
+        constraints,
+        moves_of_step(graph, step),
+        seen=_rows(graph, cluster, seen),
+        order=order,
+        contention=contention,
+    )
     if algorithm not in _WITHOUT_COSTS:
         require_feasible(problem)
     result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)

@@ -54,6 +54,8 @@ class Problem:
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
+    order: str  # as in `simulate`, like the next one: how a plan would run
+    contention: str
     moves: list[tuple[int, int]]  # control-flow op, op whose device it takes when the graph is cut; in order
 
 
@@ -78,6 +80,8 @@ def pose(
     moves: Sequence[tuple[int, int]] = (),
     *,
     seen: Mapping[int, int] = MappingProxyType({}),
+    order: str = "auto",
+    contention: str = "serial",
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one.
 
@@ -123,6 +127,8 @@ def pose(
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
         seen=seen,
+        order=order,
+        contention=contention,
         moves=[(op_of[node], op_of[beside]) for node, beside in moves if node in op_of and beside in op_of],
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from simulator.errors import DeadlockError, GraphError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.wording import printable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from viz.running import Request
     from viz.scene import Scene
+
+_Value = TypeVar("_Value")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,21 +84,18 @@ def _complain(message: str) -> None:
 
 
 def _request(asked: argparse.Namespace) -> Request:
-    from viz.running import Request, parse_feed
+    from viz.parsing import parse_feed
+    from viz.running import Request
 
     if asked.batch < 1 or asked.batch > 2**31:
         raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
-    try:
-        feeds = dict(parse_feed(text) for text in asked.feed)
-    except ValueError as error:
-        raise SimvizError(f"--feed: {error}") from None
     return Request(
         graph=asked.graph,
         cluster=asked.cluster,
         algorithm=asked.algorithm,
         signature=asked.signature,
         fetches=tuple(asked.fetch) if asked.fetch else None,
-        feeds=feeds,
+        feeds=_named("--feed", asked.feed, parse_feed),
         batch=asked.batch,
         keep_calls=asked.keep_calls,
         costs=asked.costs,
@@ -104,9 +103,23 @@ def _request(asked: argparse.Namespace) -> Request:
         master=asked.master,
         flavour=asked.flavour,
         recv_scheduling=asked.recv_scheduling,
+        order=asked.order,
+        contention=asked.contention,
+        protocol=asked.protocol,
+        engine=asked.engine,
         check=asked.check,
         seed=asked.seed,
     )
+
+
+def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
+    """What an option says of each name. Raises SimvizError with the option's name."""
+    from viz.parsing import gathered
+
+    try:
+        return gathered(texts, parse)
+    except ValueError as error:
+        raise SimvizError(f"{option}: {error}") from None
 
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:

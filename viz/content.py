@@ -82,8 +82,7 @@ def _summary(scene: Scene) -> Json:
         "fetches": list(step.fetches),
         "asked": scene.assignment.asked,
         "used": scene.assignment.used,
-        "order": scene.trace.order,
-        "contention": scene.trace.contention,
+        "simulation": asdict(tables.simulation(scene)),
     }
 
 
@@ -102,6 +101,7 @@ def _cluster(scene: Scene) -> Json:
     ]
     return {
         "name": cluster.name,
+        "tasks": len(cluster.tasks),
         "devices": devices,
         "colours": list(device_colours(cluster.devices)),
         "links": [{"name": k.name, "latency_ns": k.latency_ns, "bytes_per_s": k.bytes_per_s} for k in cluster.links],

@@ -7,6 +7,9 @@ import argparse
 ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
 FLAVOURS = ("local", "master")  # of simulator.partitioning, for the same reason
 RECV_SCHEDULING = ("whitepaper", "tensorflow")
+ORDERS = ("auto", "fifo", "priority", "tensorflow")
+CONTENTIONS = ("serial", "fair", "none")
+ENGINES = ("auto", "python", "compiled")
 
 _EPILOG = """\
 clusters:
@@ -32,6 +35,7 @@ examples:
   simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
   simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
   simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
+  simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
 """
@@ -45,20 +49,21 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = made.add_argument
-    add(
+    made.add_argument(
         "graph",
         nargs="?",
         metavar="GRAPH",
         help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
     )
-    add("--cluster", metavar="C", help="the machines (see below)")
-    add(
-        "--algorithm",
-        choices=ALGORITHMS,
-        default="whitepaper",
-        help="how devices are chosen (see below; default: whitepaper)",
-    )
+    _add_step(made.add_argument_group("the step"))
+    _add_placement(made.add_argument_group("where it runs"))
+    _add_simulation(made.add_argument_group("how the step is simulated"))
+    _add_output(made.add_argument_group("what is written"))
+    return made
+
+
+def _add_step(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add("--signature", metavar="S", help="run this signature of a SavedModel")
     add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
     add(
@@ -76,8 +81,83 @@ def parser() -> argparse.ArgumentParser:
         help="fills the unknown first dimension of placeholders (default: 1)",
     )
     add("--keep-calls", action="store_true", help="leave function calls as single nodes")
+
+
+def _add_placement(group: argparse._ArgumentGroup) -> None:
+    """The machines, the placement, and how the TensorFlow session is set up that is predicted."""
+    add = group.add_argument
+    add("--cluster", metavar="C", help="the machines (see below)")
+    add(
+        "--algorithm",
+        choices=ALGORITHMS,
+        default="whitepaper",
+        help="how devices are chosen (see below; default: whitepaper)",
+    )
+    softness = group.add_mutually_exclusive_group()
+    softness.add_argument(
+        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
+    )
+    softness.add_argument(
+        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
+    )
+    add(
+        "--master",
+        metavar="JOB:TASK",
+        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
+        "(default: the first of a job chief, master or worker, else the first); standin_client:0: one that is added",
+    )
+    add(
+        "--flavour",
+        choices=FLAVOURS,
+        default="local",
+        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
+    )
+
+
+def _add_simulation(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add("--costs", metavar="FILE", help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns")
-    _add_session(made)
+    add(
+        "--order",
+        choices=ORDERS,
+        default="auto",
+        help="how a device chooses among ready ops: fifo, the first that was ready; priority, as the placement says; "
+        "tensorflow, as its executor does, nearly depth-first (default: auto, which is priority where there is one, "
+        "else fifo)",
+    )
+    add(
+        "--contention",
+        choices=CONTENTIONS,
+        default="serial",
+        help="how transfers use a link that the cluster's file leaves open: serial, one after the other; fair, all at "
+        "once in max-min fair shares; none, each as if it were alone (default: serial)",
+    )
+    add(
+        "--protocol",
+        metavar="NAME",
+        help="how tasks talk: grpc, rdma, nccl, plain (the wires alone), or the one that the cluster's file describes "
+        "(default: the cluster's, else grpc)",
+    )
+    add(
+        "--recv-scheduling",
+        choices=RECV_SCHEDULING,
+        help="delay Recvs: whitepaper, each until its copy is needed, by a simulation's latest times (2015, section "
+        "5.2), where that costs no time and no memory; tensorflow, as a master's option enable_recv_scheduling does, "
+        "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="which event loop runs: python, or compiled by numba; they agree to the nanosecond (default: auto, "
+        "compiled where the step is large enough to pay for loading it)",
+    )
+    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add(
         "-o",
         "--output",
@@ -88,38 +168,5 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--json", metavar="FILE", help="write the result for machines; - for standard output")
     add("--check", action="store_true", help="ask the real TensorFlow whether it does the same")
-    add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
-    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
     add("--quiet", action="store_true", help="no summary and no progress")
     add("--version", action="store_true", help="print the version and end")
-    return made
-
-
-def _add_session(made: argparse.ArgumentParser) -> None:
-    """How the TensorFlow session is set up that is predicted."""
-    softness = made.add_mutually_exclusive_group()
-    softness.add_argument(
-        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as TensorFlow 2 (default)"
-    )
-    softness.add_argument(
-        "--hard", dest="soft", action="store_false", help="hard placement: asked-for devices or nothing"
-    )
-    made.add_argument(
-        "--master",
-        metavar="JOB:TASK",
-        help="the task that the session connects to, whose devices TensorFlow prefers to equal ones "
-        "(default: the first of a job chief, master or worker, else the first); standin_client:0: one that is added",
-    )
-    made.add_argument(
-        "--flavour",
-        choices=FLAVOURS,
-        default="local",
-        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
-    )
-    made.add_argument(
-        "--recv-scheduling",
-        choices=RECV_SCHEDULING,
-        help="delay Recvs: whitepaper, each until its copy is needed, by a simulation's latest times (2015, section "
-        "5.2), where that costs no time and no memory; tensorflow, as a master's option enable_recv_scheduling does, "
-        "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
-    )

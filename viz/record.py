@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
             "notes": list(cluster.notes),
         },
         "algorithm": {"asked": scene.assignment.asked, "used": scene.assignment.used},
+        "simulation": asdict(tables.simulation(scene)),
         "placement": {name: scene.assignment.name_of(row) for row, name in enumerate(graph.names)},
         "transfers": transfers(scene),
         "makespan_ns": int(scene.trace.makespan),
@@ -69,8 +71,11 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "from": cut.devices[int(cut.src_device[row])],
             "to": cut.devices[int(cut.dst_device[row])],
             "bytes": max(0, int(cut.nbytes[row])),
+            "asked_ns": int(trace.transfer_ready_ns[row]),
+            "packed_ns": int(trace.pack_end_ns[row]),
             "start_ns": int(starts[row]),
             "end_ns": int(trace.transfer_end_ns[row]),
+            "unpacked_ns": int(trace.unpack_end_ns[row]),
         }
         for row in np.argsort(starts, kind="stable").tolist()
         if took[row]

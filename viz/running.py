@@ -40,6 +40,10 @@ class Request:
     master: str | None = None
     flavour: str = "local"
     recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
+    order: str = "auto"  # as in `simulate`, like the next one and `engine`
+    contention: str = "serial"
+    protocol: str | None = None  # between tasks; None: the cluster's own
+    engine: str = "auto"
     check: bool = False
     seed: int = 0
 
@@ -75,6 +79,8 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             soft=request.soft,
             seed=request.seed,
             tables=tables,
+            order=request.order,
+            contention=request.contention,
         )
     except (InfeasibleError, GraphError) as error:
         if request.check:
@@ -88,6 +94,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         raise InfeasibleError(
             f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
         ) from None
+    _check_order(request, assignment)
     partitions, trace, received = _simulated(request, graph, step, cluster, costs, assignment, say)
     bound = lower_bound(graph, cluster, costs, step=step, tables=tables)
     scene = Scene(
@@ -101,11 +108,27 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         trace=trace,
         lower_bound_ns=bound,
         received=received,
+        notes=_unused(request, cluster),
     )
     if not request.check:
         return scene
     say("asking TensorFlow")
     return replace(scene, check=_check(request, scene))
+
+
+def _check_order(request: Request, assignment: Assignment) -> None:
+    if request.order == "priority" and assignment.priority is None:
+        raise SimvizError(
+            f"--order priority: the placement by {assignment.used} gives the nodes no priorities, as heft alone does, "
+            "where they help; choose --order auto, fifo or tensorflow."
+        )
+
+
+def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
+    """Options that change nothing here, in sentences."""
+    if request.protocol is not None and len(cluster.tasks) == 1:
+        return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)
+    return ()
 
 
 def _simulated(
@@ -129,7 +152,15 @@ def _simulated(
 
     def run(pieces: Partitions) -> Trace:
         say("simulating the step")
-        ran: Trace = simulate(pieces, cluster, costs, seed=request.seed)
+        ran: Trace = simulate(
+            pieces,
+            cluster,
+            costs,
+            engine=request.engine,
+            order=request.order,
+            contention=request.contention,
+            seed=request.seed,
+        )
         return ran
 
     pieces = cut()
@@ -167,9 +198,12 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
 
 def _cluster(request: Request, graph: Graph) -> Cluster:
     from simulator.cluster.client import connected
+    from simulator.cluster.protocols import with_protocol
     from simulator.cluster.reading import default_cluster, load_cluster
 
     cluster = default_cluster(graph) if request.cluster is None else load_cluster(request.cluster)
+    if request.protocol is not None:
+        cluster = with_protocol(cluster, request.protocol)
     return cluster if request.master is None else connected(cluster, request.master)
 
 
@@ -243,21 +277,6 @@ def _refused_alike(
         return shortened(check_refusal(graph, longer, error, step, soft=request.soft).said)
     except OracleError as missing:  # the graph is refused with or without TensorFlow's word
         return f"TensorFlow could not be asked: {missing}"
-
-
-def parse_feed(text: str) -> tuple[str, Shape]:
-    """Read NAME=32,224,224,3 (NAME= for a scalar); raise ValueError that shows the form."""
-    name, equals, dims = text.rpartition("=")
-    form = f"{text!r} is not of the form NAME=32,224,224,3"
-    if not equals or not name:
-        raise ValueError(form)
-    try:
-        shape = tuple(int(dim) for dim in dims.replace("x", ",").split(",")) if dims.strip() else ()
-    except ValueError:
-        raise ValueError(form) from None
-    if any(dim < 0 or dim > 2**31 for dim in shape):
-        raise ValueError(f"{form}: a dimension is a number from 0 to 2^31")
-    return name, shape
 
 
 def exit_code(error: SimvizError) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from simulator.units import show_bytes, show_nanos
@@ -16,8 +18,16 @@ MOST_NOTES = 8
 
 def summarise(scene: Scene) -> str:
     """The summary as plain text, one fact per line, without a final newline."""
-    lines = [_step(scene), _cluster(scene), _algorithm(scene), _time(scene), *_devices(scene), _memory(scene)]
-    lines += [_late(scene), _moved(scene), _critical(scene), *_counted(scene), *_check(scene)]
+    lines = [_step(scene), _cluster(scene), _algorithm(scene), _simulation(scene), _time(scene)]
+    lines += [
+        *_devices(scene),
+        _memory(scene),
+        _late(scene),
+        _moved(scene),
+        _critical(scene),
+        *_counted(scene),
+        *_check(scene),
+    ]
     return "\n".join(printable(line) for line in lines if line)
 
 
@@ -44,6 +54,14 @@ def _algorithm(scene: Scene) -> str:
     asked, used = scene.assignment.asked, scene.assignment.used
     instead = "" if asked == used else f"; {used} was better and is shown"
     return f"placement  {asked}{instead}"
+
+
+def _simulation(scene: Scene) -> str:
+    how = tables.simulation(scene)
+    own = Counter(contention for _, contention in sorted(how.links.items()))
+    but = "".join(f", but {contention} on {counted(links, 'link')}" for contention, links in own.items())
+    tasks = f", protocol {how.protocol}" if len(scene.cluster.tasks) > 1 else ""
+    return f"simulated  order {how.order}, contention {how.contention}{but}{tasks}, engine {how.engine}"
 
 
 def _time(scene: Scene) -> str:

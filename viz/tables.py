@@ -192,6 +192,25 @@ def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
     return "unpacking", int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])
 
 
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """How the step was simulated, in the words of the options."""
+
+    order: str
+    contention: str
+    links: Mapping[str, str]  # name -> contention, of those that have another of their own
+    protocol: str
+    engine: str
+
+
+def simulation(scene: Scene) -> Simulation:
+    """How the step was simulated."""
+    trace, cluster = scene.trace, scene.cluster
+    own = {link.name: link.contention for link in cluster.links if link.contention is not None}
+    others = {name: contention for name, contention in own.items() if contention != trace.contention}
+    return Simulation(trace.order, trace.contention, others, cluster.between_tasks.name, trace.engine)
+
+
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:
     """Ops of the step whose cost is only a fallback, with how many nodes each, the most first."""
     rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()

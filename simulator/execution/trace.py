@@ -83,7 +83,8 @@ class Trace:
     busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     makespan: Nanos
     order: str = "fifo"  # how a device chose among ready ops
-    contention: str = "serial"  # how transfers shared a link
+    contention: str = "serial"  # how transfers shared a link that does not say it itself
+    engine: str = "python"  # which loop ran it
     critical: Ids | None = None  # [..] what set the makespan, in order: rows of slices, `transfer_task`s
     notes: tuple[str, ...] = ()  # loops run once, ...
     peak_ns: Ints | None = None  # [D] when the peak was reached first

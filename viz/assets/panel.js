@@ -133,6 +133,7 @@ const shortDevice = (name) => String(name).replace(/^\/job:([^/]*)\/replica:0\/t
 
 function stepCard(model) {
   const { summary, cluster } = model;
+  const own = Object.entries(summary.simulation.links);
   const used = summary.used === summary.asked ? null : `instead of ${summary.asked}: it is faster`;
   return card(
     "This run",
@@ -142,7 +143,9 @@ function stepCard(model) {
       summary.feeds.length ? ["feeds", summary.feeds.slice(0, 6).join(", "), summary.feeds.length > 6 ? `and ${summary.feeds.length - 6} more` : null] : null,
       ["cluster", cluster.name, `${plural(cluster.devices.length, "device")}, ${plural(cluster.links.length, "link")}`],
       ["algorithm", summary.used, used],
-      ["queues", summary.order, `links: ${summary.contention}`],
+      ["queues", summary.simulation.order, `run by the ${summary.simulation.engine} engine`],
+      ["links", summary.simulation.contention, own.length ? `but ${own.slice(0, 3).map(([name, how]) => `${name} ${how}`).join(", ")}${own.length > 3 ? `, and ${own.length - 3} more` : ""}` : null],
+      cluster.tasks > 1 ? ["tasks talk by", summary.simulation.protocol] : null,
     ),
   );
 }

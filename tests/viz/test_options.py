@@ -1,0 +1,168 @@
+"""The options that say how a step is simulated: what they change, what the result says of them, what is refused."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from viz import options
+from viz.cli import main
+from viz.parsing import gathered, parse_branch, parse_feed, parse_trips
+
+GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
+CLUSTER = ("--cluster", "ps=2,worker=1", "--algorithm", "requested")
+
+
+@pytest.fixture
+def result(tmp_path, monkeypatch, capsysbinary):
+    """The JSON that a call gives."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        assert main([GRAPH, *CLUSTER, "--json", "-", *arguments]) == 0
+        return json.loads(capsysbinary.readouterr().out)
+
+    return call
+
+
+def test_the_help_knows_what_the_engine_knows():
+    from simulator.execution.choosing import ENGINES
+    from simulator.execution.engine import ORDERS
+    from simulator.execution.ways import CONTENTIONS
+
+    assert options.ENGINES == ENGINES
+    assert ("auto", *ORDERS) == options.ORDERS
+    assert options.CONTENTIONS == CONTENTIONS
+
+
+def test_the_help_loads_nothing_heavy():
+    code = "import sys, viz.cli; viz.cli.parser().format_help(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
+    assert not {"numpy", "google.protobuf", "rich", "numba", "viz.running"} & set(loaded)
+
+
+def test_the_result_says_how_it_was_simulated(result):
+    plain = {"order": "fifo", "contention": "serial", "links": {}, "protocol": "grpc", "engine": "python"}
+    asked = {"order": "tensorflow", "contention": "fair", "links": {}, "protocol": "rdma", "engine": "python"}
+    call = ("--order", "tensorflow", "--contention", "fair", "--protocol", "rdma", "--engine", "python")
+    assert result()["simulation"] == plain
+    assert result(*call)["simulation"] == asked
+
+
+def test_without_contention_nothing_is_later_and_a_leaner_protocol_helps(result):
+    serial, free = result(), result("--contention", "none")
+    assert free["makespan_ns"] < serial["makespan_ns"]
+    assert result("--protocol", "rdma")["makespan_ns"] < serial["makespan_ns"]
+    assert free["transfers"] == result("--contention", "none", "--order", "fifo")["transfers"]
+    for transfer in free["transfers"]:
+        stages = [transfer[f"{key}_ns"] for key in ("asked", "packed", "start", "end", "unpacked")]
+        assert stages == sorted(stages)
+        assert transfer["packed_ns"] == transfer["start_ns"], "who has a link to himself waits for none"
+
+
+def test_a_links_own_contention_is_said(tmp_path, capsys):
+    text = """
+        [[host]]
+        name = "machine"
+        count = 3
+        nic = { bandwidth = "10 Gbit/s", contention = "none" }
+        [[task]]
+        job = "ps"
+        count = 2
+        host = "machine"
+        [[task]]
+        job = "worker"
+        host = "machine"
+        """
+    (tmp_path / "own.toml").write_text(text)
+    own = ("--cluster", str(tmp_path / "own.toml"), "-o", str(tmp_path / "a.dot"), "--json", str(tmp_path / "a.json"))
+    assert main([GRAPH, *own]) == 0
+    assert "contention serial, but none on 4 links, protocol grpc" in capsys.readouterr().out
+    links = json.loads((tmp_path / "a.json").read_text())["simulation"]["links"]
+    assert len(links) == 4
+    assert set(links.values()) == {"none"}
+
+
+@pytest.mark.parametrize("option", ["--order", "--contention", "--engine"])
+def test_a_choice_that_is_none_ends_with_2_and_the_choices(option, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([GRAPH, option, "fastest"])
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert option in err
+    assert "choose from" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--protocol", "rmda"], "'rdma'"),
+        (["--order", "priority"], "as heft alone does"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main([GRAPH, *CLUSTER, *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_protocol_that_nobody_uses_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.pbtxt").write_text('node { name: "a" op: "NoOp" }')
+    assert main(["x.pbtxt", "--cluster", "2cpu", "--protocol", "rdma"]) == 0
+    assert "one task, so nothing is sent by rdma" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "found"),
+    [
+        (parse_feed, "a:0=2,3", ("a:0", (2, 3))),
+        (parse_feed, "a=2x3", ("a", (2, 3))),
+        (parse_feed, "a=", ("a", ())),
+        (parse_trips, "while=7", ("while", 7)),
+        (parse_trips, "*=0", ("*", 0)),
+        (parse_trips, "a=b/while=7", ("a=b/while", 7)),
+        (parse_branch, "p=true", ("p", True)),
+        (parse_branch, "p:0=False", ("p:0", False)),
+        (parse_branch, "p=0.3", ("p", 0.3)),
+        (parse_branch, "p=2", ("p", 2)),
+    ],
+)
+def test_values_are_read(parse, text, found):
+    assert parse(text) == found
+    assert type(parse(text)[1]) is type(found[1])
+
+
+@pytest.mark.parametrize(
+    ("parse", "texts"),
+    [
+        (parse_feed, ["a", "=1", "a=x", "a=-1", "a=4294967296"]),
+        (parse_trips, ["3", "=3", "while=", "while=2.5", "while=-1", "while=many", "while=9999999999"]),
+        (parse_branch, ["p", "=true", "p=maybe", "p=1.5", "p=-0.5", "p=nan", "p=inf", "p=-1"]),
+    ],
+)
+def test_what_is_no_value_is_shown_with_the_form(parse, texts):
+    for text in texts:
+        with pytest.raises(ValueError, match="is not of the form") as caught:
+            parse(text)
+        assert repr(text) in str(caught.value)
+
+
+@given(st.text(max_size=12))
+def test_no_text_breaks_the_reading(text):
+    for parse in (parse_feed, parse_trips, parse_branch):
+        with contextlib.suppress(ValueError):  # that it is raised for what is wrong is tested above
+            name, _ = parse(text)
+            assert text.startswith(f"{name}=")
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(ValueError, match="'a' is given twice"):
+        gathered(["a=1", "a=2"], parse_trips)
