@@ -6,6 +6,7 @@ Times are nanoseconds and memory is bytes, unrounded; printing is the reader's b
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
