@@ -94,8 +94,9 @@ class Executor:
     inputs and the work of transfers go to the pool's end. A thread empties its own queue before it takes from the
     front of the pool; among idle threads the lowest is served first. Constants and NoOps take no time, but a thread
     has to pass them. With one thread this is the order of the real one (tests/oracle/test_order.py), but for the
-    readers of one op where there are more than eight. Several real threads race for the pool and steal from each
-    other's ends, so that TensorFlow promises no order.
+    readers of one op where there are more than eight, and for ops without inputs, which the session hands over one by
+    one while the thread runs. Several real threads race for the pool and steal from each other's ends, so that
+    TensorFlow promises no order.
 
     A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
     soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a

@@ -25,20 +25,17 @@ EXPENSIVE_NS = 10_000  # of everything: so long does a new session take every ke
 
 
 def drawn(seed: int, count: int) -> Graph:
-    """Products, sums and identities of what stands shortly before them, with control edges."""
+    """Products, sums and identities of what stands shortly before them, with control edges; x is all that begins."""
     chance = random.Random(seed)
     draft, readers = Rows(), {"x": 0}
     draft.add("x", "Placeholder", **typed("Placeholder", (SIDE, SIDE)))
     for at in range(count):
-        op = chance.choice(["MatMul", "MatMul", "Identity", "AddV2", "NoOp"])
-        near = ["x", *(f"n{other}" for other in range(max(0, at - 9), at) if draft.ops[other + 1] != "NoOp")]
-        inputs = [chance.choice(near) for _ in range({"Identity": 1, "NoOp": 0}.get(op, 2))]
-        if at and (op == "NoOp" or chance.random() < 0.2):
-            inputs.append(f"^n{chance.randrange(max(0, at - 9), at)}")
-        read = {name.lstrip("^") for name in inputs}
-        if any(readers[name] == MOST for name in read):
-            inputs = [] if op == "NoOp" else [f"n{at - 1}"] * len(inputs)  # may be a NoOp, of which nothing can be read
-            op, inputs = ("NoOp", [f"^n{at - 1}"]) if readers[f"n{at - 1}"] < MOST else ("NoOp", [])
+        free = [name for name in list(readers)[-10:] if readers[name] < MOST]
+        values = [name for name in free if draft.ops[draft.names.index(name)] != "NoOp"]
+        op = chance.choice(["MatMul", "MatMul", "Identity", "AddV2", "NoOp"]) if values else "NoOp"
+        inputs = [chance.choice(values) for _ in range({"Identity": 1, "NoOp": 0}.get(op, 2))]
+        if op == "NoOp" or chance.random() < 0.2:
+            inputs.append(f"^{chance.choice(free)}")
         for name in {name.lstrip("^") for name in inputs}:
             readers[name] += 1
         readers[f"n{at}"] = 0
@@ -64,7 +61,7 @@ def started(graph: Graph, step: Step) -> list[str]:
     return [line.node_name for line in lines if graph.ops[graph.index.get(line.node_name, 0)] in TIMED]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_one_thread_runs_in_the_order_that_we_say(seed: int) -> None:
     graph, on = drawn(seed, 120), apart(1)
     step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
