@@ -16,7 +16,14 @@ from simulator.units import Nanos
 
 def _op_devices(problem: Problem, plan: Plan) -> list[int]:
     """[n] device of each op that runs: the plan's, but control flow goes where the cut will move it."""
-    return settled([plan.device[row] for row in problem.group], problem.moves)
+    device = [plan.device[row] for row in problem.group]
+    if not problem.moves:
+        return device
+    of_node = [0] * (max(problem.node) + 1)
+    for node, where in zip(problem.node, device, strict=True):
+        of_node[node] = where
+    of_node = settled(of_node, problem.moves)
+    return [of_node[node] for node in problem.node]
 
 
 def _order(problem: Problem) -> str | None:

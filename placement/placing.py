@@ -173,10 +173,13 @@ def _verdict(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
 
 
 def _spread(problem: Problem, priority: list[int], nodes: int) -> list[int]:
-    """[N] from [n]: nodes that do not run come last. What the client hands in or gets never waits in a queue."""
+    """[N] from [n]: nodes that do not run come last, and a node in a loop has that of its most urgent iteration.
+
+    What the client hands in or gets never waits in a queue.
+    """
     spread = [len(priority)] * nodes
     tables = problem.tables
     for node, value, bound in zip(tables.node.tolist(), priority, tables.bound.tolist(), strict=True):
         if bound < 0:
-            spread[node] = value
+            spread[node] = min(spread[node], value)
     return spread

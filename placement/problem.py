@@ -28,6 +28,8 @@ NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, 
 class Problem:
     """Axes: n ops that run, T tensors, G groups, D devices. Lists are not to be changed.
 
+    A node in a loop is several ops, one per iteration, of one group.
+
     The groups are those of the whole graph, then one for each tensor that the client hands in or gets: such an op is
     alone and has one device, the client's.
     """
@@ -49,6 +51,7 @@ class Problem:
     consumers: list[list[int]]  # [T] ops, each once
     control: list[bool]  # [T]
     nbytes: list[Bytes]  # [T]
+    stays: list[bool]  # [T] a signal that every device has at once
     replicable: list[bool]  # [T] a small constant: CPUs get copies of it instead of transfers
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
@@ -56,7 +59,8 @@ class Problem:
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
     order: str  # as in `simulate`, like the next one: how a plan would run
     contention: str
-    moves: list[tuple[int, int]]  # control-flow op, op whose device it takes when the graph is cut; in order
+    node: list[int]  # [n] its row of the graph; what the client hands in or gets has rows after the graph's
+    moves: list[tuple[int, int]]  # control-flow node, the one whose device it takes in the cut, as in `node`; in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +92,9 @@ def pose(
     `moves` are those of `partitioning.moves_of_step`, in rows of the graph and, after them, of the client's ops.
     """
     clients = np.flatnonzero(tables.bound >= 0)
-    op_of: dict[int, int] = {}  # the first op of a node is the node itself
-    for op in np.flatnonzero(tables.bound < 0).tolist():
-        op_of.setdefault(int(tables.node[op]), op)
-    op_of.update((len(constraints.group) + row, op) for row, op in enumerate(clients.tolist()))
+    node = tables.node.copy()
+    node[clients] = len(constraints.group) + np.arange(len(clients))
+    there = set(node.tolist())
     group = constraints.group[tables.node].tolist()
     for row, op in enumerate(clients.tolist(), len(constraints.members)):
         group[op] = row
@@ -122,6 +125,7 @@ def pose(
         consumers=_rows(tables.consumer.tolist(), tables.consumer_ptr.tolist()),
         control=(tables.tensor_row < 0).tolist(),
         nbytes=tables.tensor_bytes.tolist(),
+        stays=tables.stays.tolist(),
         replicable=tables.replicable.tolist(),
         capacity=capacity,
         cpu=tables.cpu.tolist(),
@@ -129,7 +133,8 @@ def pose(
         seen=seen,
         order=order,
         contention=contention,
-        moves=[(op_of[node], op_of[beside]) for node, beside in moves if node in op_of and beside in op_of],
+        node=node.tolist(),
+        moves=[move for move in moves if there.issuperset(move)],
     )
 
 

@@ -51,4 +51,5 @@ def _mean_transfer(problem: Problem) -> list[int]:
     moving = rate[pairs].astype(np.float64)
     ns_per_byte = np.divide(1e9, moving, out=np.zeros(len(moving)), where=moving > 0).mean()
     mean = float(latency[pairs].mean()) + np.asarray(problem.nbytes, np.float64) * ns_per_byte
+    mean[np.array(problem.stays, bool)] = 0
     return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

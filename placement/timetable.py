@@ -98,7 +98,9 @@ def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
         table.room[device] -= problem.resident[row]
     for tensor in problem.outputs[op]:
         way = _delays(table, device, problem.nbytes[tensor])
-        if problem.replicable[tensor] and problem.cpu[device]:
+        if problem.stays[tensor]:
+            way = [0] * len(table.room)
+        elif problem.replicable[tensor] and problem.cpu[device]:
             way = _copied(table, problem.nbytes[tensor])
         table.arrive[tensor] = [end + wait for wait in way] if end else way
     for tensor in problem.inputs[op]:

@@ -68,7 +68,7 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     duration = np.where((times >= 0).any(axis=1, keepdims=True), np.where(times < 0, _NEVER, times), 0).tolist()
     tensor_ptr, consumer_ptr = tables.tensor_ptr.tolist(), tables.consumer_ptr.tolist()
     consumer, merge = tables.consumer.tolist(), tables.merge.tolist()
-    data, nbytes = (tables.tensor_row >= 0).tolist(), tables.tensor_bytes.tolist()
+    data, nbytes, stays = (tables.tensor_row >= 0).tolist(), tables.tensor_bytes.tolist(), tables.stays.tolist()
     change = {size: _waits(ways, size) for size in set(nbytes)}
     waits = np.diff(tables.in_ptr).tolist()
     ready = [[0] * len(ways)] * len(tables)
@@ -80,7 +80,12 @@ def _critical_path_ns(tables: Tables) -> Nanos:
         end = list(map(add, start, duration[op]))
         longest = max(longest, min(end, default=0))
         for tensor in range(tensor_ptr[op], tensor_ptr[op + 1]):
-            came = end if len(ways) == 1 else [min(map(add, end, way)) for way in change[nbytes[tensor]]]
+            if len(ways) == 1:
+                came = end
+            elif stays[tensor]:
+                came = [min(end)] * len(ways)
+            else:
+                came = [min(map(add, end, way)) for way in change[nbytes[tensor]]]
             for other in consumer[consumer_ptr[tensor] : consumer_ptr[tensor + 1]]:
                 if merge[other] and data[tensor]:
                     first[other] = list(map(min, first[other], came)) if other in first else came

@@ -142,11 +142,12 @@ def graphs(**options: Any) -> st.SearchStrategy[Graph]:
     return rows(**options).map(Rows.built)
 
 
-def loop(rows: Rows, *, prefix: str = "while", start: str) -> str:
+def loop(rows: Rows, *, prefix: str = "while", start: str, parallel: int = 10) -> str:
     """Append a counting loop over `start`; returns its Exit. The Merge stands before the NextIteration, as always."""
     frame = AttrValue(s=prefix.encode())
     shaped = typed("Identity", ())
-    rows.add(f"{prefix}/Enter", "Enter", [start], frame_name=frame, **shaped)
+    window = AttrValue(i=parallel)
+    rows.add(f"{prefix}/Enter", "Enter", [start], frame_name=frame, parallel_iterations=window, **shaped)
     rows.add(
         f"{prefix}/Merge", "Merge", [f"{prefix}/Enter", f"{prefix}/NextIteration"], N=AttrValue(i=2), T=type_attr()
     )

@@ -74,7 +74,7 @@ def _summary(scene: Scene) -> Json:
         "makespan_ns": scene.trace.makespan,
         "lower_bound_ns": scene.lower_bound_ns,
         "moved_bytes": tables.moved_bytes(scene),
-        "transfers": int(tables.crossings(scene).sum()),
+        "transfers": len(scene.trace.transfer),
         "nodes": len(scene.graph),
         "running": int(step.runs.sum()),
         "rule": step.rule,
@@ -172,18 +172,20 @@ def _shown_dtype(dtype: int) -> str:
 
 
 def _edges(scene: Scene) -> Json:
-    graph = scene.graph
+    graph, taken = scene.graph, scene.trace.transfer[::-1]
+    first = np.full(len(scene.partitions.key) + 1, -1)  # row of the trace, for a loop's of its first iteration
+    first[taken] = np.arange(len(taken))[::-1]
     return {
         "src": graph.edge_src.tolist(),
         "dst": graph.edge_dst.tolist(),
         "tensor": graph.edge_tensor.tolist(),
         "back": np.flatnonzero(graph.edge_back).tolist(),
-        "transfer": transfer_of_edges(scene).tolist(),
+        "transfer": first[pair_of_edges(scene)].tolist(),
     }
 
 
-def transfer_of_edges(scene: Scene) -> Ids:
-    """[E] the transfer that brings an edge's value to the device of its consumer, -1 where it does not cross."""
+def pair_of_edges(scene: Scene) -> Ids:
+    """[E] the partitions' transfer that brings an edge's value to its consumer's device, -1 where it does not cross."""
     graph, cut, device = scene.graph, scene.partitions, tables.devices_of_nodes(scene)
     client = exchange(graph, scene.step)
     source = np.where(client.of_edge < 0, device[graph.edge_src], scene.cluster.client)
@@ -220,6 +222,8 @@ def _slices(scene: Scene) -> Json:
     trace = scene.trace
     return {
         "node": tables.slice_nodes(scene).tolist(),
+        "iteration": trace.iteration.tolist(),
+        "iterations": [list(tag) for tag in trace.iterations],
         "device": trace.device.tolist(),
         "lane": trace.lane.tolist(),
         "ready_ns": trace.ready_ns.tolist(),
@@ -229,7 +233,7 @@ def _slices(scene: Scene) -> Json:
 
 
 def _transfers(scene: Scene) -> Json:
-    cut, trace = scene.partitions, scene.trace
+    cut, trace = tables.transfers(scene), scene.trace
     routes = scene.cluster.routes
     used: dict[tuple[int, int], list[int]] = {}
     for src, dst in zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True):

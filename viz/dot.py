@@ -13,11 +13,11 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
-from viz.content import transfer_of_edges
+from viz.content import pair_of_edges
 from viz.folding import Folding, fold
 from viz.palette import device_colour, mixed
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, slice_nodes, taking_part
+from viz.tables import bytes_by_pair, devices_of_nodes, slice_nodes, taking_part
 
 MAX_NODES = 30  # boxes: what a page of a paper holds
 MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
@@ -199,7 +199,7 @@ def _edges(scene: Scene, box_of: list[int]) -> list[str]:
     Of more than MAX_EDGES pairs those with most bytes, then most edges, are drawn, and a line says what is left out.
     """
     carried, count, data = _bundles(scene, box_of)
-    nbytes = scene.partitions.nbytes
+    nbytes = bytes_by_pair(scene)
     moved = {pair: int(np.maximum(nbytes[sorted(rows)], 0).sum()) for pair, rows in carried.items()}
     order = sorted(count, key=lambda pair: (pair not in carried, -moved.get(pair, 0), -count[pair], pair))
     lines = [_edge(scene, pair, carried.get(pair, set()), moved.get(pair, 0), pair in data) for pair in order]
@@ -217,7 +217,7 @@ def _bundles(
     carried: dict[tuple[int, int], set[int]] = defaultdict(set)
     count: Counter[tuple[int, int]] = Counter()
     data = set()
-    columns = (graph.edge_src, graph.edge_dst, graph.edge_tensor, transfer_of_edges(scene), graph.edge_back)
+    columns = (graph.edge_src, graph.edge_dst, graph.edge_tensor, pair_of_edges(scene), graph.edge_back)
     for src, dst, tensor, transfer, back in zip(*(column.tolist() for column in columns), strict=True):
         pair = (box_of[src], box_of[dst])
         if min(pair) < 0 or pair[0] == pair[1] or back:

@@ -63,14 +63,15 @@ def record(scene: Scene) -> Mapping[str, Any]:
 
 def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     """The transfers between devices in order of (start, row). Any: JSON."""
-    cut, trace = scene.partitions, scene.trace
-    starts, took = trace.transfer_start_ns, tables.crossings(scene).tolist()
+    cut, trace = tables.transfers(scene), scene.trace
+    starts, devices = trace.transfer_start_ns, scene.partitions.devices
     return [
         {
             "tensor": tables.tensor_label(scene, int(cut.tensor[row])),
-            "from": cut.devices[int(cut.src_device[row])],
-            "to": cut.devices[int(cut.dst_device[row])],
+            "from": devices[int(cut.src_device[row])],
+            "to": devices[int(cut.dst_device[row])],
             "bytes": max(0, int(cut.nbytes[row])),
+            **({"iteration": list(tag)} if (tag := trace.iterations[trace.transfer_iteration[row]]) else {}),
             "asked_ns": int(trace.transfer_ready_ns[row]),
             "packed_ns": int(trace.pack_end_ns[row]),
             "start_ns": int(starts[row]),
@@ -78,7 +79,6 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "unpacked_ns": int(trace.unpack_end_ns[row]),
         }
         for row in np.argsort(starts, kind="stable").tolist()
-        if took[row]
     ]
 
 

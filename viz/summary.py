@@ -119,7 +119,7 @@ def _late(scene: Scene) -> str:
 
 
 def _moved(scene: Scene) -> str:
-    count = int(tables.crossings(scene).sum())
+    count = len(scene.trace.transfer)
     if not count:
         return "moved      nothing crosses devices"
     shown = ", ".join(

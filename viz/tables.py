@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.columns import Flags, Ids, flags, ids
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
@@ -84,16 +84,35 @@ def devices_of_nodes(scene: Scene) -> Ids:
     return ids(device)
 
 
-def crossings(scene: Scene) -> Flags:
-    """[X] the transfers that took place between two devices; the others stay on one or lie on a path not taken."""
-    cut = scene.partitions
-    return flags((scene.trace.transfer_start_ns >= 0) & (cut.src_device != cut.dst_device))
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The transfers that took place, a row for each of the trace: one in a loop once per iteration. Axis: X."""
+
+    tensor: Ids  # [X] row of the graph, or -1 - node for a control edge
+    src_device: Ids  # [X]
+    dst_device: Ids  # [X]
+    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
+
+
+def transfers(scene: Scene) -> Transfers:
+    """What each transfer of the trace carried."""
+    cut, row = scene.partitions, scene.trace.transfer
+    nbytes = ints(np.where(scene.trace.transfer_dead, 0, cut.nbytes[row]))
+    return Transfers(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
+
+
+def bytes_by_pair(scene: Scene) -> Ints:
+    """Per transfer of the partitions the bytes of all iterations; -1 where their number is unknown."""
+    took = transfers(scene)
+    total = np.zeros(len(scene.partitions.key), np.int64)
+    np.add.at(total, scene.trace.transfer, np.maximum(took.nbytes, 0))
+    total[scene.trace.transfer[took.nbytes < 0]] = -1
+    return ints(total)
 
 
 def moved_bytes(scene: Scene) -> int:
-    """Bytes of all transfers that cross devices; those of unknown size count nothing."""
-    took = crossings(scene)
-    return int(np.maximum(scene.partitions.nbytes[took], 0).sum())
+    """Bytes of all transfers; those of unknown size count nothing."""
+    return int(np.maximum(transfers(scene).nbytes, 0).sum())
 
 
 def tensor_label(scene: Scene, tensor: int) -> str:
@@ -136,22 +155,11 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     """The transfers that held their links longest, ties in order of start."""
     trace = scene.trace
-    took = np.where(crossings(scene), trace.transfer_end_ns - trace.transfer_start_ns, -1)
+    took = trace.transfer_end_ns - trace.transfer_start_ns
     order = np.lexsort((trace.transfer_start_ns, -took))[:count]
-    return [_transfer(scene, int(row)) for row in order if took[row] >= 0]
-
-
-def _transfer(scene: Scene, row: int) -> TransferRow:
-    trace, cut = scene.trace, scene.partitions
-    return TransferRow(
-        row,
-        int(cut.tensor[row]),
-        int(cut.src_device[row]),
-        int(cut.dst_device[row]),
-        int(cut.nbytes[row]),
-        int(trace.transfer_start_ns[row]),
-        int(trace.transfer_end_ns[row]),
-    )
+    cut = transfers(scene)
+    columns = (cut.tensor, cut.src_device, cut.dst_device, cut.nbytes, trace.transfer_start_ns, trace.transfer_end_ns)
+    return [TransferRow(int(row), *(int(column[row]) for column in columns)) for row in order]
 
 
 def largest_ops(scene: Scene, count: int = 10) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeAlias
@@ -20,7 +21,7 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, notes, slice_nodes, tensor_label
+from viz.tables import devices_of_nodes, notes, slice_nodes, tensor_label, transfers
 
 Event: TypeAlias = "dict[str, str | int | float | dict[str, str | int | float]]"
 Place: TypeAlias = tuple[int, int]  # process, thread
@@ -90,15 +91,13 @@ def _threads(scene: Scene) -> dict[tuple[int, int], Place]:
 
 def _link_places(scene: Scene) -> dict[int, list[tuple[int, int]]]:
     """Link -> (transfer, track) of all that it carried; two transfers overlap on no track. Link -1: handed over."""
-    cut, trace = scene.partitions, scene.trace
-    order = np.lexsort((np.arange(len(cut.key)), trace.transfer_start_ns)).tolist()
+    cut, trace = transfers(scene), scene.trace
+    order = np.argsort(trace.transfer_start_ns, kind="stable").tolist()
     starts, ends = trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist()
     src, dst, routes = cut.src_device.tolist(), cut.dst_device.tolist(), scene.cluster.routes
     carried: dict[int, list[tuple[int, int]]] = {}
     free: dict[int, list[int]] = {}
     for transfer in order:
-        if starts[transfer] < 0:
-            continue
         for link in routes[src[transfer]][dst[transfer]] or (-1,):
             tracks = free.setdefault(link, [])
             track = next((at for at, until in enumerate(tracks) if until <= starts[transfer]), len(tracks))
@@ -139,8 +138,19 @@ def _slices(scene: Scene) -> Iterator[Event]:
     threads = _threads(scene)
     critical = set() if trace.critical is None else set(trace.critical.tolist())
     kind = {op: category(op) for op in dict.fromkeys(graph.ops)}
-    columns = (slice_nodes(scene), trace.device, trace.lane, trace.ready_ns, trace.start_ns, trace.end_ns)
-    for row, (node, device, lane, ready, start, end) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+    tags = trace.iterations
+    columns = (
+        slice_nodes(scene),
+        trace.iteration,
+        trace.device,
+        trace.lane,
+        trace.ready_ns,
+        trace.start_ns,
+        trace.end_ns,
+    )
+    for row, (node, iteration, device, lane, ready, start, end) in enumerate(
+        zip(*(c.tolist() for c in columns), strict=True)
+    ):
         pid, tid = threads[device, lane]
         first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
         args: dict[str, str | int | float] = {
@@ -150,6 +160,8 @@ def _slices(scene: Scene) -> Iterator[Event]:
             "cost": SOURCES[costs.source[node]],
             "waited ns": start - ready,
         }
+        if tags[iteration]:
+            args["iteration"] = ", ".join(map(str, tags[iteration]))
         if row in critical:
             args["critical path"] = "yes"
         yield {
@@ -165,7 +177,7 @@ def _slices(scene: Scene) -> Iterator[Event]:
 
 
 def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
-    cut, trace, devices = scene.partitions, scene.trace, scene.cluster.devices
+    cut, trace, devices = transfers(scene), scene.trace, scene.cluster.devices
     threads = _link_threads(scene, carried)
     for link, rows in carried.items():
         for transfer, track in rows:
@@ -189,46 +201,47 @@ def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Itera
 
 
 def _flows(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
-    """Arrows maker -> transfer -> first reader; an arrow binds to the slice that its time lies in."""
-    cut, trace = scene.partitions, scene.trace
+    """Arrows maker -> transfer -> first reader; an arrow binds to the slice that its time lies in.
+
+    In a loop the maker is the last slice that had ended, and the reader the first that starts afterwards.
+    """
+    cut, trace = transfers(scene), scene.trace
     threads, on_link = _threads(scene), _link_threads(scene, carried)
     place_of = {transfer: on_link[link, track] for link, rows in carried.items() for transfer, track in reversed(rows)}
-    nodes = slice_nodes(scene).tolist()
-    slice_at = {
-        (node, device): row
-        for row, (node, device) in reversed(list(enumerate(zip(nodes, trace.device.tolist(), strict=True))))
-    }
-    readers = _first_readers(scene, slice_at)
+    slices: dict[tuple[int, int], list[int]] = {}  # (node, device) -> in order of start
+    for row, key in enumerate(zip(slice_nodes(scene).tolist(), trace.device.tolist(), strict=True)):
+        slices.setdefault(key, []).append(row)
+    start, end = trace.start_ns.tolist(), trace.end_ns.tolist()
+    readers = _readers(scene)
     for transfer, place in sorted(place_of.items()):
         tensor, src, dst = (int(column[transfer]) for column in (cut.tensor, cut.src_device, cut.dst_device))
-        maker = slice_at.get((int(scene.graph.tensor_node[tensor]) if tensor >= 0 else -1 - tensor, src))
-        reader = readers.get((tensor, dst))
-        if maker is None or reader is None:
+        begin, came = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
+        made = slices.get((int(scene.graph.tensor_node[tensor]) if tensor >= 0 else -1 - tensor, src), [])
+        ended = bisect_right(made, begin, key=end.__getitem__)
+        reading = [slices.get((node, dst), []) for node in readers.get((tensor, dst), ())]
+        found = [rows[at] for rows in reading if (at := bisect_left(rows, came, key=start.__getitem__)) < len(rows)]
+        if not ended or not found:
             continue
+        maker, reader = made[ended - 1], min(found, key=lambda row: (start[row], row))
         common: Event = {"cat": "transfer", "name": "transfer", "id": transfer}
-        last = max(int(trace.start_ns[maker]), int(trace.end_ns[maker]) - 1)
-        for phase, at, when in (
+        last = max(start[maker], end[maker] - 1)
+        for phase, thread, when in (
             ("s", threads[src, int(trace.lane[maker])], last),
-            ("t", place, int(trace.transfer_start_ns[transfer])),
-            ("f", threads[dst, int(trace.lane[reader])], int(trace.start_ns[reader])),
+            ("t", place, begin),
+            ("f", threads[dst, int(trace.lane[reader])], start[reader]),
         ):
             bound: Event = {"bp": "e"} if phase == "f" else {}
-            yield {**common, **bound, "ph": phase, "pid": at[0], "tid": at[1], "ts": _micros(when)}
+            yield {**common, **bound, "ph": phase, "pid": thread[0], "tid": thread[1], "ts": _micros(when)}
 
 
-def _first_readers(scene: Scene, slice_at: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """(tensor, or -1 - node for control; device) -> the first slice there that reads it."""
-    graph, device, start = scene.graph, devices_of_nodes(scene).tolist(), scene.trace.start_ns
+def _readers(scene: Scene) -> dict[tuple[int, int], list[int]]:
+    """(tensor, or -1 - node for control; device) -> the nodes there that read it from elsewhere."""
+    graph, device = scene.graph, devices_of_nodes(scene).tolist()
     carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).tolist()
-    found: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], list[int]] = {}
     for src, dst, tensor in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), carried, strict=True):
-        if device[src] == device[dst]:
-            continue
-        row = slice_at.get((dst, device[dst]))
-        if row is not None:
-            key = (tensor, device[dst])
-            if key not in found or start[row] < start[found[key]]:
-                found[key] = row
+        if device[src] != device[dst]:
+            found.setdefault((tensor, device[dst]), []).append(dst)
     return found
 
 

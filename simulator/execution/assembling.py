@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypedDict
 
@@ -12,6 +13,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.ways import Ways, ways_of
 from simulator.graph import ops as registry
+from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 
 if TYPE_CHECKING:
@@ -66,15 +68,19 @@ INEXPENSIVE = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Ops:
-    """The ops of a `Tables` to be. Axes: n ops, N graph rows."""
+    """The ops of a `Tables` to be. Axes: n ops, N graph rows, I iterations."""
 
     node: Ids  # [n] graph row; for what the client hands in or gets, that of the tensor's node
     names: tuple[str, ...]  # [n] for messages
     kind: tuple[str, ...]  # [n] op of the node
-    row_op: Ids  # [N] op of each graph row, -1: does not run
+    row_op: Ids  # [N] op of each graph row before loops are unrolled, -1: does not run
     inserted: Flags  # [n] takes no time and no memory of its own: made by the cut, or the client's
     bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
     cost_row: Ids  # [n] row of the cost table
+    merge: Flags  # [n] as Tables.merge
+    silent: Flags  # [n] as Tables.silent
+    iteration: Ids  # [n] row of `iterations`
+    iterations: tuple[tuple[int, ...], ...]  # [I] as Tables.iterations
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +95,44 @@ class Edges:
     apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
     host: Flags  # the input is in host memory when a GPU reads it
     post: Ids  # op at whose end the reader begins to wait for it, where it crosses devices; -1: when the step begins
+    back: Flags  # a loop's way back, which is left out or unrolled
+    dead: Flags  # brings no value, but says so
+    stays: Flags  # as Tables.stays
+
+
+class Once(TypedDict):
+    """Columns of `Ops` that say what runs in which iteration."""
+
+    merge: Flags
+    silent: Flags
+    iteration: Ids
+    iterations: tuple[tuple[int, ...], ...]
+
+
+def once(kinds: Sequence[str]) -> Once:
+    """As long as nothing is unrolled."""
+    nothing = np.zeros(len(kinds), np.int32)
+    merge = flags([kind in MERGES for kind in kinds])
+    return Once(merge=merge, silent=flags(nothing), iteration=ids(nothing), iterations=((),))
+
+
+class Plain(TypedDict):
+    """Columns of `Edges` that say what is special about some."""
+
+    back: Flags
+    dead: Flags
+    stays: Flags
+
+
+def plain(count: int) -> Plain:
+    """Of edges with nothing special."""
+    return Plain(back=flags(np.zeros(count)), dead=flags(np.zeros(count)), stays=flags(np.zeros(count)))
+
+
+def forward(edges: Edges) -> Edges:
+    """Without the ways back of loops."""
+    rows = ~edges.back
+    return edges if rows.all() else Edges(*(getattr(edges, f.name)[rows] for f in fields(Edges)))
 
 
 def join(edges: Edges, others: Edges) -> Edges:
@@ -104,6 +148,7 @@ class Layout(TypedDict):
     tensor_row: Ids
     tensor_bytes: Ints
     tensor_rank: Ids
+    stays: Flags
     consumer_ptr: Ids
     consumer: Ids
     consumer_host: Flags
@@ -144,6 +189,9 @@ def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
         apart=flags(of_tensor(graph.tensor_dtype, 0) > REF),
         host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
         post=ids(np.full(len(edge), -1)),
+        back=flags(graph.edge_back[edge]),
+        dead=flags(np.zeros(len(edge))),
+        stays=flags(np.zeros(len(edge))),
     )
 
 
@@ -178,6 +226,7 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
         tensor_row=ids(edges.row[first]),
         tensor_bytes=ints(edges.nbytes[first]),
         tensor_rank=ids(np.cumsum(starts(place[first])) - 1),
+        stays=flags(edges.stays[first]),
         consumer_ptr=pointers(edge_tensor, len(first)),
         consumer=ids(consumer),
         consumer_host=flags(pairs % 2),

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.execution.assembling import pointers
 from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 from simulator.partitioning.replication import is_small
@@ -89,59 +90,65 @@ def buffers(
     )  # also what a control edge sends: 0 bytes
     resident[copies] = np.maximum(graph.tensor_bytes[graph.tensor_ptr[ops.node[copies]]], 0)
     held = np.array([op in _RESIDENT for op in ops.kind], bool) | (resident > 0)
+    resident[_repeated(ops, held)] = 0
     forwards = _forwards(graph, ops, edges, columns, tensor_of)
     reference = np.zeros(len(forwards), bool)
     reference[tensor_of[edges.apart]] = True
     forwards[held[columns["tensor_op"]] | reference] = RESIDENT
     scratch = costs.scratch_bytes[ops.cost_row] + np.where(held, 0, _unread(graph, ops, columns))
     return Buffers(
-        scratch_bytes=ints(np.where(ops.inserted, 0, scratch)),
+        scratch_bytes=ints(np.where(ops.inserted | ops.silent, 0, scratch)),
         resident_bytes=ints(resident),
         forwards=ids(forwards),
         replicable=flags(_replicable(graph, ops, edges, columns, tensor_of)),
     )
 
 
+def _repeated(ops: Ops, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Further iterations of what is resident: all use the memory of the first."""
+    rows = np.flatnonzero(held)
+    return np.delete(rows, np.unique(ops.node[rows], return_index=True)[1])
+
+
 def _forwards(
     graph: Graph, ops: Ops, edges: Edges, columns: Layout, tensor_of: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """[T] the input tensor whose buffer each tensor passes on, or OWN."""
-    inputs: dict[int, list[int]] = {}  # op that forwards -> tensors of its data inputs, in order of slot
-    passes = np.array([op in _FORWARDS or op in _FORWARDS_EACH for op in ops.kind], bool)
-    for edge in np.flatnonzero(passes[edges.target] & (edges.row >= 0)).tolist():
-        inputs.setdefault(int(edges.target[edge]), []).append(int(tensor_of[edge]))
+    each = np.array([op in _FORWARDS_EACH for op in ops.kind], bool)
+    passes = np.array([op in _FORWARDS for op in ops.kind], bool) | each
+    merges = np.array([op in MERGES for op in ops.kind], bool)
+    given = np.flatnonzero(passes[edges.target] & (edges.row >= 0) & ~edges.stays)
+    given = given[np.argsort(edges.target[given], kind="stable")]  # data inputs by (op, slot)
+    first = pointers(edges.target[given], len(ops.kind))
     forwards = np.full(len(columns["tensor_op"]), OWN, np.int64)
-    rows = columns["tensor_row"]
-    for tensor in np.flatnonzero(passes[columns["tensor_op"]] & (rows >= 0)).tolist():
-        op = int(columns["tensor_op"][tensor])
-        given = inputs.get(op, ())
-        slot = _passed(ops.kind[op], int(graph.tensor_port[rows[tensor]]))
-        if 0 <= slot < len(given):
-            forwards[tensor] = given[slot]
+    values = np.flatnonzero(passes[columns["tensor_op"]] & (columns["tensor_row"] >= 0))
+    op, port = columns["tensor_op"][values], graph.tensor_port[columns["tensor_row"][values]]
+    place = first[op] + np.where(each[op], port, 0)
+    real = (place < first[op + 1]) & ~(merges[op] & (port > 0))  # the number of a Merge's input is its own
+    forwards[values[real]] = tensor_of[given[place[real]]]
+    forwards[tensor_of[edges.dead]] = OWN  # of no bytes
     return forwards
-
-
-def _passed(kind: str, port: int) -> int:
-    """The slot of the input whose buffer this output is, -1: it is none of them, as the number of a Merge's input."""
-    if kind in _FORWARDS_EACH:
-        return port
-    return 0 if kind in _FORWARDS and not (kind in MERGES and port) else -1
 
 
 def _unread(graph: Graph, ops: Ops, columns: Layout) -> npt.NDArray[np.int64]:
     """[n] bytes of the outputs that nobody reads: they are freed when the op ends, like scratch."""
-    unread = graph.tensor_bytes > 0
-    rows, makers = columns["tensor_row"], columns["tensor_op"]
-    values = np.flatnonzero(rows >= 0)
-    made = ops.row_op[graph.tensor_node[rows[values]]] == makers[values]  # not what the client hands in instead
-    unread[rows[values[made]]] = False
-    unread &= graph.tensor_dtype < REF
-    op = ops.row_op[graph.tensor_node]
-    unread &= op >= 0  # the others do not run
-    loose = np.flatnonzero(unread)
-    places = zip(op[loose].tolist(), graph.tensor_port[loose].tolist(), strict=True)
-    unread[loose] = [_passed(ops.kind[maker], port) < 0 for maker, port in places]
-    return np.bincount(op[unread], graph.tensor_bytes[unread], minlength=len(ops.kind)).astype(np.int64)
+    own = np.where(graph.tensor_dtype < REF, np.maximum(graph.tensor_bytes, 0), 0)
+    large = np.flatnonzero(own)
+    places = zip(graph.tensor_node[large].tolist(), graph.tensor_port[large].tolist(), strict=True)
+    own[large] = [
+        0 if _passes(graph.ops[node], port) else size
+        for (node, port), size in zip(places, own[large].tolist(), strict=True)
+    ]
+    all_of = np.bincount(graph.tensor_node, own, minlength=len(graph)).astype(np.int64)
+    read = np.flatnonzero((columns["tensor_row"] >= 0) & ~columns["stays"])
+    op, row = columns["tensor_op"][read], columns["tensor_row"][read]
+    of_read = np.bincount(op, own[row], minlength=len(ops.kind)).astype(np.int64)
+    return np.where(ops.inserted, 0, all_of[ops.node] - of_read)
+
+
+def _passes(kind: str, port: int) -> bool:
+    """Whether an output is the buffer of an input; the number of a Merge's input is its own."""
+    return kind in _FORWARDS_EACH or (kind in _FORWARDS and not (kind in MERGES and port))
 
 
 def _replicable(
@@ -153,11 +160,9 @@ def _replicable(
     """
     few = np.zeros(len(columns["tensor_op"]), bool)
     readers = np.bincount(tensor_of, minlength=len(few))
-    waits = np.zeros(len(ops.kind), bool)
-    waits[edges.target] = True
-    controls = np.zeros(len(ops.kind), bool)
-    controls[edges.source[edges.row < 0]] = True
-    for tensor, op in enumerate(columns["tensor_op"].tolist()):
-        if ops.kind[op] == "Const" and readers[tensor] > 1 and not (waits[op] or controls[op]):
-            few[tensor] = is_small(graph, int(ops.node[op]))
+    free = np.array([op == "Const" for op in ops.kind], bool)
+    free[edges.target] = False
+    free[edges.source[edges.row < 0]] = False
+    for tensor in np.flatnonzero(free[columns["tensor_op"]] & (readers > 1)).tolist():
+        few[tensor] = is_small(graph, int(ops.node[columns["tensor_op"][tensor]]))
     return few

@@ -170,7 +170,7 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
     """The transfers of an assignment, as `crossings`; how many there are, or why it cannot run."""
     block, group_ptr, group_edge, edge_tensor = flat.block, flat.group_ptr, flat.group_edge, flat.edge_tensor
     consumer, reader, host, run_ns = flat.consumer, flat.reader, flat.host, flat.run_ns
-    cpu, home, way, replicable = flat.cpu, flat.home, flat.way, flat.replicable
+    cpu, home, way, replicable, stays = flat.cpu, flat.home, flat.way, flat.replicable, flat.stays
     told, local_end, asked_ptr, took_ns = work.told, work.local_end, work.asked_ptr, work.took_ns
     span_from, span_to, way_of, end_ns = work.span_from, work.span_to, work.way_of, work.end_ns
     tensor_of, target_of, came_by, across = work.tensor_of, work.target_of, work.came_by, work.asking
@@ -202,7 +202,7 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
             for edge in range(first, last):
                 target = device[consumer[edge]]
                 source = home[target] if copied else here
-                if source == target:
+                if source == target or stays[edge_tensor[edge]]:
                     told[low] = reader[edge]
                     low += 1
                     if record:

@@ -66,7 +66,7 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     tensor, target = tables.edge_tensor, device[tables.consumer]
     source = _sources(tables, device, target)
     host = tables.cpu[target] | tables.consumer_host
-    edge = np.flatnonzero(source != target)
+    edge = np.flatnonzero((source != target) & ~tables.stays[tensor])
     key = _keys(tables, tensor[edge], target[edge], host[edge])
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     of_edge = np.full(len(tensor), -1)

@@ -7,7 +7,7 @@ not hold Python's lock. A result depends on nothing but its own row, so it is th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ from simulator.units import Nanos
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
@@ -45,7 +46,7 @@ class Prepared:
 
     tables: Tables
     names: tuple[str, ...]  # [N]
-    moves: tuple[tuple[int, int], ...]  # control-flow op, op whose device it takes when the graph is cut; in order
+    moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
 
     @cached_property
     def rest_ns(self) -> Ints:
@@ -75,14 +76,21 @@ class Prepared:
         return ints(rest)
 
 
-def prepare(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Prepared:
-    """Reduce a step to what every assignment of it shares."""
-    tables = of_step(graph, step, cluster, costs)
-    client = tables.bound >= 0
-    op_of = {int(node): op for op, node in enumerate(tables.node[~client].tolist())}
-    op_of |= {len(graph) + k: op for k, op in enumerate(np.flatnonzero(client).tolist())}
-    found = moves_of_step(graph, step)
-    moves = ((op_of[node], op_of[beside]) for node, beside in found if node in op_of and beside in op_of)
+def prepare(
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> Prepared:
+    """Reduce a step to what every assignment of it shares; trips, branches and seed are those of `simulate`."""
+    tables = of_step(graph, step, cluster, costs, trips=trips, branches=branches, seed=seed)
+    clients = int((tables.bound >= 0).sum())
+    there = {*np.flatnonzero(step.runs).tolist(), *range(len(graph), len(graph) + clients)}
+    moves = (move for move in moves_of_step(graph, step) if there.issuperset(move))
     return Prepared(tables, graph.names, tuple(moves))
 
 
@@ -174,9 +182,11 @@ def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray
             f"Assignment {row}: node {prepared.names[node]!r} is on device {given[row, node]}; the cluster has "
             f"{len(tables.devices)} devices."
         )
-    placed = np.where(tables.bound < 0, given[:, tables.node], tables.bound)
-    for op, beside in prepared.moves:
-        placed[:, op] = placed[:, beside]
+    clients = tables.bound[tables.bound >= 0]
+    nodes = np.concatenate([given, np.broadcast_to(clients, (len(given), len(clients)))], axis=1)
+    for node, beside in prepared.moves:
+        nodes[:, node] = nodes[:, beside]
+    placed = np.where(tables.bound < 0, nodes[:, tables.node], tables.bound)
     found = np.ascontiguousarray(placed, np.int32)
     found.setflags(write=False)
     lost = (tables.latency_ns < 0).any()

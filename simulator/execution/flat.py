@@ -43,6 +43,7 @@ class Flat(NamedTuple):
     instant: Flags  # [n] takes no lane and no time
     run_ns: npt.NDArray[np.int64]  # [n, D] -1: no kernel
     tensor_bytes: Ints  # [T]
+    stays: Flags  # [T] it never crosses
     replicable: Flags  # [T] a constant that may be copied to the CPUs where it is read
     lanes: Ids  # [D]
     cpu: Flags  # [D]
@@ -153,6 +154,7 @@ def flat(tables: Tables) -> Flat:
         instant=tables.instant,
         run_ns=tables.run_ns,
         tensor_bytes=tables.tensor_bytes,
+        stays=tables.stays,
         replicable=tables.replicable,
         lanes=tables.lanes,
         cpu=tables.cpu,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simulator.execution.laws_of_order import order_laws
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import MERGES
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -30,7 +30,7 @@ def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[
         *_lanes(trace, partitions, cluster),
         *_links(trace, partitions, cluster),
         *_stretches(trace, partitions, cluster),
-        *_inputs(trace, partitions, cluster),
+        *order_laws(trace, partitions, cluster),
         *_totals(trace, partitions, cluster),
         *_memory(trace, cluster),
     ]
@@ -55,11 +55,17 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
         if device != partitions.device[node]:
             yield f"{name!r} runs on {cluster.devices[device].name}, where it was not placed."
     for end_of, devices, lane_of, starts, ends in (
-        ("packing", partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
-        ("unpacking", partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
+        ("packing", partitions.src_device[trace.transfer], trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
+        (
+            "unpacking",
+            partitions.dst_device[trace.transfer],
+            trace.unpack_lane,
+            trace.unpack_start_ns,
+            trace.unpack_end_ns,
+        ),
     ):
         work = zip(cluster.home[devices].tolist(), lane_of.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        for transfer, (device, lane, start, end) in enumerate(work):
+        for transfer, (device, lane, start, end) in zip(trace.transfer.tolist(), work, strict=True):
             lanes.setdefault((device, lane), []).append((start, end, f"{end_of} {partitions.key[transfer]}"))
     for (device, lane), rows in lanes.items():
         for before, after in _overlaps(rows):
@@ -69,9 +75,10 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
 def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
     held: dict[int, list[tuple[int, int, str]]] = {}
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
-    for transfer, (start, end) in enumerate(_times(trace)):
+    for transfer, nbytes, (start, end) in zip(
+        trace.transfer.tolist(), _sizes(trace, partitions), _times(trace), strict=True
+    ):
         source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        nbytes = max(int(partitions.nbytes[transfer]), 0)
         least = cluster.transfer_ns(source, target, nbytes)
         route = cluster.routes[source][target] or ()
         kinds = {cluster.links[link].contention or trace.contention for link in route}
@@ -90,6 +97,12 @@ def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
     for link, flows in shared.items():
         if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
             yield f"Link {cluster.links[link].name!r} carries more than its rate."
+
+
+def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
+    """[X] bytes of each transfer; of those that are dead, or of unknown size, none."""
+    sizes: list[int] = np.where(trace.transfer_dead, 0, np.maximum(partitions.nbytes[trace.transfer], 0)).tolist()
+    return sizes
 
 
 def _times(trace: Trace) -> list[tuple[int, int]]:
@@ -112,55 +125,14 @@ def _stretches(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         trace.transfer_ready_ns, trace.pack_start_ns, trace.pack_end_ns, trace.transfer_start_ns,
         trace.transfer_end_ns, trace.unpack_start_ns, trace.unpack_end_ns,
     )  # fmt: skip
-    for transfer, times in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+    rows = zip(trace.transfer.tolist(), _sizes(trace, partitions), strict=True)
+    for (transfer, nbytes), times in zip(rows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
         source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        nbytes = max(int(partitions.nbytes[transfer]), 0)
         if list(times) != sorted(times):
             yield f"The stretches of transfer {partitions.key[transfer]!r} are out of order."
         work = cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)
         if (times[2] - times[1], times[6] - times[5]) != work:
             yield f"The work for transfer {partitions.key[transfer]!r} does not take {work[0]} and {work[1]} ns."
-
-
-def _inputs(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    """Walk the graph in order: what the cut inserted is done when its inputs are, or its transfer has arrived."""
-    graph = partitions.graph
-    start = dict(zip(trace.node.tolist(), trace.start_ns.tolist(), strict=True))
-    done = dict(zip(trace.node.tolist(), trace.end_ns.tolist(), strict=True))
-    pairs = zip(partitions.recv.tolist(), partitions.send.tolist(), strict=True)
-    sender = {recv: (send, transfer) for transfer, (recv, send) in enumerate(pairs)}
-    waiting = graph.order.tolist()
-    while waiting:
-        postponed = []
-        for row in waiting:
-            edges = [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if not graph.edge_back[edge]]
-            before = [int(graph.edge_src[edge]) for edge in edges]
-            if any(node not in done for node in before) or (row in sender and sender[row][0] not in done):
-                postponed.append(row)  # a Recv whose Send comes later in this order
-                continue
-            needed = _needed(graph.ops[row] in MERGES, [graph.edge_tensor[edge] < 0 for edge in edges], before, done)
-            if row in sender:
-                send, transfer = sender[row]
-                source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-                known = needed + cluster.protocol(source, target).request_ns
-                if trace.transfer_ready_ns[transfer] != max(done[send], known):
-                    yield f"The transfer {partitions.key[transfer]!r} is not asked for when it can be."
-                needed = int(trace.unpack_end_ns[transfer])
-            if row in start and start[row] < needed:
-                yield f"{graph.names[row]!r} starts at {start[row]} ns, before its inputs are there at {needed} ns."
-            done.setdefault(row, needed)
-        if len(postponed) == len(waiting):
-            yield f"{graph.names[postponed[0]]!r} waits for something that never happens."
-            return
-        waiting = postponed
-
-
-def _needed(merge: bool, control: list[bool], before: list[int], done: dict[int, int]) -> int:
-    """When the last needed input of a node is there."""
-    values = [done[node] for node, is_control in zip(before, control, strict=True) if not is_control]
-    controls = [done[node] for node, is_control in zip(before, control, strict=True) if is_control]
-    first = min(values, default=0) if merge else max(values, default=0)
-    return max(first, max(controls, default=0))
 
 
 def _totals(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
@@ -169,8 +141,8 @@ def _totals(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[
         yield f"The makespan is {trace.makespan} ns, but the last end is at {last} ns."
     busy = np.zeros(len(cluster), np.int64)
     np.add.at(busy, trace.device, trace.end_ns - trace.start_ns)
-    np.add.at(busy, cluster.home[partitions.src_device], trace.pack_end_ns - trace.pack_start_ns)
-    np.add.at(busy, cluster.home[partitions.dst_device], trace.unpack_end_ns - trace.unpack_start_ns)
+    np.add.at(busy, cluster.home[partitions.src_device[trace.transfer]], trace.pack_end_ns - trace.pack_start_ns)
+    np.add.at(busy, cluster.home[partitions.dst_device[trace.transfer]], trace.unpack_end_ns - trace.unpack_start_ns)
     for device, spent in enumerate(busy.tolist()):
         room = trace.makespan * cluster.devices[device].lanes
         if spent != trace.busy_ns[device] or spent > room:

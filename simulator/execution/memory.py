@@ -6,13 +6,13 @@ the engine serves them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, ints
+from simulator.columns import Ints, ids, ints
 from simulator.errors import OutOfMemoryError, SimvizError
 from simulator.execution.trace import Allocations, Residents, Trace
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
@@ -59,7 +59,7 @@ _FEED, _TRANSFER, _OP = range(3)
 class _Held:
     """Workings: the memory of a trace, with the words for it."""
 
-    rows: Allocations
+    rows: Allocations  # by transfer of the partitions
     always: Residents
     partitions: Partitions
 
@@ -103,7 +103,9 @@ def out_of_memory(trace: Trace, partitions: Partitions, cluster: Cluster) -> Out
 def _held(trace: Trace, partitions: Partitions) -> _Held:
     if trace.allocations is None or trace.residents is None:
         raise SimvizError("This trace does not say whose memory it holds; take one that `simulate` made.")
-    return _Held(trace.allocations, trace.residents, partitions)
+    rows = trace.allocations
+    arrived = np.append(trace.transfer, -1)[rows.transfer]  # the last answers for what was made here
+    return _Held(replace(rows, transfer=ids(arrived)), trace.residents, partitions)
 
 
 def _first_excess(trace: Trace, held: Allocations, device: int, capacity: int) -> int:

@@ -121,18 +121,21 @@ def _waits(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[_
     times = slack(trace, partitions, cluster)
     graph = partitions.graph
     ops = _ends(times, partitions)
-    begun = (trace.transfer_start_ns - (trace.pack_end_ns - trace.pack_start_ns)).tolist()  # or could have been
-    for row, recv in enumerate(partitions.recv.tolist()):
+    begun = trace.transfer_start_ns - (trace.pack_end_ns - trace.pack_start_ns)  # or could have been
+    often = np.bincount(trace.transfer, minlength=len(partitions.recv))
+    for taken in np.flatnonzero(often[trace.transfer] == 1).tolist():
+        row = int(trace.transfer[taken])
+        recv = partitions.recv[row]
         source, target = int(partitions.src_device[row]), int(partitions.dst_device[row])
         nbytes = int(partitions.nbytes[row])
-        lasts = trace.transfer_end_ns[row] > trace.transfer_start_ns[row] >= 0
+        lasts = trace.transfer_end_ns[taken] > trace.transfer_start_ns[taken]
         posted_at_once = graph.in_ptr[recv] == graph.in_ptr[recv + 1]
         if nbytes <= 0 or not cluster.routes[source][target] or not lasts or not posted_at_once:
             continue
         request = cluster.protocol(source, target).request_ns
         found = _last_before(ops.get(target), times.latest_asked_ns[row] - request)
-        if found is not None and times.end_ns[found] + request > begun[row]:
-            yield _Wait(row, found, nbytes * (times.end_ns[found] + request - begun[row]))
+        if found is not None and times.end_ns[found] + request > begun[taken]:
+            yield _Wait(row, found, nbytes * (times.end_ns[found] + request - int(begun[taken])))
 
 
 def _ends(times: Slack, partitions: Partitions) -> dict[int, tuple[list[Nanos], list[int]]]:

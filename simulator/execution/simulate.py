@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import ids, ints
+from simulator.columns import flags, ids, ints
 from simulator.errors import UnsupportedError
 from simulator.execution.critical import critical_path
 from simulator.execution.engine import Outcome, chosen_order, run
 from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import ENTERS, SWITCHES, WHILES
-from simulator.wording import some
+from simulator.graph.control_flow import CASES, IFS, WHILES
+from simulator.wording import counted
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
     from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
 
@@ -36,44 +37,47 @@ def simulate(
     order: str = "auto",
     contention: str = "serial",
     trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
     seed: int = 0,
 ) -> Trace:
-    """Run one step of the pieces; nothing is drawn by chance yet, so `seed` changes nothing.
+    """Run one step of the pieces.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
     assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
     time, in the order in which they ask ("serial"), at the same time in max-min fair shares ("fair"), or as if each
     were alone ("none"). A transfer starts when its value is there, its Recv was posted and the request for it has
-    arrived; its protocol may keep the processors at both ends busy for a while. Loops run once and every branch runs,
-    which `notes` says. A plan that exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
+    arrived; its protocol may keep the processors at both ends busy for a while. A plan that exceeds a device's memory
+    is simulated all the same: ask `memory.out_of_memory`.
+
+    `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
+    as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
+    predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
+    Case. Without it as a constant predicate says, else it holds (of a Case, branch 0). `notes` says what was done.
 
     Raises UnsupportedError for an option that is not modelled, SimvizError where priorities are asked for and there are
-    none, ClusterError where two devices have no route, InfeasibleError where a device has no kernel, DeadlockError
-    where nodes wait for each other.
+    none, for an unknown loop or predicate and for more trips than can be unrolled, ClusterError where two devices have
+    no route, InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
     """
-    _check_options(engine, trips)
+    if engine not in ENGINES:
+        raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
-    tables, device = of_partitions(partitions, cluster, costs)
+    tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
     outcome = run(
         tables, device, None if priority is None else priority[tables.node], order=order, contention=contention
     )
     return _trace(partitions, tables, outcome, order, contention)
 
 
-def _check_options(engine: str, trips: Mapping[str, int] | None) -> None:
-    if engine not in ENGINES:
-        raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
-    if trips:
-        raise UnsupportedError("Trip counts are not modelled yet: every loop runs once. Leave `trips` out.")
-
-
 def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str, contention: str) -> Trace:
-    shown = np.flatnonzero(~partitions.inserted[tables.node])
+    shown = np.flatnonzero(~(partitions.inserted[tables.node] | tables.silent))
     device, lane, start = outcome.device, outcome.lane, outcome.start_ns
     rows = shown[np.lexsort((shown, lane[shown], device[shown], start[shown]))]
     nothing = ids(np.zeros(len(rows), np.int32))
+    sender = tables.tensor_op[outcome.crossings.tensor]
+    transfer_of = np.full(len(partitions.graph), -1)
+    transfer_of[partitions.send] = np.arange(len(partitions.send))
     held = allocations(tables, outcome)
     used = usage(tables, outcome, held)
     busy = np.zeros(len(tables.devices), np.int64)
@@ -82,6 +86,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
     np.add.at(busy, tables.home[outcome.crossings.target], outcome.unpack_end_ns - outcome.unpack_start_ns)
     return Trace(
         node=ids(tables.node[rows]),
+        iteration=ids(tables.iteration[rows]),
         device=ids(device[rows]),
         lane=ids(lane[rows]),
         client=nothing,
@@ -89,6 +94,9 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
         ready_ns=ints(outcome.ready_ns[rows]),
         start_ns=ints(start[rows]),
         end_ns=ints(outcome.end_ns[rows]),
+        transfer=ids(transfer_of[tables.node[sender]]),
+        transfer_iteration=ids(tables.iteration[sender]),
+        transfer_dead=flags(tables.silent[sender]),
         transfer_ready_ns=outcome.transfer_ready_ns,
         pack_start_ns=outcome.pack_start_ns,
         pack_end_ns=outcome.pack_end_ns,
@@ -105,6 +113,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
         resident_bytes=used.resident_bytes,
         busy_ns=ints(busy),
         makespan=outcome.makespan,
+        iterations=tables.iterations,
         order=order,
         contention=contention,
         critical=ids(_in_trace(critical_path(tables, outcome), rows, len(tables))),
@@ -124,22 +133,11 @@ def _in_trace(path: list[int], rows: npt.NDArray[np.intp], count: int) -> list[i
 
 
 def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:
-    notes = []
-    frames = sorted(
-        {
-            attrs["frame_name"].s.decode("utf-8", "replace")
-            for op, attrs in zip(graph.ops, graph.attrs, strict=True)
-            if op in ENTERS and "frame_name" in attrs
-        }
-    )
-    if frames:
-        notes.append(f"Loops run once: {len(frames)} ({some([repr(frame) for frame in frames], 3)}).")
-    functional = sum(op in WHILES for op in graph.ops)
-    if functional:
-        notes.append(f"{functional} While nodes count as one op each, whatever their bodies do.")
-    switches = sum(op in SWITCHES for op in graph.ops)
-    if switches:
-        notes.append(f"All branches run: {switches} Switch nodes pass their value to every side.")
+    notes = list(tables.notes)
+    for kinds, what in ((WHILES, "While"), (IFS, "If"), (CASES, "Case")):
+        functional = sum(op in kinds for op in graph.ops)
+        if functional:
+            notes.append(f"{counted(functional, f'{what} node')} counted as one op each, whatever their bodies do.")
     unknown = int((partitions.nbytes < 0).sum())
     if unknown:
         notes.append(f"{unknown} transfers carry a value of unknown size, which counts as 0 bytes.")

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simulator.execution.assembling import NO_KERNEL
 from simulator.execution.trace import Trace
 from simulator.units import Nanos
@@ -81,17 +83,25 @@ def _tasks(trace: Trace, partitions: Partitions) -> _Tasks:
         start[node] = min(start[node], begin)
         end[node] = max(end[node], until)
         runs[node] += 1
-    _instants(partitions, trace.unpack_end_ns.tolist(), start, end, runs)
+    came = np.zeros(len(partitions.send), np.int64)
+    np.maximum.at(came, trace.transfer, trace.unpack_end_ns)
+    _instants(partitions, came.tolist(), start, end, runs)
     stretches = (
         (trace.pack_start_ns, trace.pack_end_ns),
         (trace.transfer_start_ns, trace.transfer_end_ns),
         (trace.unpack_start_ns, trace.unpack_end_ns),
     )
-    for row in range(len(partitions.send)):
-        start += [int(begin[row]) for begin, _ in stretches]
-        end += [int(until[row]) for _, until in stretches]
-        runs += [1] * _STRETCHES
-    return _Tasks(start, end, runs)
+    begins = np.full((len(partitions.send), _STRETCHES), trace.makespan)
+    ends = np.zeros((len(partitions.send), _STRETCHES), np.int64)
+    for stretch, (begin, until) in enumerate(stretches):
+        np.minimum.at(begins[:, stretch], trace.transfer, begin)
+        np.maximum.at(ends[:, stretch], trace.transfer, until)
+    often = np.bincount(trace.transfer, minlength=len(partitions.send))
+    return _Tasks(
+        start=[*start, *begins.reshape(-1).tolist()],
+        end=[*end, *np.maximum(ends, np.where(often, 0, trace.makespan)[:, None]).reshape(-1).tolist()],
+        runs=[*runs, *np.repeat(often, _STRETCHES).tolist()],
+    )
 
 
 def _instants(partitions: Partitions, came: list[Nanos], start: list[Nanos], end: list[Nanos], runs: list[int]) -> None:
@@ -133,7 +143,7 @@ def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks
     for row, (send, recv) in enumerate(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True)):
         pack = count + _STRETCHES * row
         yield from ((send, pack, 0), (pack, pack + 1, 0), (pack + 1, pack + 2, 0), (pack + 2, recv, 0))
-    for held in (*_lanes(trace, partitions, cluster, tasks), *_links(trace, partitions, cluster, tasks)):
+    for held in (*_lanes(trace, partitions, cluster), *_links(trace, partitions, cluster)):
         yield from _in_turn(held)
 
 
@@ -152,33 +162,33 @@ def _in_turn(held: list[_Held]) -> Iterator[tuple[int, int, Nanos]]:
         last, until, since = task, end, []
 
 
-def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks) -> Iterator[list[_Held]]:
+def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[list[_Held]]:
     """What ran in each lane: ops that take one, and the work of processors for transfers."""
     found: dict[tuple[int, int], list[_Held]] = {}
     columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
     for node, device, lane, start, end in zip(*(column.tolist() for column in columns), strict=True):
         if partitions.graph.ops[node] not in NO_KERNEL:
             found.setdefault((device, lane), []).append((start, end > start, node, end))
-    count, home = len(partitions.graph), cluster.home.tolist()
-    lanes = (trace.pack_lane.tolist(), trace.unpack_lane.tolist())
-    places = ([home[row] for row in column.tolist()] for column in (partitions.src_device, partitions.dst_device))
-    for at, where, lane_of in zip((0, 2), places, lanes, strict=True):
-        for row in range(len(where)):
-            task = count + _STRETCHES * row + at
-            if tasks.end[task] > tasks.start[task]:
-                held = (tasks.start[task], True, task, tasks.end[task])
-                found.setdefault((where[row], lane_of[row]), []).append(held)
+    for at, devices, lanes, starts, ends in (
+        (0, partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
+        (2, partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
+    ):
+        tasks = len(partitions.graph) + _STRETCHES * trace.transfer + at
+        rows = (cluster.home[devices[trace.transfer]], lanes, starts, tasks, ends)
+        for device, lane, start, task, end in zip(*(column.tolist() for column in rows), strict=True):
+            if end > start:
+                found.setdefault((device, lane), []).append((start, True, task, end))
     yield from found.values()
 
 
-def _links(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks) -> Iterator[list[_Held]]:
+def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[list[_Held]]:
     """What was on each link where one transfer waits for another."""
     found: dict[int, list[_Held]] = {}
-    for row in range(len(partitions.send)):
+    columns = (trace.transfer, trace.transfer_start_ns, trace.transfer_end_ns)
+    for row, start, end in zip(*(column.tolist() for column in columns), strict=True):
         task = len(partitions.graph) + _STRETCHES * row + 1
-        held = (tasks.start[task], True, task, tasks.end[task])
         route = cluster.routes[partitions.src_device[row]][partitions.dst_device[row]] or ()
-        for link in route if tasks.end[task] > tasks.start[task] else ():
+        for link in route if end > start else ():
             if (cluster.links[link].contention or trace.contention) == "serial":
-                found.setdefault(link, []).append(held)
+                found.setdefault(link, []).append((start, True, task, end))
     yield from found.values()

@@ -6,14 +6,18 @@
                           end of another without a value, one zero-byte control tensor stands after the values
     edges      0 .. E-1   (tensor, consumer) pairs without duplicates, sorted by tensor, then consumer
 
+A step with loops and branches is unrolled first (`loops`): its ops are then instances, one per node and iteration in
+which it runs, in order of (iteration in which its values are read, the order above); signals between iterations come
+last.
+
 Nothing here depends on who runs where, so a search makes the tables once and calls the engine with many assignments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,12 +34,15 @@ from simulator.execution.assembling import (
     graph_edges,
     join,
     layout,
+    once,
+    plain,
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.execution.flat import Flat, Work, flat, work
+from simulator.execution.loops import Choice, unrolled
+from simulator.execution.posting import posting_references, with_posts
 from simulator.execution.ways import Ways
-from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
 
@@ -51,16 +58,19 @@ __all__ = ["OWN", "RESIDENT", "Tables", "of_partitions", "of_step"]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What the engine needs. Axes: n ops, T tensors, E edges, D devices."""
+    """What the engine needs. Axes: n ops, T tensors, E edges, D devices, I iterations."""
 
     names: tuple[str, ...]  # [n] for messages
-    node: Ids  # [n] graph row; for what the client hands in or gets, that of the tensor's node
+    node: Ids  # [n] graph row, not unique; for what the client hands in or gets, that of the tensor's node
+    iteration: Ids  # [n] row of `iterations`
+    iterations: tuple[tuple[int, ...], ...]  # [I] the iteration of each loop around, outermost first; () comes first
+    silent: Flags  # [n] dead, or a signal between iterations: nothing runs, but its edges count
     bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
     run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel, or not the one it is bound to; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
     inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
     threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
-    instant: Flags  # [n] takes no lane and no time: Const, NoOp, what the client hands in or gets, what the cut made
+    instant: Flags  # [n] no lane and no time: Const, NoOp, what the client hands in or gets, the cut made, or is silent
     scratch_bytes: Ints  # [n] held while the op runs, outputs that nobody reads included
     resident_bytes: Ints  # [n] held all the time on the op's device
     tensor_ptr: Ids  # [n+1] first tensor of each op
@@ -69,6 +79,7 @@ class Tables:
     tensor_bytes: Ints  # [T] 0 where unknown
     post: Ids  # [T] the op at whose end a Recv begins to wait for the tensor; -1: when the step begins
     tensor_rank: Ids  # [T] order among transfers of one instant; equal only for readers of one reference output
+    stays: Flags  # [T] a signal that every device has at once: it never crosses
     forwards: Ids  # [T] the input tensor whose buffer it passes on, else OWN or RESIDENT
     replicable: Flags  # [T] a small constant that is copied to the CPUs where it is read instead of sent
     consumer_ptr: Ids  # [T+1] first edge of each tensor
@@ -84,6 +95,7 @@ class Tables:
     ways: Ways  # the distinct ones, with their links and protocols
     latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no way
     bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
+    notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
 
     def __len__(self) -> int:
         return len(self.node)
@@ -122,11 +134,20 @@ class Tables:
         self._spare.append(mine)
 
 
-def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tables:
+def of_step(
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> Tables:
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
-    Back edges of loops are left out. Raises ClusterError where the cluster has an impossible link or a kind without
-    costs.
+    `trips`, `branches` and `seed` are those of `simulate`. Raises ClusterError where the cluster has an impossible link
+    or a kind without costs, and for loops and branches what `simulate` raises.
     """
     client = exchange(graph, step)
     running = np.flatnonzero(step.runs)
@@ -136,6 +157,7 @@ def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tab
     clients = np.arange(len(node)) >= len(running)
     fed = [graph.tensor_name(tensor) for tensor in client.fed.tolist()]
     fetched = [graph.tensor_name(tensor) for tensor in client.fetched.tolist()]
+    kinds = (*(graph.ops[row] for row in running.tolist()), *["_Arg"] * len(fed), *["_Retval"] * len(fetched))
     ops = Ops(
         node=ids(node),
         names=(
@@ -143,61 +165,26 @@ def of_step(graph: Graph, step: Step, cluster: Cluster, costs: CostTable) -> Tab
             *(f"{name} (fed)" for name in fed),
             *(f"{name} (fetched)" for name in fetched),
         ),
-        kind=(*(graph.ops[row] for row in running.tolist()), *["_Arg"] * len(fed), *["_Retval"] * len(fetched)),
+        kind=kinds,
         row_op=ids(row_op),
         inserted=flags(clients),
         bound=ids(np.where(clients, cluster.client, -1)),
         cost_row=ids(node),
+        **once(kinds),
     )
     edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
-    return _tables(graph, *_posting(ops, edges), cluster, costs)
-
-
-def _posting(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
-    """Add an op for the moment at which a Recv of a reference is posted: when the reader's other inputs are there.
-
-    The cut lets such a Recv wait for them (partitioning/pairs.py; graph_partition.cc, "ref_recvs").
-    """
-    has_others = np.zeros(len(ops.node), bool)
-    has_others[edges.target[~edges.apart]] = True
-    waiting = np.flatnonzero(edges.apart & has_others[edges.target])
-    if not len(waiting):
-        return ops, edges
-    readers, which = np.unique(edges.target[waiting], return_inverse=True)
-    post = np.array(edges.post)
-    post[waiting] = len(ops.node) + which
-    row = np.full(len(ops.node), -1)
-    row[readers] = np.arange(len(ops.node), len(ops.node) + len(readers))
-    copied = np.flatnonzero(~edges.apart & (row[edges.target] >= 0))
-    twice = np.concatenate([np.arange(len(post)), copied])
-    columns = {field.name: getattr(edges, field.name)[twice] for field in fields(Edges)}
-    columns["target"] = ids(np.concatenate([edges.target, row[edges.target[copied]]]))
-    columns["post"] = ids(np.append(post, np.full(len(copied), -1)))
-    return _with_posts(ops, readers), Edges(**columns)
-
-
-def _with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
-    """The ops, with one more for each of these that stands for the moment at which its Recvs are posted."""
-    return replace(
-        ops,
-        node=ids(np.append(ops.node, ops.node[readers])),
-        names=(*ops.names, *(f"{ops.names[op]} (posted)" for op in readers.tolist())),
-        kind=(*ops.kind, *["NoOp"] * len(readers)),
-        inserted=flags(np.append(ops.inserted, np.ones(len(readers), bool))),
-        bound=ids(np.append(ops.bound, ops.bound[readers])),
-        cost_row=ids(np.append(ops.cost_row, ops.cost_row[readers])),
-    )
+    ops, edges = posting_references(ops, edges)
+    return _tables(graph, ops, edges, cluster, costs, trips=trips, branches=branches, seed=seed)
 
 
 def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
     """The edges of the step: what is fed comes from the client, what is fetched goes to it."""
-    kept = ids(client.edges[~graph.edge_back[client.edges]])
-    plain = graph_edges(graph, ops, kept, host=host)
-    fed, first = client.of_edge[kept], len(ops.node) - len(client.tensors)
-    plain = replace(
-        plain,
-        source=ids(np.where(fed < 0, plain.source, first + fed)),
-        apart=flags(plain.apart & (fed < 0)),  # the client hands in values, never references
+    whole = graph_edges(graph, ops, client.edges, host=host)
+    fed, first = client.of_edge[client.edges], len(ops.node) - len(client.tensors)
+    whole = replace(
+        whole,
+        source=ids(np.where(fed < 0, whole.source, first + fed)),
+        apart=flags(whole.apart & (fed < 0)),  # the client hands in values, never references
     )
     tensor, count = client.fetched, len(client.fetched)
     fetching = Edges(
@@ -209,12 +196,21 @@ def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edg
         apart=flags(graph.tensor_dtype[tensor] > REF),
         host=flags(np.zeros(count)),
         post=ids(np.full(count, -1)),
+        **plain(count),
     )
-    return join(plain, fetching)
+    return join(whole, fetching)
 
 
-def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) -> tuple[Tables, Ids]:
-    """The pieces, and the device of each op: only Send -> Recv edges cross, and they come in order of transfer.
+def of_partitions(
+    partitions: Partitions,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> tuple[Tables, Ids]:
+    """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
 
     A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
     happened: an op of its own stands for this moment.
@@ -225,25 +221,28 @@ def of_partitions(partitions: Partitions, cluster: Cluster, costs: CostTable) ->
     node = np.concatenate([np.flatnonzero(~is_send), partitions.send]).astype(np.int64)
     row_op = np.empty(len(graph), np.int64)
     row_op[node] = np.arange(len(node))
+    kinds = tuple(graph.ops[row] for row in node.tolist())
     ops = Ops(
         node=ids(node),
         names=tuple(graph.names[row] for row in node.tolist()),
-        kind=tuple(graph.ops[row] for row in node.tolist()),
+        kind=kinds,
         row_op=ids(row_op),
         inserted=flags(partitions.inserted[node]),
         bound=ids(np.where(partitions.endpoint[node] >= 0, cluster.client, -1)),
         cost_row=ids(partitions.origin[node]),
+        **once(kinds),
     )
-    inner = np.flatnonzero(~graph.edge_back)
-    posted = np.unique(graph.edge_dst[inner[is_recv[graph.edge_dst[inner]]]])
+    posted = np.unique(graph.edge_dst[is_recv[graph.edge_dst]])
     posting = np.full(len(graph), -1)  # by graph row
     posting[posted] = np.arange(len(node), len(node) + len(posted))
-    inside = graph_edges(graph, ops, ids(inner), host=False)
-    moved = posting[graph.edge_dst[inner]]
+    inside = graph_edges(graph, ops, ids(np.arange(len(graph.edge_src))), host=False)
+    moved = posting[graph.edge_dst]
     inside = replace(inside, target=ids(np.where(moved >= 0, moved, inside.target)))
     edges = join(inside, _across(partitions, ops, posting[partitions.recv]))
-    ops = _with_posts(ops, row_op[posted])
-    return _tables(graph, ops, edges, cluster, costs), ids(partitions.device[ops.node])
+    ops = with_posts(ops, row_op[posted])
+    device = partitions.device[ops.node].tolist()
+    tables = _tables(graph, ops, edges, cluster, costs, trips=trips, branches=branches, seed=seed, device=device)
+    return tables, ids(partitions.device[tables.node])
 
 
 def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> Edges:
@@ -260,18 +259,35 @@ def _across(partitions: Partitions, ops: Ops, post: npt.NDArray[np.integer]) -> 
         apart=flags(np.zeros(count)),
         host=flags(np.zeros(count)),
         post=ids(post),
+        **plain(count),
     )
 
 
-def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostTable) -> Tables:
-    instant = flags(ops.inserted | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
+def _tables(
+    graph: Graph,
+    ops: Ops,
+    edges: Edges,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    trips: Mapping[str, int] | None,
+    branches: Mapping[str, Choice] | None,
+    seed: int,
+    device: Sequence[int] | None = None,
+) -> Tables:
+    """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
+    ops, edges, notes = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
+    instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
     columns, tensor_of = layout(edges, len(ops.node))
     return Tables(
         names=ops.names,
         node=ops.node,
+        iteration=ops.iteration,
+        iterations=ops.iterations,
+        silent=ops.silent,
         bound=ops.bound,
         run_ns=run_times(ops, instant, cluster, costs),
-        merge=flags([kind in MERGES for kind in ops.kind]),
+        merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0))),
         inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),
         post=ids(edges.post[np.unique(tensor_of, return_index=True)[1]]),
@@ -279,4 +295,5 @@ def _tables(graph: Graph, ops: Ops, edges: Edges, cluster: Cluster, costs: CostT
         **columns,
         **buffers(graph, ops, edges, columns, tensor_of, costs),
         **cluster_columns(cluster),
+        notes=notes,
     )

@@ -2,14 +2,14 @@
 
 A lane is one queue of one device, numbered within the device. Nodes that only stand for communication (Send, Recv and
 the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
-are slices of no length on lane 0.
+are slices of no length on lane 0. What is dead does not run and is no slice. A node in a loop has one per iteration.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.columns import Ids, Ints
+from simulator.columns import Flags, Ids, Ints
 from simulator.units import Nanos
 
 # A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
@@ -35,7 +35,7 @@ class Allocations:
     """
 
     tensor: Ids  # [A] tensor of Partitions.graph; -1 - node: scratch of that node
-    transfer: Ids  # [A] the transfer that brought this copy, -1: it was made here
+    transfer: Ids  # [A] row of the trace's transfers that brought this copy, -1: it was made here
     device: Ids  # [A]
     start_ns: Ints  # [A]
     end_ns: Ints  # [A]
@@ -55,10 +55,12 @@ class Residents:
 class Trace:
     """One simulated step.
 
-    Axes: S slices in order of (start, device, lane, node), X transfers of the partitions, M memory events, D devices.
+    Axes: S slices in order of (start, device, lane, iteration, node), X transfers in order of (iteration, transfer of
+    the partitions), M memory events, D devices, I iterations.
     """
 
     node: Ids  # [S] row of Partitions.graph
+    iteration: Ids  # [S] row of `iterations`
     device: Ids  # [S] row of Cluster.devices
     lane: Ids  # [S] lane within the device
     client: Ids  # [S] 0 while there is one client
@@ -66,6 +68,9 @@ class Trace:
     ready_ns: Ints  # [S]
     start_ns: Ints  # [S]
     end_ns: Ints  # [S]
+    transfer: Ids  # [X] row of the partitions' transfers
+    transfer_iteration: Ids  # [X] row of `iterations`
+    transfer_dead: Flags  # [X] only says that there is no value: takes no bytes
     transfer_ready_ns: Ints  # [X] the value is there and asked for
     pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
     pack_end_ns: Ints  # [X]
@@ -82,6 +87,7 @@ class Trace:
     resident_bytes: Ints  # [D] before the step begins and after it ends
     busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     makespan: Nanos
+    iterations: tuple[tuple[int, ...], ...] = ((),)  # [I] iteration of each loop around, outermost first
     order: str = "fifo"  # how a device chose among ready ops
     contention: str = "serial"  # how transfers shared a link that does not say it itself
     engine: str = "python"  # which loop ran it

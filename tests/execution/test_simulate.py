@@ -50,7 +50,8 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
         ({"engine": "abacus"}, UnsupportedError, "engine='abacus' is not modelled; choose 'auto' or 'python'"),
         ({"order": "lifo"}, UnsupportedError, "order='lifo'"),
         ({"contention": "polite"}, UnsupportedError, "contention='polite' is not modelled; choose 'serial' or 'fair'"),
-        ({"trips": {"while": 3}}, UnsupportedError, "every loop runs once"),
+        ({"trips": {"while": 3}}, SimvizError, "no loop 'while'; it has none"),
+        ({"branches": {"p": True}}, SimvizError, "No branch of the step goes by 'p'"),
         ({"order": "priority"}, SimvizError, "There are no priorities"),
     ],
 )
@@ -70,9 +71,9 @@ def test_what_is_guessed_is_counted() -> None:
     graph, on = draft.built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 0, 0, 0, 1]), on, step=whole(graph))
     assert simulate(pieces, on, costs(graph, on)).notes == (
-        "All branches run: 1 Switch nodes pass their value to every side.",
+        "Predicates that nothing tells are taken to hold, of a Case branch 0: 'p:0' true.",
         "1 transfers carry a value of unknown size, which counts as 0 bytes.",
-        "7 tensors of unknown size take no memory here.",
+        "6 tensors of unknown size take no memory here.",
     )
 
 

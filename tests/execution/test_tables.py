@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simulator.columns import ids
 from simulator.execution.tables import OWN, RESIDENT, Tables, of_step
+from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from tests.execution.cases import apart, cluster, costs
 from tests.execution.test_engine import story, table
-from tests.strategies import Rows, loop, typed
+from tests.strategies import Rows, loop, type_attr, typed
 
 
 def inputs(tables: Tables, name: str) -> list[str]:
@@ -47,13 +50,31 @@ def test_a_fed_node_that_something_waits_for_runs_and_its_own_value_goes_to_wast
     assert tables.scratch_bytes.tolist() == [0, 100, 0, 100, 0]
 
 
-def test_back_edges_are_left_out() -> None:
+def test_a_loop_is_its_ops_once_per_iteration() -> None:
     draft = Rows()
     draft.add("x", "Const", **typed("Const", ()))
     loop(draft, start="x")
     tables = table(draft, apart(1))
+    merges = [op for op, name in enumerate(tables.names) if name == "while/Merge" and not tables.silent[op]]
+    assert [tables.iterations[tables.iteration[op]] for op in merges] == [(0,), (1,)]
+    reads = [tables.in_tensor[tables.in_ptr[op] : tables.in_ptr[op + 1]].tolist() for op in merges]
+    before = [tables.names[tables.tensor_op[tensor]] for tensors in reads for tensor in tensors]
+    assert before == ["while/Enter", "while/NextIteration"]
+    assert [tables.names[op] for op in np.flatnonzero(tables.silent)] == [
+        "while/Exit", "while/Neg", "while/NextIteration",
+    ]  # fmt: skip
+
+
+def test_a_step_that_contradicts_itself_is_taken_as_it_stands() -> None:
+    draft = Rows()
+    draft.add("x", "Const", **typed("Const", ()))
+    last = loop(draft, start="x")
+    draft.add("both", "AddN", ["while/Neg", last], N=AttrValue(i=2), T=type_attr())
+    tables = table(draft, apart(1))
     assert inputs(tables, "while/Merge") == ["while/Enter"]
     assert tables.merge.tolist() == [op == "Merge" for op in draft.ops]
+    said = "Loops run once and every branch runs: 'both' reads from two loops, which TensorFlow refuses to run."
+    assert tables.notes == (said,)
 
 
 def test_buffers_are_passed_on_or_resident_or_their_own() -> None:

@@ -1,6 +1,7 @@
 """A second account of memory: every instant of a trace, and what is in use then, holder by holder.
 
-Nothing of `simulator/execution` is called. A buffer is in use from its birth until the last of its holders has ended:
+Nothing of `simulator/execution` is called. Predicates hold, so what reads a Switch's first output is dead. A buffer is
+in use from its birth until the last of its holders has ended:
 its maker, whoever reads it or a view of it, transfers of it, and the client until the end of the step.
 """
 
@@ -50,6 +51,7 @@ class Recount:
         nodes = trace.node.tolist()
         self.begin = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
         self.end = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
+        self.died: dict[int, bool] = {}
         self.buffers: dict[tuple[int, int], Buffer | None] = {}
         for row in range(len(self.graph)):
             self.times(row)
@@ -72,6 +74,21 @@ class Recount:
             self.begin[row] = self.end[row] = max(came, default=0)
         return self.end[row]
 
+    def dead(self, row: int, port: int = 0) -> bool:
+        """Whether an output brings no value; a Merge needs one, all others all."""
+        if row not in self.died:
+            came = [self.dead(node, given) for node, given in self.inputs(row) if given >= 0]
+            waited = [self.dead(node, -1) for node, given in self.inputs(row) if given < 0]
+            if row in self.transfer:
+                came = [self.dead(int(self.pieces.send[self.transfer[row]]))]
+            self.died[row] = all(came) if self.graph.ops[row] == "Merge" else any([*came, *waited])
+        return self.died[row] or (self.graph.ops[row] == "Switch" and port == 0)
+
+    def unborn(self, row: int) -> bool:
+        """Whether a node does not run, as something that it needs is dead."""
+        self.dead(row)
+        return self.died[row]
+
     def buffer(self, row: int, port: int) -> Buffer | None:
         """The memory in which an output lies; None: it was there before the step."""
         if (row, port) not in self.buffers:
@@ -80,7 +97,8 @@ class Recount:
 
     def found(self, row: int, port: int) -> Buffer | None:
         op, tensor = self.graph.ops[row], int(self.graph.tensor_ptr[row]) + port
-        if op in STATE or self.graph.tensor_dtype[tensor] > REFERENCE:
+        dead = self.dead(int(self.pieces.send[self.transfer[row]])) if row in self.transfer else self.dead(row, port)
+        if op in STATE or self.graph.tensor_dtype[tensor] > REFERENCE or dead:
             return None
         nbytes, device = max(int(self.graph.tensor_bytes[tensor]), 0), int(self.pieces.device[row])
         if row in self.transfer:
@@ -99,7 +117,7 @@ class Recount:
         """The slot that a Merge passes on: one of those that came first; of these the run has chosen."""
         given = [one for one in self.inputs(row) if one[1] >= 0]
         slot = given.index(self.took[row])
-        assert self.end[given[slot][0]] == min(self.end[node] for node, _ in given)
+        assert self.end[given[slot][0]] == min(self.end[node] for node, port in given if not self.dead(node, port))
         return slot
 
     def hold(self, row: int) -> None:
@@ -116,7 +134,7 @@ class Recount:
             if held is not None:
                 held.ends.append(until)
         scratch = int(self.priced.scratch_bytes[self.pieces.origin[row]])
-        if scratch and not self.pieces.inserted[row]:
+        if scratch and not self.pieces.inserted[row] and not self.unborn(row):
             self.buffers[row, -1] = Buffer(int(self.pieces.device[row]), scratch, self.begin[row], [self.end[row]])
 
     def resident(self, device: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,18 +40,22 @@ def check(
     step: Step | None = None,
     contention: str = "serial",
     order: str | None = None,
+    **options: Any,
 ) -> None:
+    """With the given trips, branches and seed; every op in every iteration, dead or live."""
     step = whole(graph) if step is None else step
     pieces = partition(graph, assigned(on, rows), on, step=step)
-    cut, device = of_partitions(pieces, on, priced)
-    tables = of_step(graph, step, on, priced)
-    place = {graph.names[pieces.origin[node]]: op for op, node in enumerate(cut.node) if not pieces.inserted[node]}
-    for name, op in place.items():  # the cut moves control flow to where its value is
-        rows[graph.row(name)] = int(device[op])
+    cut, device = of_partitions(pieces, on, priced, **options)
+    tables = of_step(graph, step, on, priced, **options)
     inputs = np.diff(pieces.graph.in_ptr)
+    place = {}
     for op, node in enumerate(cut.node.tolist()):
+        name, tag = graph.names[pieces.origin[node]], cut.iterations[cut.iteration[op]]
         if (tensor := int(pieces.endpoint[node])) >= 0:
-            place[f"{graph.tensor_name(tensor)} ({'fetched' if inputs[node] else 'fed'})"] = op
+            place[f"{graph.tensor_name(tensor)} ({'fetched' if inputs[node] else 'fed'})", tag] = op
+        elif not pieces.inserted[node] and (name, tag) not in place:  # signals come last
+            place[name, tag] = op
+            rows[graph.row(name)] = int(device[op])  # the cut moves control flow to where its value is
 
     def ranks(origins: Ids) -> list[int] | None:
         return None if priority is None else [priority[row] for row in origins.tolist()]
@@ -58,14 +64,20 @@ def check(
     theirs = run(cut, device, ranks(pieces.origin[cut.node]), contention=contention, order=order)
 
     assert ours.makespan == theirs.makespan
-    assert sum(op in place for op in tables.names) >= int((tables.bound >= 0).sum())
+    assert sum(op in {name for name, _ in place} for op in tables.names) >= int((tables.bound >= 0).sum())
+    found = set()
     for op, name in enumerate(tables.names):
-        if name in place:  # a constant that was copied has no row of its own left
+        key = (name, tables.iterations[tables.iteration[op]])
+        if key in place and key not in found:  # a constant that was copied has no row of its own left
+            found.add(key)
+            assert tables.silent[op] == cut.silent[place[key]]
             for column in ("ready_ns", "start_ns", "end_ns"):
-                assert getattr(ours, column)[op] == getattr(theirs, column)[place[name]], (name, column)
+                assert getattr(ours, column)[op] == getattr(theirs, column)[place[key]], (key, column)
+    assert found == place.keys()
     for column in ("transfer_ready_ns", "pack_start_ns", "transfer_start_ns", "transfer_end_ns", "unpack_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
-    assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
+    if not options:
+        assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]
     assert peaks[0] == peaks[1]
 
@@ -108,16 +120,17 @@ def test_so_do_the_pieces_of_a_conditional(data: st.DataObject) -> None:
     draft.add("m", "Merge", ["f", "tt"], N=AttrValue(i=2), T=type_attr(), _output_shapes=shapes_attr((100,), ()))
     draft.add("end", "Neg", ["m", "^p"], **typed("Neg", (100,)))
     graph = draft.built()
-    check(graph, *data.draw(runs(graph)))
+    branches = data.draw(st.sampled_from([None, {"p": True}, {"p:0": False}, {"p": 0.5}]))
+    check(graph, *data.draw(runs(graph)), branches=branches, seed=data.draw(st.integers(0, 3)))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_so_do_the_pieces_around_a_loop_on_one_device(data: st.DataObject) -> None:
     draft = Rows()
     draft.add("x", "Placeholder", **typed("Placeholder", (100,)))
     draft.add("before", "Neg", ["x"], **typed("Neg", (100,)))
-    last = loop(draft, start="before")
+    last = loop(draft, start="before", parallel=data.draw(st.sampled_from([1, 2, 10])))
     draft.add("after", "Neg", [last], **typed("Neg", (100,)))
     graph = draft.built()
     on, priced, rows = data.draw(runs(graph))
@@ -126,4 +139,5 @@ def test_so_do_the_pieces_around_a_loop_on_one_device(data: st.DataObject) -> No
         on,
         priced,
         [rows[0] if name.startswith("while/") else row for name, row in zip(graph.names, rows, strict=True)],
+        trips={"while": data.draw(st.integers(0, 4))},
     )

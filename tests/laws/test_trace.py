@@ -44,7 +44,7 @@ def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10))
     assert check_trace(trace, pieces, on) == []
-    assert trace.notes[0] == "Loops run once: 1 ('while')."
+    assert trace.notes[0] == "Loops whose trips nothing says run once: 'while'."
 
 
 def example() -> tuple[Trace, Partitions]:

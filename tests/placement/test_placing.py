@@ -356,8 +356,8 @@ def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
     problem = pose(
         graph, of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step)
     )
-    value = problem.tables.names.index("x:0 (fed)")
-    assert problem.moves == [(problem.tables.names.index("s"), value)]
+    value = problem.node[problem.tables.names.index("x:0 (fed)")]
+    assert problem.moves == [(graph.row("s"), value)]
     chosen = [int(placed.device[members[0]]) for members in problem.constraints.members]
     plan = Plan([*chosen, cluster.client, cluster.client], [])
     assert makespan(problem, plan) == simulate(pieces, cluster, costs).makespan

@@ -1,0 +1,205 @@
+"""The ops and edges of a step without loops: an op per node and iteration in which it runs, dead or live.
+
+An executor without time: `liveness` says what runs, this file lays it out, whole frames at a time. Edges are those
+that were delivered and are waited for:
+
+    a live Merge      waits for its live values, of which the first is enough, and for its control inputs
+    a dead Merge      waits for all of its values
+    all others        wait for all of their inputs
+
+What is dead takes no time and has no bytes, but crosses between devices as TensorFlow's dead tensors do; so a dead
+value still goes to where a live Merge does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.columns import flags, ids, ints
+from simulator.errors import DeadlockError, SimvizError, UnsupportedError
+from simulator.execution.assembling import Edges, Ops, forward, join
+from simulator.execution.loops.branches import Choice, check_branches, find_branches
+from simulator.execution.loops.delivery import Delivered, deliver
+from simulator.execution.loops.flow import Flow, has_control_flow, read_flow
+from simulator.execution.loops.layout import Column, Layout, lay_out, path_to
+from simulator.execution.loops.liveness import Grids, Liveness, grids, liveness
+from simulator.execution.loops.trips import check_trips, find_trips, trip_notes
+from simulator.execution.loops.windows import Signals, find_signals
+from simulator.graph.control_flow import MERGES
+from simulator.wording import counted, printable
+
+if TYPE_CHECKING:
+    from simulator.graph.graph import Graph
+
+MAX_INSTANCES = 2_000_000  # ops inside loops: about 2 GB while they are simulated
+
+
+class Unrolled(NamedTuple):
+    """What is left when loops and branches are gone."""
+
+    ops: Ops
+    edges: Edges
+    notes: tuple[str, ...]  # how often loops run and which branches are taken, and why
+
+
+def unrolled(
+    graph: Graph,
+    ops: Ops,
+    edges: Edges,
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+    device: Sequence[int] | None = None,
+) -> Unrolled:
+    """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
+
+    In order of (iteration in which its values are read, op); signals come last. With `device`, that of each op, every
+    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for a name
+    or count that is none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where something outside of
+    loops would never run.
+    """
+    if not has_control_flow(ops):
+        check_trips(trips, ())
+        check_branches(branches, ())
+        return Unrolled(ops, forward(edges), ())
+    flow = read_flow(graph, ops, edges)
+    if flow.mixed is not None:
+        return _as_it_stands(flow, asked=bool(trips or branches))
+    found, values = find_trips(flow, trips)
+    sizes = grids(flow, found.count)
+    _check_size(flow, found.count, sizes)
+    taken, said = find_branches(flow, sizes, values, branches, seed)
+    state = liveness(flow, sizes, taken)
+    _check_outside(flow, state)
+    layout = lay_out(flow, sizes, state)
+    given, lost = deliver(flow, sizes, state, layout)
+    signals = find_signals(flow, sizes, state, layout, given, [0] * len(flow.inputs) if device is None else device)
+    if device is not None:
+        lost = lost.take(np.zeros(len(lost), np.bool_))  # it ends in a Recv, wherever it is lost
+    return Unrolled(
+        ops=_ops(flow, layout, signals, lost),
+        edges=_edges(flow, layout, given, signals, lost),
+        notes=(*trip_notes(flow, found), *said),
+    )
+
+
+def _as_it_stands(flow: Flow, *, asked: bool) -> Unrolled:
+    """What TensorFlow refuses to run: its loops once, without the way back, and every branch."""
+    why = f"'{printable(flow.mixed or '')}' reads from two loops, which TensorFlow refuses to run"
+    if asked:
+        raise UnsupportedError(f"{why}; leave trips and branches out, or mend the graph.", node=flow.mixed)
+    return Unrolled(flow.ops, forward(flow.edges), (f"Loops run once and every branch runs: {why}.",))
+
+
+def _check_size(flow: Flow, trips: list[int], sizes: Grids) -> None:
+    """Refuse what would not fit, before anything is made."""
+    members = Counter(flow.frame)
+    of_frame = [members[row] * sizes.size[row] for row in range(len(flow.frames))]
+    if sum(of_frame[1:]) <= MAX_INSTANCES:
+        return
+    heaviest = max(range(1, len(of_frame)), key=lambda row: (of_frame[row], -row))
+    row = max(path_to(flow, heaviest), key=lambda row: trips[row])
+    raise SimvizError(
+        f"Loop '{printable(flow.frames[row].name)}' with {counted(trips[row], 'trip')} unrolls the step to "
+        f"{sum(of_frame):,} ops, and {MAX_INSTANCES:,} is the limit; ask for fewer trips."
+    )
+
+
+def _check_outside(flow: Flow, state: Liveness) -> None:
+    """What stands outside of loops runs once, unless a loop never gives what it waits for."""
+    for op in flow.order:
+        if not flow.frame[op] and not state.ran[op]:
+            waits = [flow.source[edge] for edge in flow.inputs[op]]
+            names = [flow.ops.names[one] for one in waits if not state.ran[one]] or [
+                flow.ops.names[one] for one in waits
+            ]
+            raise DeadlockError(
+                f"{flow.name(op)} never runs: with these trips and branches nothing comes from "
+                f"'{printable(names[0])}'.",
+                waiting={flow.ops.names[op]: names},
+            )
+
+
+def _ops(flow: Flow, layout: Layout, signals: Signals, lost: Delivered) -> Ops:
+    """The instances, then the signals, then the ends of dead values that nobody waits for."""
+    ops, extra = flow.ops, len(signals.like) + len(lost)
+    of = np.concatenate([layout.op, signals.like, layout.op[lost.target]])
+    rows = of.tolist()
+    merge = np.array([kind in MERGES for kind in ops.kind], bool)[layout.op] & layout.live
+    nothing = np.zeros(len(lost), np.bool_)
+    return replace(
+        ops,
+        node=ids(ops.node[of]),
+        names=tuple([ops.names[row] for row in rows]),
+        kind=(*(ops.kind[row] for row in layout.op.tolist()), *["NoOp"] * extra),
+        inserted=flags(np.concatenate([ops.inserted[layout.op], np.ones(extra, np.bool_)])),
+        bound=ids(ops.bound[of]),
+        cost_row=ids(ops.cost_row[of]),
+        merge=flags(np.concatenate([merge, signals.first, nothing])),
+        silent=flags(np.concatenate([~layout.live, np.ones(extra, np.bool_)])),
+        iteration=ids(np.concatenate([layout.tag, signals.tag, layout.tag[lost.target]])),
+        iterations=layout.tags,
+    )
+
+
+def _edges(flow: Flow, layout: Layout, given: Delivered, signals: Signals, lost: Delivered) -> Edges:
+    first_lost = len(layout.op) + len(signals.like)
+    ends = np.arange(first_lost, first_lost + len(lost))
+    found = _copies(flow, layout, given, given.target)
+    if len(lost):
+        found = join(found, _copies(flow, layout, lost, ends))
+    if not len(signals.source):
+        return found
+    node = flow.ops.node[np.concatenate([layout.op, signals.like])[signals.source]].astype(np.int64)
+    ports = int(flow.edges.port.max(initial=0)) + 1
+    nothing = np.zeros(len(node), np.int64)
+    return join(
+        found,
+        Edges(
+            source=ids(signals.source),
+            target=ids(signals.target),
+            port=ids(ports + signals.value),
+            row=ids(np.where(signals.value, flow.graph.tensor_ptr[node], -1 - node)),
+            nbytes=ints(nothing),
+            apart=flags(nothing),
+            host=flags(nothing),
+            post=ids(nothing - 1),
+            back=flags(nothing),
+            dead=flags(nothing),
+            stays=flags(nothing + 1),
+        ),
+    )
+
+
+def _posts(flow: Flow, layout: Layout, given: Delivered) -> Column:
+    """The instance at whose end each reader begins to wait, in the same iteration; -1: it waits from the beginning."""
+    posts = flow.edges.post[given.edge].astype(np.int64)
+    posted = np.flatnonzero(posts >= 0)
+    posts[posted] = layout.instance(posts[posted], given.place[posted])
+    return posts
+
+
+def _copies(flow: Flow, layout: Layout, given: Delivered, target: Column) -> Edges:
+    """The edges between instances; what is dead has no bytes."""
+    edges = flow.edges
+    at = given.edge
+    return replace(
+        edges,
+        source=ids(given.source),
+        target=ids(target),
+        port=ids(edges.port[at]),
+        row=ids(edges.row[at]),
+        nbytes=ints(np.where(given.live, edges.nbytes[at], 0)),
+        apart=flags(edges.apart[at]),
+        host=flags(edges.host[at]),
+        post=ids(_posts(flow, layout, given)),
+        back=flags(np.zeros(len(at))),
+        dead=flags(~given.live),
+        stays=flags(np.zeros(len(at))),
+    )
