@@ -18,6 +18,7 @@ from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.tables import Tables
+from simulator.execution.ways import Pace, alone_ns
 from simulator.graph.graph import Graph
 from simulator.units import Bytes, Nanos, show_bytes
 
@@ -217,19 +218,10 @@ def topological(problem: Problem) -> list[int]:
     return order
 
 
-def ways(problem: Problem) -> list[tuple[list[int], list[tuple[Nanos, int]]]]:
-    """[D] per source the kind of way to each device, and the (latency, rate) of each kind: there are few kinds."""
-    found = []
-    columns = zip(problem.tables.latency_ns.tolist(), problem.tables.bytes_per_s.tolist(), strict=True)
-    for latencies, rates in columns:
-        kinds: dict[tuple[Nanos, int], int] = {}
-        kind = [kinds.setdefault(pair, len(kinds)) for pair in zip(latencies, rates, strict=True)]
-        found.append((kind, list(kinds)))
-    return found
+def transfer_times(kind: Sequence[int], kinds: Sequence[Pace | None], nbytes: Bytes) -> list[Nanos]:
+    """[D] how long a transfer takes that waits for nothing, packed and unpacked; NEVER where no way leads.
 
-
-def transfer_times(way: tuple[list[int], list[tuple[Nanos, int]]], nbytes: Bytes) -> list[Nanos]:
-    """[D] how long a transfer takes that finds its route free; NEVER where no way leads."""
-    kind, kinds = way
-    times = [NEVER if wait < 0 else wait + (-(-nbytes * 10**9 // rate) if rate else 0) for wait, rate in kinds]
+    `kind` is the row of `kinds` for each device, as `Ways.paces` has them.
+    """
+    times = [NEVER if pace is None else alone_ns(pace, nbytes) for pace in kinds]
     return [times[k] for k in kind]

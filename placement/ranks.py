@@ -43,13 +43,15 @@ def _mean_run(problem: Problem) -> list[int]:
 
 
 def _mean_transfer(problem: Problem) -> list[int]:
-    """[T] in picoseconds, over all ordered pairs of different devices between which a route exists."""
-    latency, rate = problem.tables.latency_ns, problem.tables.bytes_per_s
-    pairs = (latency >= 0) & ~np.eye(len(latency), dtype=bool)
-    if not pairs.any():
+    """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
+    ways = problem.tables.ways
+    way = ways.of[ways.of >= 0]
+    if not len(way):
         return [0] * len(problem.nbytes)
-    moving = rate[pairs].astype(np.float64)
-    ns_per_byte = np.divide(1e9, moving, out=np.zeros(len(moving)), where=moving > 0).mean()
-    mean = float(latency[pairs].mean()) + np.asarray(problem.nbytes, np.float64) * ns_per_byte
+    rate = ways.bytes_per_s[way].astype(np.float64)
+    wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
+    work = (ways.send_ps_per_byte[way] + ways.receive_ps_per_byte[way]) / PS_PER_NS
+    fixed = ways.latency_ns[way] + ways.send_ns[way] + ways.receive_ns[way]
+    mean = float(fixed.mean()) + np.asarray(problem.nbytes, np.float64) * (wire + work).mean()
     mean[np.array(problem.stays, bool)] = 0
     return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

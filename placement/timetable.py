@@ -1,7 +1,8 @@
 """A partial schedule: which groups have a device, when each placed op ends, when its values arrive where.
 
-Transfers wait for nothing but their value: links are taken to be free, as both papers that use this do. Each value
-goes to a device once, so later readers there find it at the time at which it came for the first one.
+Transfers wait for nothing but their value: links are taken to be free, as both papers that use this do, and so are the
+processors that pack and unpack. Each value goes to a device once, so later readers there find it at the time at which
+it came for the first one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placement.problem import Plan, Problem, no_room, transfer_times, ways
+from placement.problem import Plan, Problem, no_room, transfer_times
 from simulator.assignment import COST, NOT_RUN, ONLY
+from simulator.execution.ways import Pace
 from simulator.units import Bytes, Nanos
 
 
@@ -25,13 +27,15 @@ class Timetable:
     room: list[Bytes]  # [D] memory left
     arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
     floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
-    ways: list[tuple[list[int], list[tuple[Nanos, int]]]]  # [D] as `ways` gives them
+    kind: list[list[int]]  # [D][D] row of the pace of transfers between two devices
+    paces: Sequence[Pace | None]
     delay: dict[tuple[int, Bytes], list[Nanos]]  # transfer times by (source, bytes), remembered
 
 
 def open_timetable(problem: Problem) -> Timetable:
     """A schedule in which nothing is placed yet."""
     tensors = len(problem.nbytes)
+    kind, kinds = problem.tables.ways.paces
     return Timetable(
         problem,
         device=[-1] * len(problem.allowed),
@@ -39,7 +43,8 @@ def open_timetable(problem: Problem) -> Timetable:
         room=list(problem.capacity),
         arrive=[[]] * tensors,
         floating=[False] * len(problem.group),
-        ways=ways(problem),
+        kind=kind.tolist(),
+        paces=kinds,
         delay={},
     )
 
@@ -133,7 +138,7 @@ def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:
     key = (source, nbytes)
     found = table.delay.get(key)
     if found is None:
-        found = table.delay[key] = transfer_times(table.ways[source], nbytes)
+        found = table.delay[key] = transfer_times(table.kind[source], table.paces, nbytes)
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.execution.tables import of_step
+from simulator.execution.ways import AT_ONCE, Pace, alone_ns
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step,
     """The larger of two bounds: the critical path, and the work that must fit the lanes.
 
     Both take each op at its fastest: the path where it ends first, and a value that changes to another kind of device
-    pays the fastest way between two of these kinds on free links; work where it is shortest, over all ops and over
-    those that only some kinds of device can run. `tables` are those of `of_step` for the same values, where the caller
-    has them already.
+    pays the fastest way between two of these kinds, where links and processors are free; work where it is shortest,
+    over all ops and over those that only some kinds of device can run. `tables` are those of `of_step` for the same
+    values, where the caller has them already.
     """
     if tables is None:
         tables = of_step(graph, step, cluster, costs)
@@ -42,20 +43,22 @@ def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
     return np.where(fastest == never, 0, fastest)
 
 
-def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[tuple[Nanos, int]]]]:
-    """[n, K] run times of devices that are equally fast at everything, and [to][from] the (latency, rate) between two
-    such kinds: the best of any pair of devices, nothing within a kind, for the device may be the same one.
+def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
+    """[n, K] run times of devices that are equally fast at everything, and [to][from] the pace between two such kinds:
+    in each part the best of any pair of devices, nothing within a kind, for the device may be the same one.
     """
     run_ns, kind = np.unique(tables.run_ns, axis=1, return_inverse=True)
     members = [np.flatnonzero(kind == k) for k in range(run_ns.shape[1])]
-    ways = [[(0, 0)] * len(members) for _ in members]
+    ways = [[AT_ONCE] * len(members) for _ in members]
+    of, known = tables.ways.paces
     for target, there in enumerate(members):
         for source, here in enumerate(members):
-            latency, rate = (column[np.ix_(here, there)] for column in (tables.latency_ns, tables.bytes_per_s))
-            joined = latency >= 0
-            if source != target and joined.any():
-                instant = (rate[joined] == 0).any()  # a hand-over
-                ways[target][source] = int(latency[joined].min()), 0 if instant else int(rate[joined].max())
+            rows = np.unique(of[np.ix_(here, there)]).tolist()
+            joined = [pace for row in rows if (pace := known[row]) is not None]
+            if source != target and joined:
+                fixed, rate, send, receive = zip(*joined, strict=True)
+                # a hand-over has no rate, as bytes cost no time there
+                ways[target][source] = Pace(min(fixed), min(rate) and max(rate), min(send), min(receive))
     return run_ns, ways
 
 
@@ -97,9 +100,9 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     return longest
 
 
-def _waits(ways: list[list[tuple[Nanos, int]]], nbytes: int) -> list[list[Nanos]]:
-    """[to][from] how long a value of that size is on its way between kinds, rounded down."""
-    return [[latency + (nbytes * 10**9 // rate if rate else 0) for latency, rate in way] for way in ways]
+def _waits(ways: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
+    """[to][from] how long a value of that size is on its way between kinds, packed and unpacked."""
+    return [[alone_ns(pace, nbytes) for pace in row] for row in ways]
 
 
 def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:

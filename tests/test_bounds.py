@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
+from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.execution.engine import makespan
 from simulator.execution.tables import of_step
-from tests.execution.cases import apart, attrs_of, cluster, costs, dags, runs, steps, whole
+from tests.execution.cases import apart, attrs_of, cluster, costs, dags, steps, whole, worlds
 from tests.strategies import Rows
 
 
@@ -73,11 +76,21 @@ def test_a_merge_waits_for_its_first_input_only() -> None:
     assert lower_bound(graph, apart(1, lanes=9), priced, step=whole(graph)) == 20
 
 
-@settings(deadline=None, max_examples=60)
+def test_a_change_of_kind_is_packed_and_unpacked() -> None:
+    graph = chain("Neg").built()  # of 4 bytes
+    link, protocol = Link("wire", 20, 10**9), Protocol("copies", 0, 30, 40, 500, 1250, latency_ns=3)
+    on = cluster(["v:0/CPU:0", "w:0/CPU:0"], [link], {(0, 1): (0,), (1, 0): (0,)})
+    other = replace(on.devices[1], kind="other")
+    on = replace(on, devices=(on.devices[0], other), between_tasks=protocol)
+    priced = costs(graph, on, [[0, 0], [-1, 7]])  # x is the client's, on the first
+    assert lower_bound(graph, on, priced, step=whole(graph)) == (30 + 2) + (20 + 4 + 3) + (40 + 5) + 7
+
+
+@settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     graph = data.draw(dags())
-    on, priced, rows = data.draw(runs(graph))
+    on, priced, rows, how = data.draw(worlds(graph))
     step = data.draw(steps(graph))
     tables = of_step(graph, step, on, priced)
-    assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)))
+    assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)), **how)

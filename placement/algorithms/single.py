@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from placement.judging import fits, verdict
 from placement.problem import Plan, Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
+from simulator.columns import Ints
 from simulator.errors import InfeasibleError
+from simulator.execution.ways import Ways
 from simulator.units import Nanos, show_bytes
 
 
@@ -82,27 +84,36 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
     """Equal for two choices only if the simulator cannot tell them apart; `targets` holds a device per set of groups.
 
     The devices that are used are numbered in order of their rows, and so are the links between them by first use. If
-    targets, kinds, lanes, memory, latencies, rates and shared links then agree, the two runs take the same steps.
+    targets, kinds, lanes, memory, what transfers take, and which links they share then agree, the two runs take the
+    same steps.
     """
     # copies of constants live on the CPU of a GPU's task
     used = sorted({place for device in set(targets) for place in (device, problem.home[device])})
     number = {device: place for place, device in enumerate(used)}
-    tables = problem.tables
+    tables, wires = problem.tables, problem.tables.ways
     links: dict[int, int] = {}
     ways = tuple(
-        (
-            tables.latency_ns.item(s, t),
-            tables.bytes_per_s.item(s, t),
-            None if (route := tables.routes[s][t]) is None else tuple(links.setdefault(k, len(links)) for k in route),
+        None
+        if (way := wires.of.item(s, t)) < 0
+        else (
+            tuple(column.item(way) for column in _costs(wires)),
+            tuple(links.setdefault(link, len(links)) for link in wires.links[way]),
         )
         for s in used
         for t in used
     )
+    carriers = tuple((wires.link_bytes_per_s.item(link), wires.link_contention[link]) for link in links)
     devices = tuple(
         (problem.cluster.kind_of[d], tables.lanes.item(d), problem.cpu[d], problem.capacity[d], number[problem.home[d]])
         for d in used
     )
-    return tuple(number[d] for d in targets), devices, ways
+    return tuple(number[d] for d in targets), devices, ways, carriers
+
+
+def _costs(ways: Ways) -> tuple[Ints, ...]:
+    """The columns that say how long a transfer takes on a way."""
+    work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
+    return ways.latency_ns, ways.bytes_per_s, ways.request_ns, *work
 
 
 def _too_large(problem: Problem) -> InfeasibleError:

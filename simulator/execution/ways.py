@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import UnsupportedError
+from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
 
 CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
 PS_PER_NS = 1000
+
+
+class Pace(NamedTuple):
+    """What a transfer takes that waits for nothing: the wires, and the work of the processors at both ends."""
+
+    fixed_ns: Nanos  # latency and work per message
+    bytes_per_s: int  # of the wires; 0 where bytes cost no time there
+    send_ps_per_byte: int
+    receive_ps_per_byte: int
+
+
+AT_ONCE = Pace(0, 0, 0, 0)  # from a device to itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +48,17 @@ class Ways:
     link_bytes_per_s: Ints  # [L]
     link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
 
+    @cached_property
+    def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
+        """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no way."""
+        fixed = self.latency_ns + self.send_ns + self.receive_ns
+        columns = (fixed, self.bytes_per_s, self.send_ps_per_byte, self.receive_ps_per_byte)
+        rows: dict[tuple[int, ...], int] = {}
+        of_way = [rows.setdefault(row, len(rows)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        of = np.array([*of_way, len(rows)], np.int64)[self.of]  # the last is that of -1
+        np.fill_diagonal(of, len(rows) + 1)
+        return ids(of), (*(Pace(*row) for row in rows), None, AT_ONCE)
+
 
 @dataclass(frozen=True, eq=False)
 class Discipline:
@@ -43,6 +68,16 @@ class Discipline:
     shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
     cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
     flows: Flags  # [W] some link is shared
+
+
+def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
+    """From the moment at which a transfer is asked for until its readers have it, if it waits for nothing.
+
+    Each part is rounded up, as the engine does.
+    """
+    fixed, rate, send, receive = pace
+    wire = -(-nbytes * 10**9 // rate) if rate else 0
+    return fixed + wire + -(-nbytes * send // PS_PER_NS) + -(-nbytes * receive // PS_PER_NS)
 
 
 def ways_of(cluster: Cluster) -> Ways:

@@ -1,0 +1,117 @@
+"""What placement thinks a transfer takes, and that plans are judged as the step will be simulated."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.algorithms.heft import heft
+from placement.algorithms.single import single
+from placement.algorithms.whitepaper import whitepaper
+from placement.judging import makespan
+from placement.placing import place
+from placement.problem import NEVER, Plan, transfer_times
+from placement.ranks import upward_ranks
+from simulator.cluster.protocols import Protocol
+from simulator.execution.engine import ORDERS
+from simulator.execution.ways import CONTENTIONS
+from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
+
+PACKED = Protocol("packed", 0, 30, 40, 500, 1250)  # 82 ns of work for 4 bytes at the sender, 85 at the receiver
+
+
+def tasks_of(types, protocol, **options):
+    """As `cluster_of`, but each device is a task of its own."""
+    on = cluster_of(types, **options)
+    devices = tuple(
+        replace(device, name=f"/job:w/replica:0/task:{row}/device:CPU:0", host=f"h{row}")
+        for row, device in enumerate(on.devices)
+    )
+    return replace(on, devices=devices, between_tasks=protocol)
+
+
+@given(
+    st.builds(
+        Protocol,
+        st.just("p"),
+        *[st.integers(0, 90)] * 3,
+        *[st.integers(0, 3000)] * 2,
+        latency_ns=st.integers(0, 90),
+    ),
+    st.integers(0, 10**6),
+)
+def test_a_lone_transfer_takes_what_placement_thinks(protocol, nbytes):
+    on = tasks_of("cc", protocol, latency_ns=7)
+    problem = problem_of(tasks({("a", "b"): nbytes}), on, costs_of(on, [(200, 200), (5, 5)]))
+    kind, kinds = problem.tables.ways.paces
+    stays, moves = transfer_times(kind[0].tolist(), kinds, nbytes)
+    assert stays == 0
+    # the request, of at most 90 ns, has arrived long before a's value is there
+    assert makespan(problem, Plan([0, 1], [0, 0])) == 200 + moves + 5
+
+
+def test_where_no_way_leads_nothing_arrives():
+    on = replace(cluster_of("cc"), routes=(((), None), ((0,), ())))
+    problem = problem_of(tasks({("a", "b"): 3}), on, costs_of(on, [(1, 1)] * 2))
+    kind, kinds = problem.tables.ways.paces
+    assert [transfer_times(row, kinds, 3) for row in kind.tolist()] == [[0, NEVER], [3, 0]]
+
+
+@pytest.mark.parametrize("algorithm", [whitepaper, heft])
+def test_the_work_of_packing_can_keep_a_value_where_it_is(algorithm):
+    graph = tasks({("a", "b"): 4})
+    for protocol, device in ((Protocol("plain"), [0, 1]), (PACKED, [0, 0])):
+        on = tasks_of("cc", protocol)
+        problem = problem_of(graph, on, costs_of(on, [(1, 900), (60, 1)]))
+        assert algorithm(problem).device == device
+
+
+def test_ranks_count_packing_and_unpacking():
+    graph = tasks({("a", "b"): 4})
+    for protocol, between in ((Protocol("plain"), 4), (PACKED, 4 + 30 + 40 + 2 + 5)):
+        on = tasks_of("cc", protocol)
+        assert upward_ranks(problem_of(graph, on, costs_of(on, [(1, 1), (10, 10)])))[0] == (1 + between + 10) * 1000
+
+
+@pytest.mark.parametrize(("contention", "used"), [("none", "whitepaper"), ("serial", "single"), ("fair", "single")])
+def test_plans_are_judged_by_the_contention_of_the_simulation(contention, used):
+    # four values of 25 ns each leave together: alone they are fast, over one link slower than two lanes of the CPU
+    graph = tasks({("a", f"b{row}"): 25 for row in range(4)})
+    on = cluster_of("cgggg", shared=True, lanes=2)
+    costs = costs_of(on, [(1, *[200] * 4), *[(30, *[1] * 4)] * 4])
+    assert place(graph, on, costs, step=whole(graph), contention=contention).used == used
+
+
+def test_priorities_are_given_only_where_the_order_heeds_them():
+    graph = tasks({("a", "b"): None, ("c", "d"): None, ("e", "f"): None})
+    on = cluster_of("c")
+    costs = costs_of(on, [(time,) for time in (9, 1, 1, 9, 5, 5)])
+    for order in ("fifo", "tensorflow"):
+        placed = place(graph, on, costs, step=whole(graph), algorithm="heft", order=order)
+        assert placed.priority is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 90), st.integers(1, 90), st.integers(1, 90)), min_size=6, max_size=6),
+    st.sampled_from(CONTENTIONS),
+    st.sampled_from(("auto", *ORDERS)),
+)
+def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(times, contention, order):
+    edges = {("a", "b"): 9, ("a", "c"): 50, ("b", "d"): 30, ("c", "e"): 7, ("d", "f"): 3, ("e", "f"): 80}
+    on = tasks_of("ccc", PACKED, shared=True)
+    problem = replace(problem_of(tasks(edges), on, costs_of(on, times)), order=order, contention=contention)
+    alone = [makespan(problem, Plan([device] * 6, [0] * 6)) for device in range(3)]
+    assert makespan(problem, single(problem)) == min(alone)
+
+
+def test_twins_that_talk_by_another_protocol_are_tried_both():
+    # "fixed" runs on device 0 alone; device 1 is of its task, device 2 of another
+    graph = replace(tasks({("fixed", "free"): 100}, ["fixed", "free"]), requested=("/task:0/cpu:0", ""))
+    on = tasks_of("ccc", PACKED)
+    first, near, far = on.devices[0], "/job:w/replica:0/task:0/device:CPU:1", on.devices[2].name
+    for names, best in (((far, near), 2), ((near, far), 1)):
+        twins = [replace(on.devices[1], name=name) for name in names]
+        cluster = replace(on, devices=(first, *twins))
+        placed = place(graph, cluster, costs_of(cluster, [(1, 1), (900, 1)]), step=whole(graph), algorithm="single")
+        assert placed.device.tolist() == [0, best]
