@@ -8,7 +8,7 @@ fast. Of one float it takes `TINY`, and what Grappler holds to be free, as readi
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,7 +26,7 @@ from simulator.oracle.grappler import Prediction
 from simulator.partitioning import partition
 from simulator.units import Nanos
 from tests.execution.cases import apart, assigned, costs
-from tests.strategies import Rows, typed
+from tests.strategies import Rows, loop, typed
 
 pytestmark = pytest.mark.tensorflow
 
@@ -71,10 +71,17 @@ def asked(graph: Graph, on: Cluster, rows: Sequence[int], fetch: str, asking: As
     return grappler.predict(graph, on, step=choose_step(graph, fetches=[fetch]), devices=devices, asking=asking)
 
 
-def simulated(graph: Graph, on: Cluster, rows: Sequence[int], fetch: str, priced: CostTable) -> Times:
-    """Start and end of every op in our simulation."""
+def simulated(
+    graph: Graph,
+    on: Cluster,
+    rows: Sequence[int],
+    fetch: str,
+    priced: CostTable,
+    trips: Mapping[str, int] | None = None,
+) -> Times:
+    """Start and end of every op in our simulation; where one runs several times, of its last run."""
     pieces = partition(graph, assigned(on, rows), on, step=choose_step(graph, fetches=[fetch]))
-    trace = simulate(pieces, on, priced)
+    trace = simulate(pieces, on, priced, trips=trips)
     spans = zip(trace.start_ns.tolist(), trace.end_ns.tolist(), strict=True)
     return dict(zip((pieces.graph.names[row] for row in trace.node.tolist()), spans, strict=True))
 
@@ -151,6 +158,25 @@ def test_launching_takes_time(asking: Asking) -> None:
 
     assert theirs.makespan == READ + 3 * TINY
     assert ours["c"][1] - ours["a"][0] == 3 * (on.devices[0].launch_ns + 1)
+
+
+def test_a_loop_runs_as_often_as_it_does(asking: Asking) -> None:
+    made, on = Rows(), fast(apart(1))
+    chain(made, ["a"], ())
+    loop(made, start="a")
+    graph, rows = made.built(), [0] * 11
+
+    theirs = asked(graph, on, rows, "while/Exit", asking)
+    took = {name: end - start for name, (start, end) in theirs.times.items()}
+    took["while/Merge"] = 1  # Grappler takes it twice, once for each input, and shows them as one long run
+    priced = costs(graph, on, [took[name] for name in graph.names])
+    ours = {trips: simulated(graph, on, rows, "while/Exit", priced, trips={"while": trips}) for trips in (0, 1, 10)}
+
+    before, test, body = READ + TINY + 1, 1 + TINY + 1 + 1, TINY + 1
+    assert took["while/Neg"] == TINY
+    assert theirs.makespan == before + 1 + test + body + 1 + 1, "one trip, and another Merge"
+    for trips, times in ours.items():
+        assert max(end for _, end in times.values()) == before + trips * (test + body) + test + 1
 
 
 def test_what_one_call_takes_and_what_cannot_be_asked(asking: Asking) -> None:
