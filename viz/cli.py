@@ -84,7 +84,7 @@ def _complain(message: str) -> None:
 
 
 def _request(asked: argparse.Namespace) -> Request:
-    from viz.parsing import parse_feed
+    from viz.parsing import parse_branch, parse_feed, parse_trips
     from viz.running import Request
 
     if asked.batch < 1 or asked.batch > 2**31:
@@ -107,6 +107,8 @@ def _request(asked: argparse.Namespace) -> Request:
         contention=asked.contention,
         protocol=asked.protocol,
         engine=asked.engine,
+        trips=_named("--trips", asked.trips, parse_trips),
+        branches=_named("--branch", asked.branch, parse_branch),
         check=asked.check,
         seed=asked.seed,
     )

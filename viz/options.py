@@ -36,6 +36,7 @@ examples:
   simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
   simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
+  simviz seq2seq.meta --trips '*=20' --branch is_training=false
 
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
 """
@@ -145,7 +146,23 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         "5.2), where that costs no time and no memory; tensorflow, as a master's option enable_recv_scheduling does, "
         "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
     )
-    add("--seed", type=int, default=0, metavar="N", help="where chance enters (default: 0)")
+    add(
+        "--trips",
+        action="append",
+        default=[],
+        metavar="FRAME=N",
+        help="how often the body of this loop runs; '*=10' for every loop; repeatable (default: as the graph's "
+        "constants say, else once; the summary names the loops)",
+    )
+    add(
+        "--branch",
+        action="append",
+        default=[],
+        metavar="NAME=WAY",
+        help="which way a branch goes, by the node or tensor of its predicate: true, false, how likely it holds (0.3), "
+        "for a Case the branch's number; repeatable (default: as a constant says, else true)",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="where chance enters: likely branches (default: 0)")
     add(
         "--engine",
         choices=ENGINES,

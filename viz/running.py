@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
     from simulator.execution.receiving import Received
     from simulator.execution.trace import Trace
     from simulator.graph.graph import Graph, Shape
@@ -44,6 +45,8 @@ class Request:
     contention: str = "serial"
     protocol: str | None = None  # between tasks; None: the cluster's own
     engine: str = "auto"
+    trips: Mapping[str, int] = field(default_factory=dict)
+    branches: Mapping[str, Choice] = field(default_factory=dict)
     check: bool = False
     seed: int = 0
 
@@ -67,7 +70,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     cluster = _cluster(request, graph)
     say("pricing the ops")
     costs = _costs(request, graph, cluster)
-    tables = of_step(graph, step, cluster, costs)
+    tables = of_step(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
     say(f"placing {len(graph)} nodes on {len(cluster)} devices ({request.algorithm})")
     try:
         assignment = place(
@@ -159,6 +162,8 @@ def _simulated(
             engine=request.engine,
             order=request.order,
             contention=request.contention,
+            trips=request.trips,
+            branches=request.branches,
             seed=request.seed,
         )
         return ran

@@ -1,8 +1,11 @@
 """Scenes for the tests of the window: a real one from the shipped example, and hostile ones made from it."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from viz.running import Request, run
 from viz.scene import Scene
@@ -48,3 +51,61 @@ def renamed(scene: Scene, names: tuple[str, ...]) -> Scene:
 
 def hostile() -> Scene:
     return renamed(example(), HOSTILE)
+
+
+LOOP = """
+x = Placeholder() /cpu:0 FLOAT 64,64
+more = Placeholder() /cpu:0 BOOL
+flag = Placeholder() /cpu:0 BOOL
+enter = Enter(x) /cpu:0 FLOAT frame
+goes = Enter(more) /cpu:0 BOOL constant
+merge = Merge(enter, next) /cpu:0 FLOAT
+cond = LoopCond(goes) /cpu:0
+switch = Switch(merge, cond) /cpu:0 FLOAT
+body = MatMul(switch:1, switch:1) /cpu:0 FLOAT
+far = Relu(body) /cpu:1 FLOAT
+next = NextIteration(far) /cpu:0 FLOAT
+exit = Exit(switch) /cpu:0 FLOAT
+choose = Switch(exit, flag) /cpu:0 FLOAT
+yes = MatMul(choose:1, choose:1) /cpu:0 FLOAT
+no = Neg(choose) /cpu:0 FLOAT
+again = MatMul(yes, yes) /cpu:0 FLOAT
+end = Merge(no, again) /cpu:0 FLOAT
+"""
+
+
+def loop_text() -> str:
+    """A GraphDef as text: a loop over two devices whose trips nothing says, then a branch."""
+    nodes = []
+    for line in LOOP.strip().splitlines():
+        name, op, inputs, device, *rest = re.fullmatch(r"(\w+) = (\w+)\((.*)\) (\S+) ?(\w*) ?(\S*)", line).groups()
+        dtype, last = rest
+        fields = [
+            f'name: "{name}" op: "{op}" device: "{device}"',
+            *(f'input: "{one}"' for one in inputs.split(", ") if one),
+        ]
+        if dtype:
+            fields.append(f'attr {{ key: "{"dtype" if op == "Placeholder" else "T"}" value {{ type: DT_{dtype} }} }}')
+        if op == "Placeholder":
+            dims = "".join(f"dim {{ size: {size} }} " for size in last.split(",") if size)
+            fields.append(f'attr {{ key: "shape" value {{ shape {{ {dims}}} }} }}')
+        if dtype == "FLOAT":
+            square = "shape { dim { size: 64 } dim { size: 64 } } "
+            shapes = square + {"Switch": square, "Merge": "shape { }"}.get(op, "")
+            fields.append(f'attr {{ key: "_output_shapes" value {{ list {{ {shapes}}} }} }}')
+        if op == "Merge":
+            fields.append('attr { key: "N" value { i: 2 } }')
+        if last == "constant":
+            fields.append('attr { key: "is_constant" value { b: true } }')
+        if op == "Enter":
+            fields.append('attr { key: "frame_name" value { s: "while" } }')
+        nodes.append(f"node {{ {' '.join(fields)} }}")
+    return "\n".join(nodes)
+
+
+def loop(**options: Any) -> Scene:
+    """The loop and branch of `loop_text`, simulated with these options."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "loop.pbtxt"
+        path.write_text(loop_text())
+        return run(Request(str(path), **{"cluster": "2cpu", "algorithm": "requested", **options}))

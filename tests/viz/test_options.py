@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.viz.scenes import loop_text
 from viz import options
 from viz.cli import main
 from viz.parsing import gathered, parse_branch, parse_feed, parse_trips
@@ -86,6 +87,50 @@ def test_a_links_own_contention_is_said(tmp_path, capsys):
     links = json.loads((tmp_path / "a.json").read_text())["simulation"]["links"]
     assert len(links) == 4
     assert set(links.values()) == {"none"}
+
+
+def looped(*arguments):
+    Path("loop.pbtxt").write_text(loop_text())
+    return ["loop.pbtxt", "--cluster", "2cpu", "--algorithm", "requested", "--quiet", "--json", "out.json", *arguments]
+
+
+def test_loops_and_branches_run_as_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        assert main(looped(*arguments)) == 0
+        return json.loads(Path("out.json").read_text())
+
+    found = {trips: call("--trips", trips) for trips in ("while=1", "while=4", "*=4")}
+    assert call()["makespan_ns"] == found["while=1"]["makespan_ns"] < found["while=4"]["makespan_ns"]
+    assert found["*=4"] == found["while=4"]
+    body = [one["iteration"] for one in found["while=4"]["transfers"] if one["tensor"] == "body:0" and one["bytes"]]
+    assert body == [[0], [1], [2], [3]]
+    assert "Loops run as asked: 'while' 4 times." in found["while=4"]["notes"]
+    yes, no = call("--branch", "flag=true"), call("--branch", "flag:0=false")
+    assert "Predicates as asked: 'flag:0' false." in no["notes"]
+    assert no["makespan_ns"] != yes["makespan_ns"] == call("--branch", "flag=1.0", "--seed", "5")["makespan_ns"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--trips", "7"], "--trips: '7' is not of the form FRAME=10 or '*=10'"),
+        (["--trips", "while=2", "--trips", "while=3"], "--trips: 'while' is given twice"),
+        (["--trips", "whle=2"], "has no loop 'whle'; its loops are 'while'"),
+        (["--trips", "while=2000000000"], "2,000,000 is the limit"),
+        (["--branch", "flag"], "--branch: 'flag' is not of the form NAME=true"),
+        (["--branch", "flg=true"], "'flag'"),
+        (["--branch", "cond=true"], "trips"),
+    ],
+)
+def test_loops_and_branches_that_cannot_be_are_refused(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(looped(*arguments)) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert "Traceback" not in err
+    assert not Path("out.json").exists()
 
 
 @pytest.mark.parametrize("option", ["--order", "--contention", "--engine"])

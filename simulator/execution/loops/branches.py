@@ -161,7 +161,9 @@ def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]
     """Raise SimvizError for a predicate that no Switch of the step asks."""
     for name in branches or {}:
         if name not in known:
-            raise SimvizError(f"No branch of the step goes by {name!r}.{near(name, list(known))}")
+            nodes = [repr(printable(one)) for one in known if ":" not in one]
+            said = f"they go by {some(nodes, NAMED)}" if nodes else "it has none"
+            raise SimvizError(f"No branch of the step goes by {name!r}; {said}.{near(name, list(known))}")
 
 
 def _check_choice(flow: Flow, op: int, name: str, choice: Choice) -> None:
