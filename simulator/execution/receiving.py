@@ -12,15 +12,17 @@ an Enter, which may be dead or run more than once. A Recv that waits for somethi
 While nobody overtakes in a lane or on a link, nothing ends after its latest time and the step is as long as it was.
 What becomes ready later may be overtaken, though, and a value that is sent later is kept longer where it was made. So
 the pieces are simulated again: the new edges stay if the step takes no longer and no device's peak is higher; if not,
-each half of them is tried by itself, those that gain more first, in a bounded number of simulations.
+each half of them is tried by itself, and so on, larger parts and those that gain more first, in a bounded number of
+simulations.
 
-TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it knows no times, counts each
-op as a microsecond, and delays nothing by less than six hundredths of the step.
+TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts each
+op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.partitioning import Partitions
 
-MOST_TRIALS = 12  # simulations at most, besides the one that tells the times
+MOST_TRIALS = 24  # simulations at most, besides the one that tells the times
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +86,16 @@ def receive_late(
     waits = sorted(_waits(without, partitions, cluster), key=lambda one: (-one.gain, one.transfer))
     kept: list[_Wait] = []
     best, cut = without, partitions
-    parts = [waits] if waits else []
+    parts = deque([waits] if waits else [])
     while parts and trials:
         trials -= 1
-        part = parts.pop()
+        part = parts.popleft()
         tried = with_waits(partitions, _edges(partitions, [*kept, *part]))
         trace = simulate(tried)
         if trace.makespan <= without.makespan and (trace.peak_bytes <= best.peak_bytes).all():
             kept, best, cut = [*kept, *part], trace, tried
         elif len(part) > 1:
-            parts += [part[len(part) // 2 :], part[: len(part) // 2]]  # the first half is taken first
+            parts += [part[: len(part) // 2], part[len(part) // 2 :]]
     return Received("whitepaper", partitions, cut, without, best)
 
 
