@@ -83,7 +83,8 @@ def allocations(tables: Tables, outcome: Outcome) -> Allocations:
     count = len(tables.tensor_op)
     copy = _copies(tables, outcome)
     owner = _owners(tables, outcome, copy)
-    start = np.concatenate([outcome.start_ns[tables.tensor_op], outcome.transfer_start_ns])
+    fed = tables.bound[tables.tensor_op] >= 0  # there from the beginning, whenever an executor comes to it
+    start = np.concatenate([np.where(fed, 0, outcome.start_ns[tables.tensor_op]), outcome.transfer_start_ns])
     end = np.concatenate([outcome.end_ns[tables.tensor_op], outcome.unpack_end_ns])
     np.maximum.at(end, owner, end.copy())
     client = tables.bound[tables.consumer] >= 0  # what it gets is kept until the step ends

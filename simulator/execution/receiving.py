@@ -15,8 +15,8 @@ the pieces are simulated again: the new edges stay if the step takes no longer a
 each half of them is tried by itself, and so on, larger parts and those that gain more first, in a bounded number of
 simulations.
 
-TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts each
-op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
+TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts
+each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
@@ -35,7 +36,11 @@ class Buffer:
 
 
 class Recount:
-    """The buffers of a trace; `took` is what each Merge passed on, as (node, port)."""
+    """The buffers of a trace.
+
+    Two things it does not say: `took` is what each Merge passed on, as (node, port); `queued` the ends of what the cut
+    inserted, where TensorFlow's executor queues it like any other node.
+    """
 
     def __init__(
         self,
@@ -44,8 +49,10 @@ class Recount:
         on: Cluster,
         priced: CostTable,
         took: Mapping[int, tuple[int, int]],
+        queued: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         self.trace, self.pieces, self.on, self.priced, self.took = trace, pieces, on, priced, took
+        self.queued = queued
         self.graph = pieces.graph
         self.transfer = {recv: row for row, recv in enumerate(pieces.recv.tolist())}
         nodes = trace.node.tolist()
@@ -71,7 +78,11 @@ class Recount:
             came = [self.times(node) for node, _ in self.inputs(row)]
             if row in self.transfer:
                 came.append(int(self.trace.unpack_end_ns[self.transfer[row]]))
-            self.begin[row] = self.end[row] = max(came, default=0)
+            ready = max(came, default=0)
+            self.begin[row] = self.end[row] = self.queued.get(row, ready)
+            assert self.end[row] >= ready
+            if self.pieces.endpoint[row] >= 0:
+                self.begin[row] = ready  # what the client hands in is there from the beginning
         return self.end[row]
 
     def dead(self, row: int, port: int = 0) -> bool:

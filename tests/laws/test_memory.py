@@ -59,16 +59,20 @@ def full_of_views(draw: st.DrawFn, *, max_nodes: int = 18) -> Graph:
     return made.built()
 
 
-def taken(pieces: Partitions, on: Cluster, priced: CostTable, **how: str) -> dict[int, tuple[int, int]]:
-    """The (node, port) that woke each Merge, as the engine says."""
+def told(
+    pieces: Partitions, on: Cluster, priced: CostTable, order: str, contention: str
+) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+    """What a trace does not say and the engine does: see Recount."""
     tables, device = of_partitions(pieces, on, priced)
-    outcome = run(tables, device, **how)
-    found = {}
+    outcome = run(tables, device, order=order, contention=contention)
+    took = {}
     for op in np.flatnonzero(outcome.first >= 0).tolist():
         tensor = int(tables.edge_tensor[outcome.first[op]])
         node, row = int(tables.node[tables.tensor_op[tensor]]), int(tables.tensor_row[tensor])
-        found[int(tables.node[op])] = node, int(pieces.graph.tensor_port[row])
-    return found
+        took[int(tables.node[op])] = node, int(pieces.graph.tensor_port[row])
+    node, end = tables.node.tolist(), outcome.end_ns.tolist()
+    queued = dict(zip(reversed(node), reversed(end), strict=True))  # what posts a Recv comes after it
+    return took, queued if order == "tensorflow" else {}
 
 
 def check(data: st.DataObject, graph: Graph) -> None:
@@ -76,7 +80,7 @@ def check(data: st.DataObject, graph: Graph) -> None:
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
     trace = simulate(pieces, on, priced, **how)
-    counted = Recount(trace, pieces, on, priced, taken(pieces, on, priced, **how))
+    counted = Recount(trace, pieces, on, priced, *told(pieces, on, priced, **how))
     moments = counted.instants()
     for device in range(len(on)):
         mine = trace.memory_device == device
