@@ -98,7 +98,7 @@ def _linear(values: Values, op: int, port: int, variable: int, depth: int) -> Li
     if kind in PASSED_ON or (kind == "Cast" and _is_integer(flow, op)):
         return given[0]
     if kind in ENTERS:
-        return given[0] if given[0].step == 0 and variable < 0 else None
+        return given[0] if given[0].step == 0 else None  # else it changes from one entry to the next
     if kind in EXITS:
         trips = values.trips[flow.frame[op]]
         return None if trips is None or variable >= 0 else Linear(given[0].start + given[0].step * trips, 0)
