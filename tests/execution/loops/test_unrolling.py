@@ -1,0 +1,159 @@
+"""Which ops run in which iterations: as an executor that goes token by token has it, and worked by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.errors import SimvizError
+from simulator.execution.engine import run
+from simulator.execution.laws import check_trace
+from simulator.execution.simulate import simulate
+from simulator.execution.tables import Tables, of_partitions, of_step
+from simulator.graph.graph import Graph
+from simulator.partitioning import FLAVOURS, partition
+from tests.execution.cases import CLUSTERS, apart, assigned, costs, whole
+from tests.execution.loops.cases import conditional, counting, live_counts, predicate
+from tests.execution.loops.executor import Executor, Tag
+from tests.partitioning.cases import random_graph
+from tests.strategies import Rows, typed
+
+
+def tables_of(graph: Graph, **options: object) -> Tables:
+    return of_step(graph, whole(graph), apart(1), costs(graph, apart(1), 10), **options)  # type: ignore[arg-type]
+
+
+def begun() -> Rows:
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", ()))
+    return rows
+
+
+@given(st.integers(0, 2**32), st.integers(0, 3))
+def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
+    graph, _ = random_graph(seed, 1, nodes=8, loops=2)
+    tables = tables_of(graph, trips={"*": trips})
+    switches = {row for row, op in enumerate(graph.ops) if op == "Switch"}
+    asks = {row: graph.ops[graph.edge_src[graph.in_ptr[row] + 1]] for row in switches}
+
+    def goes(node: int, tag: Tag) -> int:
+        return int(asks[node] != "LoopCond" or tag[-1][1] < trips)
+
+    theirs = Executor(graph, goes).ran
+    found = {}
+    for op in range(len(tables)):
+        key = int(tables.node[op]), tables.iterations[tables.iteration[op]]
+        if tables.bound[op] < 0 and key not in found:  # signals come last
+            found[key] = not tables.silent[op]
+    expected = {(node, tuple(i for _, i in tag)): live for (node, tag), live in theirs.items()}
+    assert {key: live for key, live in found.items() if whole(graph).runs[key[0]]} == {
+        key: live for key, live in expected.items() if whole(graph).runs[key[0]]
+    }
+
+
+@given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3), st.sampled_from(FLAVOURS))
+def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour: str) -> None:
+    graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
+    trace = simulate(pieces, on, costs(graph, on, 10), trips={"*": trips})
+    assert check_trace(trace, pieces, on) == []
+    there = Counter(
+        pieces.origin[row] for row in trace.node.tolist()
+    )  # a constant that was copied has no row of its own left
+    here = live_counts(tables_of(graph, trips={"*": trips}))
+    assert all(here[graph.names[row]] == count for row, count in there.items())
+
+
+def test_nested_loops_are_counted_by_hand() -> None:
+    rows = begun()
+
+    def body(value: str, pivot: str) -> str:
+        return counting(rows, "inner", value, 2, inside=pivot)
+
+    counting(rows, "outer", "x", 3, body)
+    tables = tables_of(rows.built())
+    counts = live_counts(tables)
+    assert counts["outer/LoopCond"] == 4  # three trips, and once to find that there is no fourth
+    assert counts["outer/x/Identity"] == 3
+    assert counts["inner/LoopCond"] == 3 * 3
+    assert counts["inner/x/Neg"] == 3 * 2
+    assert counts["inner/x/Exit"] == 3
+    assert counts["outer/x/Exit"] == 1
+    tags = {tables.iterations[tables.iteration[op]] for op, n in enumerate(tables.names) if n == "inner/x/Neg"}
+    assert {tag for tag in tags if tag[0] < 3} >= {(i, j) for i in range(3) for j in range(2)}
+    assert tables.notes == ("Loops run as their constants say: 'inner' 2 times, 'outer' 3 times.",)
+
+
+def test_what_is_dead_crosses_and_takes_no_bytes() -> None:
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", (1000,)))
+    predicate(rows)
+    conditional(rows, "c", "x", "p", other="there")
+    graph, on = rows.built(), apart(2)
+    pieces = partition(graph, assigned(on, [int(name == "there") for name in graph.requested]), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on, 10), branches={"p": True})
+    assert trace.transfer_dead.tolist() == [True, True]  # there and back
+    assert (trace.transfer_end_ns - trace.transfer_start_ns).tolist() == [100, 100]  # its latency alone
+    assert trace.makespan == 10 + 200  # the Switch and the way
+    live = simulate(pieces, on, costs(graph, on, 10), branches={"p": False})
+    assert not live.transfer_dead.any()
+
+
+@pytest.mark.parametrize(("parallel", "makespan"), [(1, 4 * 60), (2, 130), (10, 90)])
+def test_iterations_overlap_as_far_as_they_may(parallel: int, makespan: int) -> None:
+    """Every 10 ns the next iteration may begin; each has a tail of 60 ns, and nothing waits for it but its end.
+
+    One at a time: 4 times 60. Two: at 0 and 10, when these have ended at 60 and 70, which ends at 130. All at once: the
+    last tail begins at 30.
+    """
+    rows = begun()
+    counting(rows, "loop", "x", 4, lambda value, _: value, parallel=parallel)
+    rows.add("loop/tail", "Neg", ["loop/x/Identity"], **typed("Neg", ()))
+    graph, on = rows.built(), apart(1, lanes=8)
+    took = [{"loop/i/Identity": 10, "loop/tail": 60}.get(name, 0) for name in graph.names]
+    tables = of_step(graph, whole(graph), on, costs(graph, on, took))
+    assert run(tables, tables.placed(np.zeros(len(graph), np.int32))).makespan == makespan
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"trips": {"lop": 2}}, "no loop 'lop'; its loops are 'loop'. Did you mean 'loop'"),
+        ({"trips": {"loop": -1}}, "a whole number of times, 0 or more; trips\\['loop'\\] is -1"),
+        ({"trips": {"loop": 2.5}}, "is 2.5"),
+        ({"trips": {"loop": True}}, "is True"),
+        ({"trips": {"*": 10**12}}, "'loop' with 1,000,000,000,000 trips unrolls the step to .* 2,000,000 is the limit"),
+        ({"branches": {"q": True}}, "No branch of the step goes by 'q'; they go by 'loop/LoopCond', 'p'"),
+        ({"branches": {"p": 2}}, "branches\\['p'\\] is 2; give True, False or a probability"),
+        ({"branches": {"p": float("nan")}}, "is nan"),
+        ({"branches": {"loop/LoopCond": True}}, "is a loop's condition; say with trips"),
+        ({"branches": {"p": True, "p:0": False}}, "are one predicate"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_work(options: dict[str, object], sentence: str) -> None:
+    rows = begun()
+    predicate(rows)
+    conditional(rows, "c", counting(rows, "loop", "x", 3), "p")
+    with pytest.raises(SimvizError, match=sentence):
+        tables_of(rows.built(), **options)
+
+
+@given(st.integers(0, 50), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_chance_is_the_same_in_whole_and_pieces(seed: int, probability: float) -> None:
+    rows = begun()
+    predicate(rows)
+    rows.add("p/Neg", "LogicalNot", ["p"])
+    counting(rows, "loop", conditional(rows, "c", "x", "p/Neg"), 3)
+    graph, on = rows.built(), apart(2)
+    options = {"branches": {"p": probability}, "seed": seed}
+    pieces = partition(graph, assigned(on, [row % 2 for row in range(len(graph))]), on, step=whole(graph))
+    cut, _ = of_partitions(pieces, on, costs(graph, on), **options)
+    counts = live_counts(tables_of(graph, **options))
+    assert counts["c/true"] + counts["c/false"] == 1
+    assert (counts["c/true"], counts["c/false"]) == (live_counts(cut)["c/true"], live_counts(cut)["c/false"])
+    if probability in (0.0, 1.0):
+        assert counts["c/false"] == probability  # the Switch is told the opposite

@@ -1,0 +1,117 @@
+"""A real session runs each node of a loop or branch as often as we say, Sends and Recvs of dead values included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from simulator.cluster.reading import load_cluster
+from simulator.execution.laws import check_trace
+from simulator.execution.simulate import simulate
+from simulator.execution.tables import of_partitions
+from simulator.execution.trace import Trace
+from simulator.graph.exporting import graph_def
+from simulator.graph.step import choose_step
+from simulator.oracle.timing import timed
+from simulator.partitioning import Partitions, partition
+from tests.execution.cases import assigned, costs
+from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
+from tests.strategies import Rows, type_attr, typed
+
+pytestmark = pytest.mark.tensorflow
+
+HERE, THERE = "/device:CPU:0", "/device:CPU:1"
+WITHOUT_A_LINE = {"NoOp", "_Send", "_Recv", "_HostSend", "_HostRecv"}  # in the statistics of a session
+
+
+def begun() -> Rows:
+    rows = Rows()
+    rows.add("x", "Placeholder", device=HERE, **typed("Placeholder", ()))
+    predicate(rows, "p", HERE)
+    return rows
+
+
+def plain() -> Rows:
+    rows = begun()
+    counting(rows, "loop", "x", 5, device=HERE)
+    return rows
+
+
+def nested() -> Rows:
+    rows = begun()
+
+    def body(value: str, pivot: str) -> str:
+        return counting(rows, "inner", value, 2, device=HERE, inside=pivot)
+
+    counting(rows, "outer", "x", 3, body, device=HERE)
+    return rows
+
+
+def branching() -> Rows:
+    """The predicate is false: it is fed, and what is made up for it is."""
+    rows = begun()
+    conditional(rows, "cond", "x", "p", device=HERE, other=THERE)
+    return rows
+
+
+def untaken_loop() -> Rows:
+    rows = begun()
+    rows.add("s", "Switch", ["x", "p"], device=HERE, T=type_attr(), _output_shapes=scalars(2))
+    counting(rows, "loop", "s:1", 4, device=HERE)
+    return rows
+
+
+def spread_loop() -> Rows:
+    rows = begun()
+
+    def body(value: str, _: str) -> str:
+        return rows.add("far", "Neg", [value], device=THERE, **typed("Neg", ()))
+
+    counting(rows, "loop", "x", 4, body, device=HERE)
+    return rows
+
+
+def spread_branches_in_a_loop() -> Rows:
+    rows = begun()
+
+    def body(value: str, _: str) -> str:
+        return conditional(rows, "cond", value, "p/Enter", device=HERE, other=THERE)
+
+    counting(rows, "loop", "x", 3, body, device=HERE)
+    enter = {**rows.attrs[rows.names.index("loop/bound/Enter")], "T": rows.attrs[rows.names.index("p")]["dtype"]}
+    rows.add("p/Enter", "Enter", ["p"], device=HERE, **enter)
+    return rows
+
+
+CASES = (plain, nested, branching, untaken_loop, spread_loop, spread_branches_in_a_loop)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_every_node_runs_as_often_as_in_tensorflow(case: Callable[[], Rows]) -> None:
+    graph, on = case().built(), load_cluster("cpu=2")
+    used = {graph.names[row] for row in np.unique(graph.edge_src).tolist()}
+    step = choose_step(
+        graph, feeds=["x:0", "p:0"][: 1 + ("p" in used)], fetches=[n for n in graph.names if n not in ("x", "p")]
+    )
+    stats, why_not = timed(graph_def(graph), graph, step, counts={"CPU": 2, "GPU": 0}, step_timeout_s=20, timeout_s=60)
+    assert stats is not None, why_not
+    theirs = Counter(line.node_name for device in stats.dev_stats for line in device.node_stats)
+
+    pieces = partition(graph, assigned(on, [int(name == THERE) for name in graph.requested]), on, step=step)
+    branches = {"p": False} if "p" in used else None
+    tables, _ = of_partitions(pieces, on, costs(graph, on, 1000), branches=branches)
+    trace = simulate(pieces, on, costs(graph, on, 1000), branches=branches)
+    assert check_trace(trace, pieces, on) == []
+    known = {
+        name: op for name, op in zip(pieces.graph.names, pieces.graph.ops, strict=True) if op not in WITHOUT_A_LINE
+    }
+    ours = {name: count for name, count in live_counts(tables).items() if name in known}
+    assert {name: count for name, count in theirs.items() if name != "_SOURCE"} == ours
+    assert ours.items() >= {name: count for name, count in ran(trace, pieces).items() if name in known}.items()
+
+
+def ran(trace: Trace, pieces: Partitions) -> Counter[str]:
+    return Counter(pieces.graph.names[row] for row in trace.node.tolist())
