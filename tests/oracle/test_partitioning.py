@@ -19,7 +19,7 @@ from simulator.oracle import check, observe
 from simulator.oracle.measurement import Measurement
 from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
-from tests.execution.test_receiving import served
+from tests.execution.test_receiving import looping, served
 from tests.partitioning.cases import random_rows
 from tests.strategies import Rows, type_attr, typed
 
@@ -102,11 +102,13 @@ def test_tensorflow_imports_every_piece() -> None:
 
 
 def test_tensorflow_imports_pieces_whose_recvs_wait() -> None:
-    pieces = served(8)[0].partitions
-    counts = np.bincount(pieces.device)
-    for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
-        _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
-    assert sum(len(pieces.graph.inputs_of(row)) for row in pieces.recv.tolist()) == 7
+    late = [served(8)[0], *(looping(seed)[0] for seed in range(4))]
+    for pieces in (found.partitions for found in late):
+        counts = np.bincount(pieces.device)
+        for text, count in zip(partition_files(pieces).values(), counts.tolist(), strict=True):
+            _import(text_format.Parse(text, GraphDef()).SerializeToString(), count)
+    assert len(late[0].delayed) == 7
+    assert sum(len(found.delayed) for found in late[1:]) > 0
 
 
 def _import(serialized: bytes, count: int) -> None:
