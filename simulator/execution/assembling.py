@@ -217,7 +217,8 @@ def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
     tensor_of = np.empty(len(place), np.int64)
     tensor_of[order] = np.cumsum(new) - 1
     first = order[new]  # one edge per tensor
-    pairs = np.unique((tensor_of * count + edges.target) * 2 + edges.host)
+    pairs = np.sort((tensor_of * count + edges.target) * 2 + edges.host)
+    pairs = pairs[starts(pairs)]
     edge_tensor, consumer = pairs // (2 * max(count, 1)), pairs // 2 % max(count, 1)
     tensor_op = edges.source[first]
     columns = Layout(

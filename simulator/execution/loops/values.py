@@ -19,7 +19,7 @@ from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS,
 from simulator.graph.messages import Proto
 from simulator.partitioning.partitions import RECVS, SENDS
 
-MAX_DEPTH = 200  # ops that a value is followed back through
+MAX_DEPTH = 100  # ops that a value is followed back through
 MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 MAX_ELEMENTS = 16  # of a constant that is looked into
 

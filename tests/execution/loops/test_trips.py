@@ -1,0 +1,137 @@
+"""How often a loop runs, as the graph's constants say it, against counting; and where they say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.execution.tables import Tables, of_partitions, of_step
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.partitioning import partition
+from tests.execution.cases import apart, assigned, costs, whole
+from tests.execution.loops.cases import counting, live_counts, number, predicate, scalars
+from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
+
+MANY = 60
+COMPARE = {
+    "Less": lambda i, n: i < n,
+    "LessEqual": lambda i, n: i <= n,
+    "Greater": lambda i, n: i > n,
+    "GreaterEqual": lambda i, n: i >= n,
+    "NotEqual": lambda i, n: i != n,
+    "Equal": lambda i, n: i == n,
+}
+
+
+def begun() -> Rows:
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", ()))
+    return rows
+
+
+def tables_of(graph: Graph, trips: Mapping[str, int] | None = None) -> Tables:
+    return of_step(graph, whole(graph), apart(1), costs(graph, apart(1), 10), trips=trips)
+
+
+def counted(compare: str, first: int, step: int, bound: int) -> int | None:
+    """None: it does not end."""
+    for trip in range(MANY):
+        if not COMPARE[compare](first + step * trip, bound):
+            return trip
+    return None
+
+
+@given(st.sampled_from(sorted(COMPARE)), st.integers(-9, 9), st.integers(-3, 3), st.integers(-9, 9), st.randoms())
+def test_counters_are_counted_wherever_the_loop_is(compare: str, first: int, step: int, bound: int, random) -> None:
+    rows = begun()
+    counting(rows, "loop", "x", bound, compare=compare, first=first, step=step)
+    graph, on = rows.built(), apart(2)
+    expected = counted(compare, first, step, bound)
+    tables = tables_of(graph)
+    assert live_counts(tables)["loop/x/Neg"] == (1 if expected is None else expected)
+    said = "Loops whose trips nothing says run once" if expected is None else "Loops run as their constants say"
+    assert tables.notes[0].startswith(said)
+    pieces = partition(graph, assigned(on, [random.randrange(2) for _ in graph.names]), on, step=whole(graph))
+    cut, _ = of_partitions(pieces, on, costs(graph, on))
+    assert cut.notes == tables.notes
+    assert live_counts(cut)["loop/x/Neg"] == live_counts(tables)["loop/x/Neg"]
+
+
+def condition(rows: Rows, op: str, *inputs: str) -> None:
+    """Let another predicate decide in the place of the loop's own."""
+    rows.add("decides", op, inputs, _output_shapes=scalars(1))
+    rows.inputs[rows.names.index("loop/LoopCond")] = ["decides"]
+
+
+def enter_predicate(rows: Rows) -> str:
+    enter = {**rows.attrs[rows.names.index("loop/bound/Enter")], "T": rows.attrs[rows.names.index("p")]["dtype"]}
+    return rows.add("p/Enter", "Enter", ["p"], **enter)
+
+
+@pytest.mark.parametrize(
+    ("op", "trips"), [("LogicalAnd", 4), ("LogicalOr", 1)], ids=["at most", "nothing says how many at least"]
+)
+def test_half_a_condition_bounds_an_and_alone(op: str, trips: int) -> None:
+    rows = begun()
+    predicate(rows)
+    counting(rows, "loop", "x", 4)
+    condition(rows, op, "loop/compare", enter_predicate(rows))
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == trips
+
+
+def test_the_smaller_bound_of_two_counts() -> None:
+    rows = begun()
+    counting(rows, "loop", "x", 9)
+    limit = number(rows, "limit", 5)
+    enter = rows.attrs[rows.names.index("loop/bound/Enter")]
+    rows.add("limit/Enter", "Enter", [limit], **enter)
+    rows.add("less", "Less", ["loop/i/Merge", "limit/Enter"], T=type_attr(INT32), _output_shapes=scalars(1))
+    condition(rows, "LogicalAnd", "loop/compare", "less")
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 5
+
+
+def test_a_gradient_counts_down_what_its_loop_counted_up() -> None:
+    rows = begun()
+    last = counting(rows, "up", "x", 7)
+    counting(rows, "down", last, 1, compare="GreaterEqual", step=-1)
+    rows.inputs[rows.names.index("down/i/Enter")] = ["up/i/Exit"]
+    graph = rows.built()
+    assert live_counts(tables_of(graph))["down/x/Neg"] == 7
+    assert live_counts(tables_of(graph, {"up": 3}))["down/x/Neg"] == 3
+    assert live_counts(tables_of(graph, {"up": 3, "*": 2}))["down/x/Neg"] == 2
+    assert tables_of(graph, {"up": 3}).notes == (
+        "Loops run as asked: 'up' 3 times.",
+        "Loops run as their constants say: 'down' 3 times.",
+    )
+
+
+@pytest.mark.parametrize(("shape", "trips"), [((13, 4), 13), ((-1, 4), 1)])
+def test_a_known_size_is_a_bound(shape: tuple[int, ...], trips: int) -> None:
+    rows = begun()
+    counting(rows, "loop", "x", 1)
+    rows.add("wide", "Placeholder", **typed("Placeholder", shape))
+    rows.add("shape", "Shape", ["wide"], T=type_attr(), _output_shapes=shapes_attr((2,)))
+    ends = [number(rows, name, value) for name, value in (("from", 0), ("to", 1), ("by", 1))]
+    for name in ends:
+        rows.attrs[rows.names.index(name)]["value"].tensor.tensor_shape.dim.add(size=1)
+    rows.add(
+        "size", "StridedSlice", ["shape", *ends], T=type_attr(INT32), Index=type_attr(INT32),
+        shrink_axis_mask=AttrValue(i=1), _output_shapes=scalars(1),
+    )  # fmt: skip
+    rows.inputs[rows.names.index("loop/bound/Enter")] = ["size"]
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == trips
+
+
+@pytest.mark.parametrize("deep", ["LogicalAnd", "Identity"])
+def test_a_condition_that_was_made_to_cost_is_left_unknown(deep: str) -> None:
+    rows = begun()
+    counting(rows, "loop", "x", 4)
+    before = "loop/compare"
+    for at in range(3000):
+        before = rows.add(f"deep{at}", deep, [before] * (2 if deep == "LogicalAnd" else 1), _output_shapes=scalars(1))
+    condition(rows, "Identity", before)
+    assert live_counts(tables_of(rows.built()))["loop/x/Neg"] == 1
