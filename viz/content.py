@@ -6,9 +6,8 @@ beside them. Strings that repeat (ops, dtypes, shapes) are written once and refe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TypeAlias
 
 import numpy as np
 
@@ -19,18 +18,15 @@ from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
 from simulator.graph.step import exchange
-from viz import checked, holding, tables
+from viz import checked, content_of_time, holding, tables
 from viz.arranging import arrange_items
+from viz.content_of_time import Json
 from viz.folding import Folding, fold
 from viz.palette import CATEGORY_COLOURS, device_colours
 from viz.scene import Scene
 
-Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
-
 FORMAT = 1
 FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # what Python programs call them
-MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
-FEWEST_MEMORY_POINTS = 100  # of one device, however many there are
 
 
 def contents(scene: Scene) -> dict[str, Json]:
@@ -48,9 +44,10 @@ def contents(scene: Scene) -> dict[str, Json]:
         "tensors": _tensors(scene),
         "edges": _edges(scene),
         "tree": _tree(scene, folding),
-        "slices": _slices(scene),
-        "transfers": _transfers(scene),
-        "memory": _memory(scene),
+        "slices": content_of_time.slices(scene),
+        "work": content_of_time.work(scene),
+        "transfers": content_of_time.transfers(scene),
+        "memory": content_of_time.memory(scene),
         "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
         "tables": _tables(scene),
         "check": _plain(checked.told(scene)),
@@ -216,68 +213,6 @@ def _tree(scene: Scene, folding: Folding) -> Json:
         "column": column,
         "row": row,
     }
-
-
-def _slices(scene: Scene) -> Json:
-    trace = scene.trace
-    return {
-        "node": tables.slice_nodes(scene).tolist(),
-        "iteration": trace.iteration.tolist(),
-        "iterations": [list(tag) for tag in trace.iterations],
-        "device": trace.device.tolist(),
-        "lane": trace.lane.tolist(),
-        "ready_ns": trace.ready_ns.tolist(),
-        "start_ns": trace.start_ns.tolist(),
-        "end_ns": trace.end_ns.tolist(),
-    }
-
-
-def _transfers(scene: Scene) -> Json:
-    cut, trace = tables.transfers(scene), scene.trace
-    routes = scene.cluster.routes
-    used: dict[tuple[int, int], list[int]] = {}
-    for src, dst in zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True):
-        used.setdefault((src, dst), list(routes[src][dst] or ()))
-    return {
-        "tensor": cut.tensor.tolist(),
-        "src": cut.src_device.tolist(),
-        "dst": cut.dst_device.tolist(),
-        "bytes": cut.nbytes.tolist(),
-        "ready_ns": trace.transfer_ready_ns.tolist(),
-        "start_ns": trace.transfer_start_ns.tolist(),
-        "end_ns": trace.transfer_end_ns.tolist(),
-        "routes": [[src, dst, *links] for (src, dst), links in sorted(used.items())],
-    }
-
-
-def _memory(scene: Scene) -> Json:
-    """Per device the times and levels of its memory curve."""
-    trace = scene.trace
-    most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
-    curves: list[Json] = []
-    for device in range(len(scene.cluster)):
-        mine = np.flatnonzero(trace.memory_device == device)
-        times, levels = trace.memory_time_ns[mine], trace.memory_bytes[mine]
-        keep = _thinned(levels, most)
-        curves.append({"time_ns": times[keep].tolist(), "bytes": levels[keep].tolist()})
-    return {
-        "curves": curves,
-        "peak_bytes": trace.peak_bytes.tolist(),
-        "resident_bytes": trace.resident_bytes.tolist(),
-    }
-
-
-def _thinned(
-    levels: np.ndarray[tuple[int], np.dtype[np.int64]], most: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Rows to keep of a curve: all, or the lowest and highest of each of most/2 stretches."""
-    if len(levels) <= most:
-        return np.arange(len(levels))
-    kept: set[int] = {0, len(levels) - 1}
-    for stretch in np.array_split(np.arange(len(levels)), most // 2):
-        kept.add(int(stretch[np.argmin(levels[stretch])]))
-        kept.add(int(stretch[np.argmax(levels[stretch])]))
-    return np.array(sorted(kept), np.int64)
 
 
 def _tables(scene: Scene) -> Json:

@@ -24,6 +24,7 @@ from simulator.costs.rule import (
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442")
 # (towards, how far) of each further round of the eight hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
+PACKING, UNPACKING = "packing", "unpacking"  # what processors do for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
     MATRIX: "#0072b2",
     NEURAL: "#009e73",
@@ -34,6 +35,8 @@ CATEGORY_COLOURS: Mapping[str, str] = {
     CONTROL: "#666e7a",
     CHECKPOINT: "#a98467",
     COMMUNICATION: "#d55e00",
+    PACKING: "#f2a57b",
+    UNPACKING: "#8f3d00",
     OTHER: "#b8bcc4",
 }
 

@@ -31,6 +31,7 @@ SCRIPTS = (
     "timeline_view.js",
     "cards.js",
     "devices.js",
+    "transfer_panel.js",
     "panel.js",
     "search.js",
     "main.js",

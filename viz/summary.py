@@ -123,7 +123,7 @@ def _moved(scene: Scene) -> str:
     if not count:
         return "moved      nothing crosses devices"
     shown = ", ".join(
-        f"{_end(tables.tensor_label(scene, row.tensor))} "
+        f"{_end(tables.tagged(tables.tensor_label(scene, row.tensor), row.iteration))} "
         f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.end_ns - row.start_ns)})"
         for row in tables.longest_transfers(scene, 3)
     )

@@ -6,7 +6,7 @@ Times are nanoseconds and memory is bytes, unrounded; printing is the reader's b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from simulator.costs.table import FALLBACK
 from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
 from simulator.graph import shapes
 from simulator.graph.step import exchange
+from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 
 
@@ -38,6 +39,7 @@ class TransferRow:
 
     transfer: int
     tensor: int
+    iteration: Sequence[int]  # of each loop around, outermost first
     src_device: int
     dst_device: int
     nbytes: int
@@ -115,6 +117,11 @@ def moved_bytes(scene: Scene) -> int:
     return int(np.maximum(transfers(scene).nbytes, 0).sum())
 
 
+def tagged(name: str, iteration: Sequence[int]) -> str:
+    """The name of what runs in a loop, with the iteration of each loop around it: "while/Add#3", "inner/Add#0,3"."""
+    return f"{name}#{','.join(map(str, iteration))}" if iteration else name
+
+
 def tensor_label(scene: Scene, tensor: int) -> str:
     """ "node:port" of a tensor's row, "^node" of -1 - node, which stands for a control edge."""
     return scene.graph.tensor_name(tensor) if tensor >= 0 else f"^{scene.graph.names[-1 - tensor]}"
@@ -139,12 +146,12 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
     trace, count = scene.trace, len(scene.cluster)
     of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
     kinds = [of_op[scene.graph.ops[node]] for node in slice_nodes(scene).tolist()]
-    home, cut = scene.cluster.home, scene.partitions
+    home, cut = scene.cluster.home, transfers(scene)
     rows: dict[str, list[int]] = {}
     for names, devices, took in (
         (kinds, trace.device, trace.end_ns - trace.start_ns),
-        (["packing"] * len(cut.send), home[cut.src_device], trace.pack_end_ns - trace.pack_start_ns),
-        (["unpacking"] * len(cut.send), home[cut.dst_device], trace.unpack_end_ns - trace.unpack_start_ns),
+        ([PACKING] * len(cut.tensor), home[cut.src_device], trace.pack_end_ns - trace.pack_start_ns),
+        ([UNPACKING] * len(cut.tensor), home[cut.dst_device], trace.unpack_end_ns - trace.unpack_start_ns),
     ):
         for name, device, nanos in zip(names, devices.tolist(), took.tolist(), strict=True):
             if nanos:
@@ -158,8 +165,17 @@ def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
     took = trace.transfer_end_ns - trace.transfer_start_ns
     order = np.lexsort((trace.transfer_start_ns, -took))[:count]
     cut = transfers(scene)
-    columns = (cut.tensor, cut.src_device, cut.dst_device, cut.nbytes, trace.transfer_start_ns, trace.transfer_end_ns)
-    return [TransferRow(int(row), *(int(column[row]) for column in columns)) for row in order]
+    columns = (cut.src_device, cut.dst_device, cut.nbytes, trace.transfer_start_ns, trace.transfer_end_ns)
+    tags = trace.iterations
+    return [
+        TransferRow(
+            int(row),
+            int(cut.tensor[row]),
+            tags[trace.transfer_iteration[row]],
+            *(int(column[row]) for column in columns),
+        )
+        for row in order
+    ]
 
 
 def largest_ops(scene: Scene, count: int = 10) -> list[int]:
@@ -197,8 +213,8 @@ def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
     if stretch == WIRE:
         return "transfers", int(trace.transfer_end_ns[transfer] - trace.transfer_start_ns[transfer])
     if stretch == PACK:
-        return "packing", int(trace.pack_end_ns[transfer] - trace.pack_start_ns[transfer])
-    return "unpacking", int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])
+        return PACKING, int(trace.pack_end_ns[transfer] - trace.pack_start_ns[transfer])
+    return UNPACKING, int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])
 
 
 @dataclass(frozen=True, slots=True)

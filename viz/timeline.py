@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
@@ -20,14 +21,29 @@ import numpy as np
 from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
+from simulator.execution.trace import PACK, UNPACK, WIRE
+from viz.handling import Handling, critical_stretches, handling
+from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, notes, slice_nodes, tensor_label, transfers
+from viz.tables import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers
+from viz.tracks import Carried, Place, link_threads, link_tracks, threads
 
-Event: TypeAlias = "dict[str, str | int | float | dict[str, str | int | float]]"
-Place: TypeAlias = tuple[int, int]  # process, thread
+Args: TypeAlias = "dict[str, str | int | float]"
+Event: TypeAlias = "dict[str, str | int | float | Args]"
 
 MAX_BYTES = 200_000_000  # viewers fail on more
 MAX_NAME = 400  # letters of a name that a viewer has to carry
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A scene and where all of it is drawn."""
+
+    scene: Scene
+    work: Handling
+    lanes: Mapping[tuple[int, int], Place]  # of (device, lane)
+    carried: Carried
+    links: Mapping[tuple[int, int], Place]  # of (link, track)
 
 
 def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
@@ -35,14 +51,9 @@ def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
 
     Arrows and counters go first; slices are in order of start, so what is missing is missing at the end.
     """
-    on_links = _link_places(scene)
-    parts = (
-        _names(scene, on_links),
-        _slices(scene),
-        _transfers(scene, on_links),
-        _flows(scene, on_links),
-        _counters(scene),
-    )
+    work, carried = handling(scene), link_tracks(scene)
+    stage = _Stage(scene, work, threads(scene, work), carried, link_threads(scene, carried))
+    parts = (_names(stage), _slices(stage), _work(stage), _transfers(stage), _flows(stage), _counters(scene))
     lines, room, left_out = [], max_bytes - 4096, 0
     for event in chain.from_iterable(parts):
         line = json.dumps(event, separators=(",", ":"))
@@ -75,54 +86,14 @@ def _cut(name: str) -> str:
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
 
 
-def _threads(scene: Scene) -> dict[tuple[int, int], Place]:
-    """(device, lane) -> its process and thread. Processes are numbered from 1, the tasks in the cluster's order."""
-    process = {task: number + 1 for number, task in enumerate(scene.cluster.tasks)}
-    lanes = np.zeros(len(scene.cluster), np.int64)
-    np.maximum.at(lanes, scene.trace.device, scene.trace.lane + 1)
-    found, next_thread = {}, dict.fromkeys(process.values(), 1)
-    for row, device in enumerate(scene.cluster.devices):
-        at = process[device.task]
-        for lane in range(max(1, int(lanes[row]))):
-            found[row, lane] = (at, next_thread[at])
-            next_thread[at] += 1
-    return found
-
-
-def _link_places(scene: Scene) -> dict[int, list[tuple[int, int]]]:
-    """Link -> (transfer, track) of all that it carried; two transfers overlap on no track. Link -1: handed over."""
-    cut, trace = transfers(scene), scene.trace
-    order = np.argsort(trace.transfer_start_ns, kind="stable").tolist()
-    starts, ends = trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist()
-    src, dst, routes = cut.src_device.tolist(), cut.dst_device.tolist(), scene.cluster.routes
-    carried: dict[int, list[tuple[int, int]]] = {}
-    free: dict[int, list[int]] = {}
-    for transfer in order:
-        for link in routes[src[transfer]][dst[transfer]] or (-1,):
-            tracks = free.setdefault(link, [])
-            track = next((at for at, until in enumerate(tracks) if until <= starts[transfer]), len(tracks))
-            tracks[track : track + 1] = [ends[transfer]]
-            carried.setdefault(link, []).append((transfer, track))
-    return carried
-
-
-def _link_threads(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> dict[tuple[int, int], Place]:
-    """(link, track) -> its process and thread, links in the cluster's order, hand-overs last."""
-    process = len(scene.cluster.tasks) + 1
-    tracks = sorted(
-        {(link, track) for link, rows in carried.items() for _, track in rows}, key=lambda at: (at[0] < 0, at)
-    )
-    return {at: (process, number + 1) for number, at in enumerate(tracks)}
-
-
-def _names(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
-    cluster, threads = scene.cluster, _threads(scene)
+def _names(stage: _Stage) -> Iterator[Event]:
+    cluster = stage.scene.cluster
     for number, task in enumerate([*cluster.tasks, "links"]):
         yield from _named("process", (number + 1, 0), _cut(task), number)
-    for (device, lane), place in threads.items():
+    for (device, lane), place in stage.lanes.items():
         short = cluster.devices[device].short
         yield from _named("thread", place, _cut(f"{short} lane {lane}" if lane else short), place[1])
-    for (link, track), place in _link_threads(scene, carried).items():
+    for (link, track), place in stage.links.items():
         name = cluster.links[link].name if link >= 0 else "handed over in memory"
         yield from _named("thread", place, _cut(f"{name} ({track + 1})" if track else name), place[1])
 
@@ -133,105 +104,144 @@ def _named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
     yield {**at, "name": f"{what}_sort_index", "args": {"sort_index": sort}}
 
 
-def _slices(scene: Scene) -> Iterator[Event]:
+def _slice(name: str, kind: str, place: Place, start: int, end: int, args: Args) -> Event:
+    return {
+        "ph": "X",
+        "name": _cut(name),
+        "cat": kind,
+        "pid": place[0],
+        "tid": place[1],
+        "ts": _micros(start),
+        "dur": _duration(start, end),
+        "args": args,
+    }
+
+
+def _slices(stage: _Stage) -> Iterator[Event]:
+    scene = stage.scene
     graph, trace, costs, placed = scene.graph, scene.trace, scene.costs, scene.assignment
-    threads = _threads(scene)
     critical = set() if trace.critical is None else set(trace.critical.tolist())
     kind = {op: category(op) for op in dict.fromkeys(graph.ops)}
-    tags = trace.iterations
-    columns = (
-        slice_nodes(scene),
-        trace.iteration,
-        trace.device,
-        trace.lane,
-        trace.ready_ns,
-        trace.start_ns,
-        trace.end_ns,
-    )
-    for row, (node, iteration, device, lane, ready, start, end) in enumerate(
+    times = (trace.ready_ns, trace.start_ns, trace.end_ns)
+    columns = (slice_nodes(scene), trace.iteration, trace.device, trace.lane, *times)
+    for row, (node, tag, device, lane, ready, start, end) in enumerate(
         zip(*(c.tolist() for c in columns), strict=True)
     ):
-        pid, tid = threads[device, lane]
         first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
-        args: dict[str, str | int | float] = {
+        iteration = trace.iterations[tag]
+        args: Args = {
             "op": graph.ops[node],
             "output bytes": int(np.maximum(graph.tensor_bytes[first:last], 0).sum()),
             "why here": RULES[placed.why[node]],
             "cost": SOURCES[costs.source[node]],
             "waited ns": start - ready,
         }
-        if tags[iteration]:
-            args["iteration"] = ", ".join(map(str, tags[iteration]))
+        if iteration:
+            args["iteration"] = ", ".join(map(str, iteration))
         if row in critical:
             args["critical path"] = "yes"
-        yield {
-            "ph": "X",
-            "name": _cut(graph.names[node]),
-            "cat": kind[graph.ops[node]],
-            "pid": pid,
-            "tid": tid,
-            "ts": _micros(start),
-            "dur": _duration(start, end),
-            "args": args,
-        }
+        name = tagged(graph.names[node], iteration)
+        yield _slice(name, kind[graph.ops[node]], stage.lanes[device, lane], start, end, args)
 
 
-def _transfers(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
+def _told(scene: Scene) -> list[tuple[str, Args]]:
+    """The name of each transfer, and what is to be said of it on its wires and at both ends."""
     cut, trace, devices = transfers(scene), scene.trace, scene.cluster.devices
-    threads = _link_threads(scene, carried)
-    for link, rows in carried.items():
+    columns = {
+        "bytes": cut.nbytes,
+        "asked ns": trace.transfer_ready_ns,
+        "packed ns": trace.pack_end_ns,
+        "on the wire ns": trace.transfer_start_ns,
+        "off the wire ns": trace.transfer_end_ns,
+        "unpacked ns": trace.unpack_end_ns,
+        "waited ns": trace.transfer_start_ns - trace.pack_end_ns,
+    }
+    figures = [
+        dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)
+    ]
+    told: list[tuple[str, Args]] = []
+    for row, (tensor, tag, src, dst) in enumerate(
+        zip(cut.tensor.tolist(), trace.transfer_iteration.tolist(), cut.src_device, cut.dst_device, strict=True)
+    ):
+        name = tagged(tensor_label(scene, tensor), trace.iterations[tag])
+        told.append((name, {"from": devices[src].name, "to": devices[dst].name, **figures[row]}))
+    return told
+
+
+def _work(stage: _Stage) -> Iterator[Event]:
+    work, told, critical = stage.work, _told(stage.scene), critical_stretches(stage.scene)
+    columns = (work.transfer, work.packs, work.device, work.lane, work.ready_ns, work.start_ns, work.end_ns)
+    for transfer, packs, device, lane, ready, start, end in zip(*(c.tolist() for c in columns), strict=True):
+        name, args = told[transfer]
+        args = {**args, "waited ns": start - ready}
+        if (transfer, PACK if packs else UNPACK) in critical:
+            args["critical path"] = "yes"
+        verb, kind = ("send", PACKING) if packs else ("receive", UNPACKING)
+        yield _slice(f"{verb} {name}", kind, stage.lanes[device, lane], start, end, args)
+
+
+def _transfers(stage: _Stage) -> Iterator[Event]:
+    trace, told, critical = stage.scene.trace, _told(stage.scene), critical_stretches(stage.scene)
+    for link, rows in stage.carried.items():
         for transfer, track in rows:
-            pid, tid = threads[link, track]
+            name, args = told[transfer]
+            if (transfer, WIRE) in critical:
+                args = {**args, "critical path": "yes"}
             start, end = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
-            yield {
-                "ph": "X",
-                "name": _cut(tensor_label(scene, int(cut.tensor[transfer]))),
-                "cat": "transfer",
-                "pid": pid,
-                "tid": tid,
-                "ts": _micros(start),
-                "dur": _duration(start, end),
-                "args": {
-                    "from": devices[cut.src_device[transfer]].name,
-                    "to": devices[cut.dst_device[transfer]].name,
-                    "bytes": int(cut.nbytes[transfer]),
-                    "waited ns": start - int(trace.transfer_ready_ns[transfer]),
-                },
-            }
+            yield _slice(name, "transfer", stage.links[link, track], start, end, args)
 
 
-def _flows(scene: Scene, carried: dict[int, list[tuple[int, int]]]) -> Iterator[Event]:
-    """Arrows maker -> transfer -> first reader; an arrow binds to the slice that its time lies in.
+def _flows(stage: _Stage) -> Iterator[Event]:
+    """Arrows maker -> packing -> transfer -> unpacking -> first reader.
 
-    In a loop the maker is the last slice that had ended, and the reader the first that starts afterwards.
+    An arrow binds to the slice that its time lies in. In a loop the maker is that of the transfer's iteration, or,
+    where a value comes from another one, the last that had ended; the reader is the first that starts afterwards.
     """
-    cut, trace = transfers(scene), scene.trace
-    threads, on_link = _threads(scene), _link_threads(scene, carried)
-    place_of = {transfer: on_link[link, track] for link, rows in carried.items() for transfer, track in reversed(rows)}
+    scene, trace, cut = stage.scene, stage.scene.trace, transfers(stage.scene)
+    first = {
+        transfer: stage.links[link, track] for link, on in stage.carried.items() for transfer, track in reversed(on)
+    }
     slices: dict[tuple[int, int], list[int]] = {}  # (node, device) -> in order of start
     for row, key in enumerate(zip(slice_nodes(scene).tolist(), trace.device.tolist(), strict=True)):
         slices.setdefault(key, []).append(row)
-    start, end = trace.start_ns.tolist(), trace.end_ns.tolist()
+    start, end, tag = trace.start_ns.tolist(), trace.end_ns.tolist(), trace.iteration.tolist()
+    exact = {(*key, tag[row]): row for key, rows in slices.items() for row in rows}
+    stops = _stops(stage, first)
     readers = _readers(scene)
-    for transfer, place in sorted(place_of.items()):
+    for transfer in sorted(first):
         tensor, src, dst = (int(column[transfer]) for column in (cut.tensor, cut.src_device, cut.dst_device))
-        begin, came = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
-        made = slices.get((int(scene.graph.tensor_node[tensor]) if tensor >= 0 else -1 - tensor, src), [])
-        ended = bisect_right(made, begin, key=end.__getitem__)
+        asked, came = int(trace.transfer_ready_ns[transfer]), int(trace.unpack_end_ns[transfer])
+        key = int(scene.graph.tensor_node[tensor]) if tensor >= 0 else -1 - tensor, src
+        made = slices.get(key, [])
+        ended = bisect_right(made, asked, key=end.__getitem__)
+        mine = exact.get((*key, int(trace.transfer_iteration[transfer])), -1)
         reading = [slices.get((node, dst), []) for node in readers.get((tensor, dst), ())]
         found = [rows[at] for rows in reading if (at := bisect_left(rows, came, key=start.__getitem__)) < len(rows)]
         if not ended or not found:
             continue
-        maker, reader = made[ended - 1], min(found, key=lambda row: (start[row], row))
-        common: Event = {"cat": "transfer", "name": "transfer", "id": transfer}
+        maker, reader = (
+            mine if mine >= 0 and end[mine] <= asked else made[ended - 1],
+            min(found, key=lambda row: (start[row], row)),
+        )
         last = max(start[maker], end[maker] - 1)
-        for phase, thread, when in (
-            ("s", threads[src, int(trace.lane[maker])], last),
-            ("t", place, begin),
-            ("f", threads[dst, int(trace.lane[reader])], start[reader]),
+        common: Event = {"cat": "transfer", "name": "transfer", "id": transfer}
+        for phase, place, when in (
+            ("s", stage.lanes[src, int(trace.lane[maker])], last),
+            *(("t", place, when) for when, place in stops[transfer]),
+            ("f", stage.lanes[dst, int(trace.lane[reader])], start[reader]),
         ):
             bound: Event = {"bp": "e"} if phase == "f" else {}
-            yield {**common, **bound, "ph": phase, "pid": thread[0], "tid": thread[1], "ts": _micros(when)}
+            yield {**common, **bound, "ph": phase, "pid": place[0], "tid": place[1], "ts": _micros(when)}
+
+
+def _stops(stage: _Stage, wires: Mapping[int, Place]) -> dict[int, list[tuple[int, Place]]]:
+    """When each transfer begins to be packed, to be on its first link, and to be unpacked, and where that is drawn."""
+    begin, work = stage.scene.trace.transfer_start_ns, stage.work
+    stops = {transfer: [(int(begin[transfer]), place)] for transfer, place in wires.items()}
+    columns = (work.transfer, work.packs, work.device, work.lane, work.start_ns)
+    for transfer, packs, device, lane, start in zip(*(c.tolist() for c in columns), strict=True):
+        stops[transfer].insert(0 if packs else len(stops[transfer]), (start, stage.lanes[device, lane]))
+    return stops
 
 
 def _readers(scene: Scene) -> dict[tuple[int, int], list[int]]:

@@ -74,10 +74,10 @@ end = Merge(no, again) /cpu:0 FLOAT
 """
 
 
-def loop_text() -> str:
+def loop_text(near: str = "/cpu:0", far: str = "/cpu:1") -> str:
     """A GraphDef as text: a loop over two devices whose trips nothing says, then a branch."""
     nodes = []
-    for line in LOOP.strip().splitlines():
+    for line in LOOP.replace("/cpu:0", near).replace("/cpu:1", far).strip().splitlines():
         name, op, inputs, device, *rest = re.fullmatch(r"(\w+) = (\w+)\((.*)\) (\S+) ?(\w*) ?(\S*)", line).groups()
         dtype, last = rest
         fields = [
@@ -103,9 +103,9 @@ def loop_text() -> str:
     return "\n".join(nodes)
 
 
-def loop(**options: Any) -> Scene:
+def loop(near: str = "/cpu:0", far: str = "/cpu:1", **options: Any) -> Scene:
     """The loop and branch of `loop_text`, simulated with these options."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "loop.pbtxt"
-        path.write_text(loop_text())
+        path.write_text(loop_text(near, far))
         return run(Request(str(path), **{"cluster": "2cpu", "algorithm": "requested", **options}))

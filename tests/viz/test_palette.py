@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from simulator.costs.categories import CATEGORIES
-from viz.palette import CATEGORY_COLOURS, HUES, device_colour, device_colours, mixed, rgb
+from viz.palette import CATEGORY_COLOURS, HUES, PACKING, UNPACKING, device_colour, device_colours, mixed, rgb
 
 # What a dichromat sees, on linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 PROTANOPIA = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
@@ -52,8 +52,8 @@ def test_text_on_a_device_is_readable(row):
 
 
 def test_every_category_has_a_colour_of_its_own():
-    assert set(CATEGORY_COLOURS) == set(CATEGORIES)
-    assert len(set(CATEGORY_COLOURS.values())) == len(CATEGORIES)
+    assert set(CATEGORY_COLOURS) == {*CATEGORIES, PACKING, UNPACKING}
+    assert len(set(CATEGORY_COLOURS.values())) == len(CATEGORY_COLOURS)
 
 
 def test_mixing():

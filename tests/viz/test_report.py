@@ -156,8 +156,8 @@ def test_a_scene_without_a_critical_path_is_drawn_too():
 
 
 def test_memory_curves_keep_their_peaks_when_they_are_thinned(monkeypatch):
-    monkeypatch.setattr("viz.content.MAX_MEMORY_POINTS", 20)
-    monkeypatch.setattr("viz.content.FEWEST_MEMORY_POINTS", 4)
+    monkeypatch.setattr("viz.content_of_time.MAX_MEMORY_POINTS", 20)
+    monkeypatch.setattr("viz.content_of_time.FEWEST_MEMORY_POINTS", 4)
     scene = example()
     for device, curve in enumerate(contents(scene)["memory"]["curves"]):
         mine = scene.trace.memory_bytes[scene.trace.memory_device == device]

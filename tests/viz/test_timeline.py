@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import re
 from collections import defaultdict
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,9 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
-from tests.viz.scenes import HOSTILE, example, hostile
+from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
+from viz.running import Request, run
+from viz.tables import critical_shares
 from viz.timeline import _duration
+
+
+@cache
+def looped():
+    """A loop that crosses tasks in each of four iterations."""
+    return loop("/job:a", "/job:b", cluster="a=1,b=1", trips={"while": 4})
+
+
+@cache
+def shared():
+    """The example with fair links and a protocol that has processors work."""
+    return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", contention="fair"))
+
+
+SCENES = (example, shared, looped)
 
 
 def events(scene, **options):
@@ -43,7 +62,7 @@ def test_every_slice_lies_in_a_named_lane(drawn):
 
 def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
     trace = example().trace
-    ops = [e for e in of_phase(drawn, "X") if e["cat"] != "transfer"]
+    ops = [e for e in of_phase(drawn, "X") if "op" in e["args"]]
     assert [nanos(e["ts"]) for e in ops] == trace.start_ns.tolist()
     assert [nanos(e["ts"] + e["dur"]) for e in ops] == trace.end_ns.tolist()
 
@@ -57,14 +76,85 @@ def test_a_transfer_is_on_every_link_of_its_route(drawn):
     assert sum(e["cat"] == "transfer" for e in of_phase(drawn, "X")) == expected > 0
 
 
-def test_nothing_overlaps_within_a_lane(drawn):
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_nothing_overlaps_within_a_lane(scene):
     lanes = defaultdict(list)
-    for event in of_phase(drawn, "X"):
+    for event in of_phase(events(scene()), "X"):
         # as a reader adds them up: a trace viewer knows no nanoseconds, and a sum that rounds up would overlap
         lanes[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     for spans in lanes.values():
         spans.sort()
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_processors_pack_and_unpack_in_their_lanes(scene):
+    scene = scene()
+    drawn, trace = events(scene), scene.trace
+    told = defaultdict(list)
+    for event in of_phase(drawn, "X"):
+        if event["cat"] in ("packing", "unpacking"):
+            verb = {"packing": "send ", "unpacking": "receive "}[event["cat"]]
+            assert event["name"].startswith(verb)
+            told[event["cat"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+    for kind, start, end in (
+        ("packing", trace.pack_start_ns, trace.pack_end_ns),
+        ("unpacking", trace.unpack_start_ns, trace.unpack_end_ns),
+    ):
+        assert sorted(told[kind]) == sorted((a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b > a)
+        assert told[kind]
+    by_device = sum(end - start for spans in told.values() for start, end in spans)
+    by_device += int((trace.end_ns - trace.start_ns).sum())
+    assert by_device == trace.busy_ns.sum()
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_the_stages_of_a_transfer_are_in_order(scene):
+    for event in of_phase(events(scene()), "X"):
+        if event["cat"] == "transfer":
+            args = event["args"]
+            stages = [args[f"{stage} ns"] for stage in ("asked", "packed", "on the wire", "off the wire", "unpacked")]
+            assert stages == sorted(stages)
+            assert stages[2:4] == [nanos(event["ts"]), nanos(event["ts"] + event["dur"])]
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_what_is_marked_as_critical_covers_the_critical_path(scene):
+    scene = scene()
+    marked, seen = 0, set()
+    for event in of_phase(events(scene), "X"):
+        span = (event["name"], event["cat"], event["ts"])
+        if event["args"].get("critical path") == "yes" and span not in seen:  # a transfer is on several links
+            seen.add(span)
+            marked += nanos(event["ts"] + event["dur"]) - nanos(event["ts"])
+    waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
+    assert marked == scene.trace.makespan - waiting
+
+
+def test_iterations_are_told_apart():
+    drawn = of_phase(events(looped()), "X")
+    for name in ("body", "send body:0", "body:0", "receive body:0"):
+        found = [event for event in drawn if event["name"].startswith(f"{name}#")]
+        count = 5 if name == "body:0" else 4  # the last of them is dead
+        assert {event["name"] for event in found} == {f"{name}#{row}" for row in range(count)}
+    assert [e["args"]["iteration"] for e in drawn if e["name"].startswith("body#")] == ["0", "1", "2", "3"]
+
+
+def test_an_arrow_begins_at_the_maker_of_its_iteration():
+    drawn = events(looped())
+    slices = [e for e in of_phase(drawn, "X") if "op" in e["args"]]
+    named = {(e["pid"], e["tid"], nanos(e["ts"] + e["dur"]) - 1): e["name"] for e in slices}
+    wires = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in of_phase(drawn, "X") if e["cat"] == "transfer"}
+    arrows = defaultdict(list)
+    for event in drawn:
+        if event["ph"] in "st":
+            arrows[event["id"]].append(event)
+    found = []
+    for first, *stops in arrows.values():
+        wire = next(name for e in stops if (name := wires.get((e["pid"], e["tid"], e["ts"]))))
+        if wire.startswith("body:0#"):
+            found.append((named[first["pid"], first["tid"], nanos(first["ts"])], wire))
+    assert sorted(found) == [(f"body#{row}", f"body:0#{row}") for row in range(4)]
 
 
 @given(st.integers(0, 10**14), st.integers(0, 10**12))
@@ -84,7 +174,7 @@ def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
     for event in of_phase(drawn, "X"):
         spans[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
     for parts in arrows.values():
-        assert [part["ph"] for part in parts] == ["s", "t", "f"]
+        assert re.fullmatch("st{1,3}f", "".join(part["ph"] for part in parts))
         times = [nanos(part["ts"]) for part in parts]
         assert times == sorted(times)
         for part, time in zip(parts, times, strict=True):

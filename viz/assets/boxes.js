@@ -155,7 +155,7 @@ function visibleEdges(model, boxOf) {
   for (const bundle of bundles) {
     bundle.critical = critical.has(bundle.from * model.items + bundle.to);
     bundle.bytes = 0;
-    for (const row of bundle.transfers ?? []) bundle.bytes += Math.max(0, model.transfers.bytes[row]);
+    for (const row of bundle.transfers ?? []) for (const each of repeats(model, row)) bundle.bytes += Math.max(0, model.transfers.bytes[each]);
     if (bundle.transfers) bundle.said = carriedBy(model, [...bundle.transfers], bundle.bytes);
   }
   return bundles;
@@ -176,12 +176,16 @@ function shownItems(model, boxOf) {
   return shown.subarray(model.scopes);
 }
 
+// The transfer of every iteration, where an edge names that of the first.
+const repeats = (model, transfer) => rowsIn(model.transfersOf, model.transfers.pair[transfer]);
+
 // "1.2 MiB · 3": how much, in how many transfers; what is of unknown size is more than that, and control is no value.
 function carriedBy(model, transfers, bytes) {
   const { tensor, bytes: sizes } = model.transfers;
   const size = transfers.every((row) => tensor[row] < 0) ? "control" : showBytes(bytes);
   const more = transfers.some((row) => sizes[row] < 0) ? "≥ " : "";
-  return more + size + (transfers.length > 1 ? ` · ${transfers.length}` : "");
+  const count = transfers.reduce((sum, row) => sum + repeats(model, row).length, 0);
+  return more + size + (count > 1 ? ` · ${count}` : "");
 }
 
 // Keys of the visible pairs of boxes that follow each other on the critical path, transfers left out.

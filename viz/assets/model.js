@@ -25,22 +25,43 @@ function indexed(scene) {
   model.inEdges = grouped(edges.dst, count);
   model.outEdges = grouped(edges.src, count);
   model.slicesOf = grouped(slices.node, count);
+  model.bars = barsOf(slices, scene.work);
+  model.workOf = grouped(scene.work.transfer, transfers.tensor.length);
+  model.isDead = new Uint8Array(transfers.tensor.length);
+  for (const row of transfers.dead) model.isDead[row] = 1;
+  model.transfersOf = grouped(transfers.pair, transfers.pair.reduce((most, pair) => Math.max(most, pair + 1), 0));
   model.routes = new Map(transfers.routes.map(([src, dst, ...links]) => [src * cluster.devices.length + dst, links]));
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
   // Devices without a slice or a byte; where there are many, the views name their number alone.
-  const busy = new Set(slices.device);
+  const busy = new Set(model.bars.device);
   model.idleDevices = new Set([...cluster.devices.keys()].filter((device) => !busy.has(device) && !scene.memory.curves[device].time_ns.length));
   model.namesIdle = model.idleDevices.size <= 8;
 
-  model.criticalSlices = new Set((scene.critical ?? []).filter((row) => row >= 0));
-  model.criticalTransfers = new Set((scene.critical ?? []).filter((row) => row < 0).map((row) => -1 - row));
+  const critical = scene.critical ?? [];
+  const onPath = new Set(critical);
+  model.criticalSlices = new Set(critical.filter((row) => row >= 0));
+  model.criticalBars = new Set(model.criticalSlices);
+  scene.work.transfer.forEach((transfer, row) => {
+    if (onPath.has(stretchTask(transfer, scene.work.packs[row] ? STRETCH.pack : STRETCH.unpack))) model.criticalBars.add(slices.node.length + row);
+  });
+  model.criticalTransfers = new Set([...transfers.tensor.keys()].filter((row) => onPath.has(stretchTask(row, STRETCH.wire))));
   model.criticalNodes = new Uint8Array(count);
   for (const row of model.criticalSlices) model.criticalNodes[slices.node[row]] = 1;
   model.totals = new Map();
-  model.longestNs = slices.start_ns.reduce((most, start, row) => Math.max(most, slices.end_ns[row] - start), 1);
+  model.longestNs = model.bars.start_ns.reduce((most, start, row) => Math.max(most, model.bars.end_ns[row] - start), 1);
   return model;
 }
+
+// What takes lanes of devices: first the slices, then the packing and unpacking of transfers, in one numbering.
+function barsOf(slices, work) {
+  const joined = (key) => [...slices[key], ...work[key]];
+  return { slices: slices.node.length, device: joined("device"), lane: joined("lane"), ready_ns: joined("ready_ns"), start_ns: joined("start_ns"), end_ns: joined("end_ns") };
+}
+
+// A transfer is a chain of stretches; on the critical path each has a number below zero (execution/trace.py).
+const STRETCH = { request: 0, pack: 1, wire: 2, unpack: 3 };
+const stretchTask = (transfer, stretch) => -1 - (4 * transfer + stretch);
 
 // Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that.
 function grouped(group, count) {
@@ -86,6 +107,27 @@ function tensorName(model, tensor) {
   if (tensor < 0) return "^" + model.nodes.names[-1 - tensor];
   const node = nodeOfTensor(model, tensor);
   return model.nodes.names[node] + ":" + (tensor - model.tensors.ptr[node]);
+}
+
+// "#3" behind the name of what runs in a loop, "#0,3" in a loop within another.
+function tagOf(model, iteration) {
+  const tag = model.slices.iterations[iteration];
+  return tag.length ? "#" + tag.join(",") : "";
+}
+const transferName = (model, row) => tensorName(model, model.transfers.tensor[row]) + tagOf(model, model.transfers.iteration[row]);
+const sliceName = (model, row) => model.nodes.names[model.slices.node[row]] + tagOf(model, model.slices.iteration[row]);
+
+// The name of a bar: that of its node, or what is done for which transfer.
+function barName(model, bar) {
+  if (bar < model.bars.slices) return sliceName(model, bar);
+  const row = bar - model.bars.slices;
+  return (model.work.packs[row] ? "send " : "receive ") + transferName(model, model.work.transfer[row]);
+}
+
+// What a bar stands for, as the state selects it.
+function selectionOf(model, bar) {
+  if (bar < model.bars.slices) return { kind: "node", id: model.slices.node[bar] };
+  return { kind: "transfer", id: model.work.transfer[bar - model.bars.slices] };
 }
 
 // From the outermost scope to the item itself, without the root.

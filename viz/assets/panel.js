@@ -1,5 +1,5 @@
 // The side panel: the step in tables while nothing is selected, otherwise all that is known of the selection.
-// Needs format.js, model.js, cards.js, devices.js.
+// Needs format.js, model.js, cards.js, devices.js, transfer_panel.js.
 
 function sidePanel(root, model, state) {
   return {
@@ -71,7 +71,7 @@ function transfersCard(model, state) {
   const { transfers, cluster } = model;
   const rows = model.tables.transfers.map((row) => {
     const ends = element("span", "", chip(cluster.colours[transfers.src[row]]), "→ ", chip(cluster.colours[transfers.dst[row]]));
-    const name = tensorName(model, transfers.tensor[row]);
+    const name = transferName(model, row);
     const title = `${name}\n${cluster.devices[transfers.src[row]].short} → ${cluster.devices[transfers.dst[row]].short}`;
     return [[ends, tailOf(name), showBytes(transfers.bytes[row]), showNanos(transfers.end_ns[row] - transfers.start_ns[row])], () => state.select({ kind: "transfer", id: row }), title];
   });
@@ -83,8 +83,8 @@ function opsCard(model, state) {
   const { slices, nodes, cluster } = model;
   const rows = model.tables.ops.map((row) => {
     const node = slices.node[row];
-    const title = `${nodes.names[node]}\n${cluster.devices[slices.device[row]].short}`;
-    const name = element("span", "", chip(cluster.colours[slices.device[row]]), tailOf(nodes.names[node]));
+    const title = `${sliceName(model, row)}\n${cluster.devices[slices.device[row]].short}`;
+    const name = element("span", "", chip(cluster.colours[slices.device[row]]), tailOf(sliceName(model, row)));
     return [[name, opOf(model, node), showNanos(slices.end_ns[row] - slices.start_ns[row])], () => state.select({ kind: "node", id: node }), title];
   });
   if (!rows.length) return null;
@@ -202,12 +202,13 @@ function timeFacts(model, node) {
   const rows = [...rowsIn(model.slicesOf, node)];
   if (!rows.length) return [["step", model.nodes.fed.includes(node) ? "is fed, so it does not run" : model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
   const { start_ns: start, end_ns: end, ready_ns: ready } = model.slices;
-  return rows.slice(0, 4).map((row) => {
+  const shown = rows.slice(0, 4).map((row) => {
     const waited = start[row] - ready[row];
     const critical = model.criticalSlices.has(row) ? "on the critical path" : "";
     const queue = waited > 0 ? `waited ${showNanos(waited)} for its device` : "";
-    return ["runs", showSpan(start[row], end[row]), [critical, queue].filter(Boolean).join("; ") || null];
+    return [`runs ${tagOf(model, model.slices.iteration[row])}`.trim(), showSpan(start[row], end[row]), [critical, queue].filter(Boolean).join("; ") || null];
   });
+  return rows.length > shown.length ? [...shown, ["in all", `${showCount(rows.length)} times`, `until ${showNanos(end[rows[rows.length - 1]])}`]] : shown;
 }
 
 function outputsCard(model, node) {
@@ -232,7 +233,7 @@ function neighboursCard(model, state, node, heading, edges, ends) {
   return card(`${heading} (${showCount(rows.length)})`, links(rows));
 }
 
-// ---- a scope, a transfer
+// ---- a scope
 
 function scopeCards(model, state, scope) {
   const total = totalsOf(model, scope);
@@ -255,34 +256,5 @@ function scopeCards(model, state, scope) {
     card("Categories", table(["", "time#", "share#"], ["", "27%", "20%"],
       kinds.map(([kind, nanos], rank) => [[element("span", "", chip(categoryColour(model, state, model.categories.names[kind], rank)), model.categories.names[kind]), showNanos(nanos), share(nanos)]]))),
     card(`Holds (${showCount(children.length)})`, links(children.map((item) => [labelOf(model, item), showNanos(totalsOf(model, item).nanos), go(item)]))),
-  ];
-}
-
-function transferCards(model, state, transfer) {
-  const { transfers, cluster } = model;
-  const start = transfers.start_ns[transfer];
-  const end = transfers.end_ns[transfer];
-  const waited = start - transfers.ready_ns[transfer];
-  const route = model.routes.get(transfers.src[transfer] * cluster.devices.length + transfers.dst[transfer]) ?? [];
-  const node = model.transferNode[transfer];
-  const readers = [];
-  model.edges.transfer.forEach((row, edge) => row === transfer && readers.push(model.edges.dst[edge]));
-  const size = transfers.bytes[transfer];
-  const shape = transfers.tensor[transfer] >= 0 ? model.tensors.shapes[model.tensors.shape[transfers.tensor[transfer]]] : "control: no value, only that it happened";
-  const link = (other) => [model.nodes.names[other], opOf(model, other), () => state.select({ kind: "node", id: other }), chip(cluster.colours[model.nodes.device[other]])];
-  return [
-    element("section", "card", element("h3", "name", "Transfer of " + leafOf(tensorName(model, transfers.tensor[transfer]))),
-      element("p", "path", tensorName(model, transfers.tensor[transfer])),
-      facts(
-        ["from", deviceName(model, transfers.src[transfer])],
-        ["to", deviceName(model, transfers.dst[transfer]), readers.length ? null : "the client fetches it there"],
-        ["size", showBytes(size), shape],
-        start >= 0 ? ["runs", showSpan(start, end), waited > 0 ? `waited ${showNanos(waited)} for a link` : null] : ["step", "does not take place"],
-        start >= 0 ? ["takes", showNanos(end - start), size > 0 && end > start ? `${scaled(Math.round((size * 1e9) / (end - start)), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : null] : null,
-        ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over within the process"],
-      ),
-    ),
-    card("Made by", links([link(node)])),
-    readers.length ? card(`Read by (${showCount(readers.length)})`, links([...new Set(readers)].map(link))) : null,
   ];
 }

@@ -1,15 +1,20 @@
 // How the rows of the timeline look. Needs format.js, model.js, canvas.js, timeline_rows.js.
 
-// The entries that the selection stands for.
+// The bars and transfers that the selection stands for.
 function markedEntries(model, state) {
   const { selection } = state;
-  const slices = new Set();
+  const bars = new Set();
   const transfers = new Set();
-  if (selection?.kind === "transfer") transfers.add(selection.id);
+  const mark = (transfer) => {
+    transfers.add(transfer);
+    for (const row of rowsIn(model.workOf, transfer)) bars.add(model.bars.slices + row);
+  };
+  if (selection?.kind === "transfer") mark(selection.id);
   if (selection?.kind === "node") {
-    for (const row of rowsIn(model.slicesOf, selection.id)) slices.add(row);
+    for (const row of rowsIn(model.slicesOf, selection.id)) bars.add(row);
     for (const edge of [...rowsIn(model.inEdges, selection.id), ...rowsIn(model.outEdges, selection.id)]) {
-      if (model.edges.transfer[edge] >= 0) transfers.add(model.edges.transfer[edge]);
+      const first = model.edges.transfer[edge]; // a loop has one per iteration
+      if (first >= 0) for (const row of rowsIn(model.transfersOf, model.transfers.pair[first])) mark(row);
     }
   }
   if (selection?.kind === "scope") {
@@ -17,10 +22,10 @@ function markedEntries(model, state) {
     while (pending.length) {
       const item = pending.pop();
       if (isScope(model, item)) pending.push(...rowsIn(model.children, item));
-      else for (const row of rowsIn(model.slicesOf, item - model.scopes)) slices.add(row);
+      else for (const row of rowsIn(model.slicesOf, item - model.scopes)) bars.add(row);
     }
   }
-  return { slices, transfers, any: slices.size > 0 };
+  return { bars, transfers, any: bars.size > 0 };
 }
 
 // A tick distance of 1, 2 or 5 times a power of ten, about a hundred pixels wide.
@@ -73,7 +78,7 @@ function drawRow(pen, row, y) {
   context.beginPath();
   context.rect(ROW.label, y - 1, right - ROW.label, row.height + 2);
   context.clip();
-  if (row.kind === "lane") drawSlices(pen, row, y);
+  if (row.kind === "lane") drawBars(pen, row, y);
   if (row.kind === "link") drawTransfers(pen, row, y);
   if (row.kind === "memory") drawMemory(pen, row, y);
   context.restore();
@@ -99,11 +104,11 @@ function drawRow(pen, row, y) {
 const memoryLabel = (model, device) => `${showBytes(model.memory.peak_bytes[device])} of ${showBytes(model.cluster.devices[device].memory_bytes)}`;
 
 // Entries of a row in sight. Those that fall on the same pixel are drawn once.
-function eachInSight(pen, entries, start, end, overlap, visit) {
+function eachInSight(pen, row, start, end, visit) {
   const { view, xOf, right } = pen;
   let painted = -Infinity;
-  for (let index = overlap ? 0 : firstAfter(entries, end, view.from); index < entries.length; index++) {
-    const entry = entries[index];
+  for (let index = firstAfter(row, end, view.from); index < row.rows.length; index++) {
+    const entry = row.rows[index];
     if (start[entry] > view.to) break;
     if (end[entry] < view.from) continue;
     const x0 = Math.max(ROW.label - 2, xOf(start[entry]));
@@ -114,34 +119,45 @@ function eachInSight(pen, entries, start, end, overlap, visit) {
   }
 }
 
-function drawSlices(pen, row, y) {
+function drawBars(pen, row, y) {
   const { context, model, state, theme, marked } = pen;
-  const { start_ns: start, end_ns: end, node } = model.slices;
-  eachInSight(pen, row.rows, start, end, false, (entry, x, width) => {
-    const colour = sliceColour(pen, entry, row.device);
-    const faded = (state.critical && !model.criticalSlices.has(entry)) || (marked.any && !marked.slices.has(entry));
+  const { start_ns: start, end_ns: end } = model.bars;
+  eachInSight(pen, row, start, end, (entry, x, width) => {
+    const [above, below] = barColours(pen, entry, row.device);
+    const faded = (state.critical && !model.criticalBars.has(entry)) || (marked.any && !marked.bars.has(entry));
     context.globalAlpha = faded ? 0.28 : 1;
-    context.fillStyle = colour;
     const gap = width > 3 ? 0.7 : 0;
+    context.fillStyle = above;
     context.fillRect(x, y + 1, width - gap, row.height - 2);
+    if (below !== above) {
+      context.fillStyle = below;
+      context.fillRect(x, y + row.height - 5, width - gap, 4);
+    }
     if (width > 26) {
       const left = Math.max(x, ROW.label) + 5;
-      text(pen, leafOf(model.nodes.names[node[entry]]), left, y + row.height / 2 + 0.5, x + width - left - 4, inkOn(colour), "10.5px");
+      text(pen, barLabel(model, entry), left, y + row.height / 2 + (below === above ? 0.5 : -1.5), x + width - left - 4, inkOn(above), "10.5px");
     }
     context.globalAlpha = 1;
   });
-  outlineMarked(pen, row.rows, start, end, marked.slices, y, row.height, theme.accent);
-  if (state.critical) underlineMarked(pen, row.rows, start, end, model.criticalSlices, y + row.height - 1);
+  outlineMarked(pen, row, start, end, marked.bars, y, row.height, theme.accent);
+  if (state.critical) underlineMarked(pen, row, start, end, model.criticalBars, y + row.height - 1);
+}
+
+// The end of a bar's name, where the op is; of packing and unpacking what is done comes first.
+function barLabel(model, bar) {
+  const name = barName(model, bar);
+  return bar < model.bars.slices ? leafOf(name) : `${name.slice(0, name.indexOf(" "))} ${leafOf(name)}`;
 }
 
 // Frames around chosen entries, after all others so that none hides them.
-function outlineMarked(pen, entries, start, end, chosen, y, height, colour) {
+function outlineMarked(pen, row, start, end, chosen, y, height, colour) {
+  const entries = row.rows;
   const { context, xOf, view, right } = pen;
   if (!chosen.size) return;
   context.strokeStyle = colour;
   context.lineWidth = 2;
   let last = -Infinity;
-  for (let index = firstAfter(entries, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
+  for (let index = firstAfter(row, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
     if (!chosen.has(entries[index])) continue;
     const x0 = Math.max(-4, xOf(start[entries[index]]));
     const x1 = Math.min(right + 4, xOf(end[entries[index]]));
@@ -152,11 +168,12 @@ function outlineMarked(pen, entries, start, end, chosen, y, height, colour) {
 }
 
 // A line under chosen entries: frames would hide the colours where many lie close together.
-function underlineMarked(pen, entries, start, end, chosen, y) {
+function underlineMarked(pen, row, start, end, chosen, y) {
+  const entries = row.rows;
   const { context, theme, xOf, view, right } = pen;
   context.fillStyle = theme.ink;
   let last = -Infinity;
-  for (let index = firstAfter(entries, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
+  for (let index = firstAfter(row, end, view.from); index < entries.length && start[entries[index]] <= view.to; index++) {
     if (!chosen.has(entries[index])) continue;
     const x0 = Math.max(last, xOf(start[entries[index]]));
     const x1 = Math.min(right, xOf(end[entries[index]]));
@@ -166,11 +183,26 @@ function underlineMarked(pen, entries, start, end, chosen, y) {
   }
 }
 
-function sliceColour(pen, entry, device) {
+// The colour of a bar, and of the strip below it: packing and unpacking wear the colour of the transfer's other end there.
+function barColours(pen, bar, device) {
   const { model, state, theme } = pen;
-  if (state.colourBy === "category") return model.categories.colours[categoryOf(model, model.slices.node[entry])];
-  if (state.colourBy === "time") return heat(theme, (model.slices.end_ns[entry] - model.slices.start_ns[entry]) / model.longestNs);
-  return model.cluster.colours[device];
+  if (state.colourBy === "time") {
+    const shade = heat(theme, (model.bars.end_ns[bar] - model.bars.start_ns[bar]) / model.longestNs);
+    return [shade, shade];
+  }
+  const { colours, names } = model.categories;
+  if (bar < model.bars.slices) {
+    const colour = state.colourBy === "category" ? colours[categoryOf(model, model.slices.node[bar])] : model.cluster.colours[device];
+    return [colour, colour];
+  }
+  const row = bar - model.bars.slices;
+  const packs = model.work.packs[row];
+  if (state.colourBy === "category") {
+    const colour = colours[names.indexOf(packs ? "packing" : "unpacking")];
+    return [colour, colour];
+  }
+  const other = (packs ? model.transfers.dst : model.transfers.src)[model.work.transfer[row]];
+  return [blend(model.cluster.colours[device], theme.paper, 0.45), model.cluster.colours[other]];
 }
 
 // A transfer wears the colours of both ends: where it comes from above, where it goes to below.
@@ -179,7 +211,7 @@ function drawTransfers(pen, row, y) {
   const { start_ns: start, end_ns: end, src, dst, bytes } = model.transfers;
   const { colours } = model.cluster;
   const chosen = marked.transfers.size > 0;
-  eachInSight(pen, row.rows, start, end, row.link < 0, (entry, x, width) => {
+  eachInSight(pen, row, start, end, (entry, x, width) => {
     const faded = (state.critical && !model.criticalTransfers.has(entry)) || ((chosen || marked.any) && !marked.transfers.has(entry));
     context.globalAlpha = faded ? 0.25 : 1;
     const gap = width > 3 ? 0.7 : 0;
@@ -189,8 +221,8 @@ function drawTransfers(pen, row, y) {
     context.fillRect(x, y + row.height / 2, width - gap, row.height / 2 - 1);
     context.globalAlpha = 1;
   });
-  outlineMarked(pen, row.rows, start, end, marked.transfers, y, row.height, theme.accent);
-  if (state.critical) underlineMarked(pen, row.rows, start, end, model.criticalTransfers, y + row.height - 1);
+  outlineMarked(pen, row, start, end, marked.transfers, y, row.height, theme.accent);
+  if (state.critical) underlineMarked(pen, row, start, end, model.criticalTransfers, y + row.height - 1);
 }
 
 // Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it.

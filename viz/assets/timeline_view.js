@@ -63,7 +63,7 @@ function timelineView(canvas, model, state, tip, onRange) {
       const [slice] = rowsIn(model.slicesOf, selection.id);
       if (slice !== undefined) return show(model.slices.start_ns[slice], model.slices.end_ns[slice], rowOfSlice(slice));
     }
-    if (selection?.kind === "transfer" && model.transfers.start_ns[selection.id] >= 0) {
+    if (selection?.kind === "transfer") {
       return show(model.transfers.start_ns[selection.id], model.transfers.end_ns[selection.id], rowOfTransfer(selection.id));
     }
     return draw();
@@ -110,12 +110,12 @@ function timelineView(canvas, model, state, tip, onRange) {
     });
     if (!row || x < ROW.label || y < ROW.axis) return { row };
     const reach = ((view.to - view.from) / width()) * 2;
-    const { start_ns: start, end_ns: end } = row.kind === "link" ? model.transfers : model.slices;
+    const { start_ns: start, end_ns: end } = row.kind === "link" ? model.transfers : model.bars;
     const time = nsAt(x);
-    const at = row.link === -1 ? row.rows.findIndex((entry) => end[entry] > time - reach) : firstAfter(row.rows, end, time - reach);
     let best = null;
-    for (let index = Math.max(at, 0); index < row.rows.length && start[row.rows[index]] <= time + reach; index++) {
+    for (let index = firstAfter(row, end, time - reach); index < row.rows.length && start[row.rows[index]] <= time + reach; index++) {
       const entry = row.rows[index];
+      if (end[entry] < time - reach) continue;
       best ??= entry;
       if (start[entry] <= time && end[entry] > time) best = entry;
     }
@@ -141,7 +141,7 @@ function timelineView(canvas, model, state, tip, onRange) {
     click: (x, y) => {
       const { row, entry } = hit(x, y);
       if (entry === null || entry === undefined) return state.select(null);
-      return state.select(row.kind === "link" ? { kind: "transfer", id: entry } : { kind: "node", id: model.slices.node[entry] }, "timeline");
+      return state.select(row.kind === "link" ? { kind: "transfer", id: entry } : selectionOf(model, entry), "timeline");
     },
   });
 
@@ -150,7 +150,8 @@ function timelineView(canvas, model, state, tip, onRange) {
     if (state.selection?.kind !== "node") return;
     const [slice] = rowsIn(model.slicesOf, state.selection.id);
     const row = rows[rowOfSlice(slice)];
-    const next = row?.rows[row.rows.indexOf(slice) + (forward ? 1 : -1)];
+    const slices = row?.rows.filter((bar) => bar < model.bars.slices);
+    const next = slices?.[slices.indexOf(slice) + (forward ? 1 : -1)];
     if (next !== undefined) state.select({ kind: "node", id: model.slices.node[next] }, "keyboard");
   }
 
@@ -168,14 +169,20 @@ function timelineView(canvas, model, state, tip, onRange) {
 
 function describeEntry(model, row, entry) {
   if (row.kind === "link") {
-    const { src, dst, bytes, start_ns: start, end_ns: end, tensor } = model.transfers;
+    const { src, dst, bytes, start_ns: start, end_ns: end } = model.transfers;
     const { devices } = model.cluster;
-    return [tensorName(model, tensor[entry]), `${devices[src[entry]].short} → ${devices[dst[entry]].short}`, `${showBytes(bytes[entry])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`];
+    return [transferName(model, entry), `${devices[src[entry]].short} → ${devices[dst[entry]].short}`, `${showBytes(bytes[entry])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`];
   }
-  const node = model.slices.node[entry];
-  const start = model.slices.start_ns[entry];
-  const took = model.slices.end_ns[entry] - start;
-  return [model.nodes.names[node], `${opOf(model, node)} on ${model.cluster.devices[row.device].short}`, `${showNanos(took)}, from ${showNanos(start)}`];
+  const { start_ns: start, end_ns: end } = model.bars;
+  const span = `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`;
+  const here = model.cluster.devices[row.device].short;
+  if (entry < model.bars.slices) return [barName(model, entry), `${opOf(model, model.slices.node[entry])} on ${here}`, span];
+  const work = entry - model.bars.slices;
+  const { src, dst, bytes } = model.transfers;
+  const transfer = model.work.transfer[work];
+  const [ends, verb] = model.work.packs[work] ? [dst, "packed by"] : [src, "unpacked by"];
+  const other = model.cluster.devices[ends[transfer]].short;
+  return [barName(model, entry), `${showBytes(bytes[transfer])} ${verb} ${here} ${model.work.packs[work] ? "for" : "from"} ${other}`, span];
 }
 
 function describeMemory(model, device, time) {

@@ -1,0 +1,54 @@
+// The side panel's cards of one transfer. Needs format.js, model.js, cards.js, devices.js.
+
+// The stretches of a transfer's life, one after the other.
+function stretchFacts(model, transfer) {
+  const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, unpacked_ns: unpacked, bytes } = model.transfers;
+  const wire = end[transfer] - start[transfer];
+  const critical = (on) => (on ? "on the critical path" : "");
+  const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");
+  const said = (...words) => words.filter(Boolean).join("; ") || null;
+  const rate = bytes[transfer] > 0 && wire > 0 ? `${scaled(Math.round((bytes[transfer] * 1e9) / wire), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : "";
+  const work = Object.fromEntries([...rowsIn(model.workOf, transfer)].map((row) => [model.work.packs[row] ? "packed" : "unpacked", row]));
+  const handled = (verb) => {
+    const row = work[verb];
+    if (row === undefined) return null;
+    const { device, ready_ns: ready, start_ns: begin, end_ns: ended } = model.work;
+    const by = model.cluster.devices[device[row]].short;
+    return [verb, showSpan(begin[row], ended[row]), said(`by ${by}`, waited(begin[row] - ready[row], "it"), critical(model.criticalBars.has(model.bars.slices + row)))];
+  };
+  return [
+    ["asked for", showNanos(asked[transfer]), "the value is there and wanted"],
+    handled("packed"),
+    ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(start[transfer] - packed[transfer], "a link"), rate, critical(model.criticalTransfers.has(transfer)))],
+    handled("unpacked"),
+    ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from being asked for until its readers have it"],
+  ];
+}
+
+function transferCards(model, state, transfer) {
+  const { transfers, cluster } = model;
+  const route = model.routes.get(transfers.src[transfer] * cluster.devices.length + transfers.dst[transfer]) ?? [];
+  const node = model.transferNode[transfer];
+  const [first] = rowsIn(model.transfersOf, transfers.pair[transfer]); // edges name that of the first iteration
+  const readers = [];
+  model.edges.transfer.forEach((row, edge) => row === first && readers.push(model.edges.dst[edge]));
+  const tensor = transfers.tensor[transfer];
+  const carries = model.isDead[transfer] ? "dead: only says that no value comes" : tensor >= 0 ? model.tensors.shapes[model.tensors.shape[tensor]] : "control: no value, only that it happened";
+  const tag = model.slices.iterations[transfers.iteration[transfer]];
+  const link = (other) => [model.nodes.names[other], opOf(model, other), () => state.select({ kind: "node", id: other }), chip(cluster.colours[model.nodes.device[other]])];
+  return [
+    element("section", "card", element("h3", "name", "Transfer of " + leafOf(transferName(model, transfer))),
+      element("p", "path", tensorName(model, tensor)),
+      facts(
+        ["from", deviceName(model, transfers.src[transfer])],
+        ["to", deviceName(model, transfers.dst[transfer]), readers.length ? null : "the client fetches it there"],
+        ["size", showBytes(transfers.bytes[transfer]), carries],
+        tag.length ? ["iteration", tag.join(", "), "of each loop around it, outermost first"] : null,
+        ...stretchFacts(model, transfer),
+        ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over within the process"],
+      ),
+    ),
+    card("Made by", links([link(node)])),
+    readers.length ? card(`Read by (${showCount(readers.length)})`, links([...new Set(readers)].map(link))) : null,
+  ];
+}
