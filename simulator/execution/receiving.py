@@ -11,9 +11,9 @@ an Enter, which may be dead or run more than once. A Recv that waits for somethi
 
 While nobody overtakes in a lane or on a link, nothing ends after its latest time and the step is as long as it was.
 What becomes ready later may be overtaken, though, and a value that is sent later is kept longer where it was made. So
-the pieces are simulated again: the new edges stay if the step takes no longer and no device's peak is higher; if not,
-each half of them is tried by itself, and so on, larger parts and those that gain more first, in a bounded number of
-simulations.
+the pieces are simulated again: the new edges stay if the step takes no longer, no device's peak is higher and copies
+are held no longer, all in all; if not, each half of them is tried by itself, and so on, larger parts and those that
+gain more first, in a bounded number of simulations.
 
 TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts
 each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.
@@ -79,8 +79,8 @@ def receive_late(
 ) -> Received:
     """Delay the Recvs of the pieces as far as it costs no time and no memory anywhere, by `simulate`.
 
-    The makespan is not longer and no device's peak higher than without. Deterministic; ties between ops go to the one
-    that may end earlier, then to the lower row.
+    The makespan is not longer and no device's peak higher than without, nor are copies held longer. Deterministic;
+    ties between ops go to the one that may end earlier, then to the lower row.
     """
     without = simulate(partitions)
     waits = sorted(_waits(without, partitions, cluster), key=lambda one: (-one.gain, one.transfer))
@@ -92,7 +92,7 @@ def receive_late(
         part = parts.popleft()
         tried = with_waits(partitions, _edges(partitions, [*kept, *part]))
         trace = simulate(tried)
-        if trace.makespan <= without.makespan and (trace.peak_bytes <= best.peak_bytes).all():
+        if _no_worse(trace, best, without.makespan):
             kept, best, cut = [*kept, *part], trace, tried
         elif len(part) > 1:
             parts += [part[: len(part) // 2], part[len(part) // 2 :]]
@@ -103,6 +103,12 @@ def _wait(partitions: Partitions) -> npt.NDArray[np.bool_]:
     """[X] whether each transfer's Recv waits for something else than its value."""
     waits: npt.NDArray[np.bool_] = np.diff(partitions.graph.in_ptr)[partitions.recv] > 0
     return waits
+
+
+def _no_worse(trace: Trace, best: Trace, makespan: Nanos) -> bool:
+    """Whether a step with more waits takes no longer than that, and no more memory than the best so far."""
+    lower = bool((trace.peak_bytes <= best.peak_bytes).all())
+    return trace.makespan <= makespan and lower and copies_held(trace) <= copies_held(best)
 
 
 def copies_held(trace: Trace) -> int:

@@ -230,6 +230,7 @@ def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject
     assert check_trace(found.trace, found.partitions, on) == []
     assert found.trace.makespan <= found.without.makespan
     assert (found.trace.peak_bytes <= found.without.peak_bytes).all()
+    assert copies_held(found.trace) <= copies_held(found.without)
     assert simulate(found.partitions, on, priced, **how).makespan == found.trace.makespan
     cut, late = pieces.graph, found.partitions.graph
     changed = [row for row in range(len(cut)) if cut.inputs_of(row) != late.inputs_of(row)]

@@ -47,6 +47,18 @@ def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
     assert trace.notes[0] == "Loops whose trips nothing says run once: 'while'."
 
 
+def test_a_send_may_wait_for_the_executors_thread() -> None:
+    draft = Rows()
+    draft.add("v", "VariableV2", **typed("VariableV2", (4,)))
+    draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    draft.add("a", "Identity", ["x"], **typed("Identity", (4,)))
+    graph, on = draft.built(), apart(2)
+    pieces = partition(graph, assigned(on, [0, 0, 1]), on, step=whole(graph))
+    trace = simulate(pieces, on, costs(graph, on, 10), order="tensorflow")
+    assert trace.transfer_ready_ns.tolist() == [10]  # v is first in the queue of the one thread
+    assert check_trace(trace, pieces, on) == []
+
+
 def example() -> tuple[Trace, Partitions]:
     draft = Rows()
     draft.add("x", "Const", **typed("Const", (25,)))
