@@ -71,7 +71,7 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "from": devices[int(cut.src_device[row])],
             "to": devices[int(cut.dst_device[row])],
             "bytes": max(0, int(cut.nbytes[row])),
-            **({"iteration": list(tag)} if (tag := trace.iterations[trace.transfer_iteration[row]]) else {}),
+            "iteration": list(trace.iterations[trace.transfer_iteration[row]]),
             "asked_ns": int(trace.transfer_ready_ns[row]),
             "packed_ns": int(trace.pack_end_ns[row]),
             "start_ns": int(starts[row]),

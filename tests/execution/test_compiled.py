@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution import compiled, engine
@@ -19,7 +20,8 @@ from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.partitioning import partition
-from tests.execution.cases import apart, assigned, attrs_of, costs, dags, runs, steps, whole
+from tests.execution.cases import CLUSTERS, apart, assigned, attrs_of, costs, dags, runs, steps, whole
+from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs
 
 FIELDS = ("ready_ns", "start_ns", "end_ns", "lane", "transfer_ready_ns", "transfer_start_ns", "transfer_end_ns")
@@ -58,6 +60,17 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
     tables = of_step(graph, step, on, priced)
     check_equal(tables, tables.placed(ids(rows)))
     check_equal(*of_partitions(partition(graph, assigned(on, rows), on, step=step), on, priced))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32), st.integers(0, 3), CLUSTERS)
+def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on: Cluster) -> None:
+    graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
+    priced = costs(graph, on, [seed % (row + 2) for row in range(len(graph))])
+    tables = of_step(graph, whole(graph), on, priced, trips={"*": trips})
+    check_equal(tables, tables.placed(ids(rows)))
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    check_equal(*of_partitions(pieces, on, priced, trips={"*": trips}))
 
 
 def network(ops: int, seed: int = 0, devices: int = 8) -> tuple[Tables, np.ndarray]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +14,14 @@ import pytest
 from simulator.cluster.reading import load_cluster
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
-from simulator.execution.tables import of_partitions
+from simulator.execution.tables import of_partitions, of_step
 from simulator.execution.trace import Trace
+from simulator.graph import messages
 from simulator.graph.exporting import graph_def
+from simulator.graph.inlining import inline
+from simulator.graph.loading import load
 from simulator.graph.step import choose_step
+from simulator.oracle import child
 from simulator.oracle.timing import timed
 from simulator.partitioning import Partitions, partition
 from tests.execution.cases import assigned, costs
@@ -115,3 +122,24 @@ def test_every_node_runs_as_often_as_in_tensorflow(case: Callable[[], Rows]) -> 
 
 def ran(trace: Trace, pieces: Partitions) -> Counter[str]:
     return Counter(pieces.graph.names[row] for row in trace.node.tolist())
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    """Functional control flow as TensorFlow 2 writes it, per model its GraphDef."""
+    answer = json.loads(child.run("tests.oracle.lowering", b"", timeout_s=120, args=["build"]))
+    return {name: messages.GraphDef.FromString(base64.b64decode(text)) for name, text in answer.items()}
+
+
+@pytest.mark.parametrize("model", ["loops", "conditionals"])
+def test_what_is_lowered_runs_as_often_too(models: dict[str, Any], model: str) -> None:
+    graph, on = inline(load(models[model])), load_cluster("cpu=3")
+    step = choose_step(graph, fetches=graph.ends)
+    stats, why_not = timed(models[model], graph, step, counts={"CPU": 3, "GPU": 0}, step_timeout_s=20, timeout_s=60)
+    assert stats is not None, why_not
+    theirs = Counter(line.node_name for device in stats.dev_stats for line in device.node_stats)
+    tables = of_step(graph, step, on, costs(graph, on, 1000), branches={"p": False})
+    named = live_counts(tables).items()
+    ours = {name: count for name, count in named if name in graph.index and graph.ops[graph.index[name]] != "NoOp"}
+    assert len(ours) > 30
+    assert {name: theirs[name] for name in ours} == ours

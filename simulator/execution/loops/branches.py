@@ -23,6 +23,7 @@ from simulator.execution.loops.liveness import Grids
 from simulator.execution.loops.trips import NAMED, find_conditions, is_number
 from simulator.execution.loops.values import MAX_DEPTH, PASSED_ON, Values, always, followed, linear
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import near, printable, some
 
 Choice: TypeAlias = "bool | float | int"
@@ -128,11 +129,14 @@ def _label(flow: Flow, at: Output) -> str:
     if flow.ops.kind[at[0]] == "_Arg":
         made = _ARG.fullmatch(name)
         return f"{made[1]}:{made[2]}" if made else name.removesuffix(" (fed)")
-    key = flow.attrs(at[0]).get("tensor_name")  # what a master hands in
+    key = flow.attrs(at[0]).get("tensor_name") if flow.ops.kind[at[0]] in RECVS else None  # what a master hands in
     return key.s.decode("utf-8", "replace") if key is not None else f"{name}:{at[1]}"
 
 
 def _names(flow: Flow, at: Output) -> list[str]:
+    """How a user may call an output; a pair that the cut made has no name of its own."""
+    if flow.ops.kind[at[0]] in SENDS | RECVS and flow.value(at[0]) is not None:
+        return []
     tensor = _label(flow, at)
     return [tensor.rpartition(":")[0], tensor]
 

@@ -6,21 +6,23 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.errors import SimvizError
+from simulator.bounds import lower_bound
+from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.engine import run
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, partition
 from tests.execution.cases import CLUSTERS, apart, assigned, costs, whole
-from tests.execution.loops.cases import conditional, counting, live_counts, predicate
+from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.execution.loops.executor import Executor, Tag
 from tests.partitioning.cases import random_graph
-from tests.strategies import Rows, typed
+from tests.strategies import BOOL, INT32, Rows, type_attr, typed
 
 
 def tables_of(graph: Graph, **options: object) -> Tables:
@@ -55,12 +57,15 @@ def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
     }
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3), st.sampled_from(FLAVOURS))
 def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
     trace = simulate(pieces, on, costs(graph, on, 10), trips={"*": trips})
     assert check_trace(trace, pieces, on) == []
+    tables = of_step(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
+    assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph), tables=tables) <= trace.makespan
     there = Counter(
         pieces.origin[row] for row in trace.node.tolist()
     )  # a constant that was copied has no row of its own left
@@ -142,18 +147,70 @@ def test_what_cannot_be_is_said_before_any_work(options: dict[str, object], sent
         tables_of(rows.built(), **options)
 
 
-@given(st.integers(0, 50), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-def test_chance_is_the_same_in_whole_and_pieces(seed: int, probability: float) -> None:
+@given(st.integers(0, 50), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from(FLAVOURS))
+def test_chance_is_the_same_in_whole_and_pieces(seed: int, probability: float, flavour: str) -> None:
     rows = begun()
     predicate(rows)
     rows.add("p/Neg", "LogicalNot", ["p"])
     counting(rows, "loop", conditional(rows, "c", "x", "p/Neg"), 3)
     graph, on = rows.built(), apart(2)
     options = {"branches": {"p": probability}, "seed": seed}
-    pieces = partition(graph, assigned(on, [row % 2 for row in range(len(graph))]), on, step=whole(graph))
+    placed = assigned(on, [row % 2 for row in range(len(graph))])
+    pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
     cut, _ = of_partitions(pieces, on, costs(graph, on), **options)
     counts = live_counts(tables_of(graph, **options))
     assert counts["c/true"] + counts["c/false"] == 1
     assert (counts["c/true"], counts["c/false"]) == (live_counts(cut)["c/true"], live_counts(cut)["c/false"])
     if probability in (0.0, 1.0):
         assert counts["c/false"] == probability  # the Switch is told the opposite
+
+
+def test_a_predicate_in_a_loop_is_drawn_anew_in_every_iteration() -> None:
+    rows = begun()
+    predicate(rows, "q")
+
+    def body(value: str, _: str) -> str:
+        rows.add("drawn", "IsFinite", [value], T=type_attr(), _output_shapes=scalars(1))
+        first = conditional(rows, "one", value, "drawn")
+        return conditional(rows, "two", first, "drawn")
+
+    counting(rows, "loop", "x", 40, body)
+    graph = rows.built()
+    counts = live_counts(tables_of(graph, branches={"drawn": 0.5}, seed=1))
+    assert 5 < counts["one/true"] < 35
+    assert counts["one/false"] == 40 - counts["one/true"]
+    assert counts["two/true"] == counts["one/true"]  # they ask the same predicate
+    assert counts != live_counts(tables_of(graph, branches={"drawn": 0.5}, seed=2))
+    assert counts["loop/x/Exit"] == 1
+
+
+def test_a_case_takes_one_of_its_branches() -> None:
+    rows = begun()
+    rows.add("k", "Placeholder", dtype=type_attr(INT32), _output_shapes=scalars(1))
+    rows.add("s", "_SwitchN", ["x", "k"], T=type_attr(), num_outs=AttrValue(i=3), _output_shapes=scalars(3))
+    for side in range(3):
+        rows.add(f"b{side}", "Neg", [f"s:{side}"], **typed("Neg", ()))
+    merged = {"N": AttrValue(i=3), "T": type_attr(), "_output_shapes": scalars(2)}
+    rows.add("m", "Merge", ["b0", "b1", "b2"], **merged)
+    graph = rows.built()
+    for taken, branches in ((0, None), (2, {"k": 2}), (1, {"k:0": 1})):
+        counts = live_counts(tables_of(graph, branches=branches))
+        assert [counts[f"b{side}"] for side in range(3)] == [int(side == taken) for side in range(3)]
+    for wrong in (3, True, 0.5):
+        with pytest.raises(SimvizError, match="'k' chooses among 3 branches: give a number from 0 to 2"):
+            tables_of(graph, branches={"k": wrong})
+
+
+def test_what_a_loop_never_gives_is_said() -> None:
+    """Its Exit hangs on a branch that is not taken when it ends, so that what comes after has nothing to wait for."""
+    rows = begun()
+    counting(rows, "loop", "x", 2)
+    rows.inputs[rows.names.index("loop/x/Next")] = ["loop/stop"]
+    predicate(rows)
+    enter = {**rows.attrs[rows.names.index("loop/bound/Enter")], "T": type_attr(BOOL)}
+    rows.add("p/Enter", "Enter", ["p"], **enter)
+    rows.add("loop/stop", "Switch", ["loop/x/Neg", "p/Enter"], T=type_attr(), _output_shapes=scalars(2))
+    rows.add("after", "Neg", ["loop/x/Exit"], **typed("Neg", ()))
+    with pytest.raises(DeadlockError, match="'after' never runs: with these trips and branches nothing comes from"):
+        tables_of(rows.built(), branches={"p": True})
+    assert live_counts(tables_of(rows.built(), branches={"p": False}))["after"] == 1
