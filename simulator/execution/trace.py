@@ -55,8 +55,8 @@ class Residents:
 class Trace:
     """One simulated step.
 
-    Axes: S slices in order of (start, device, lane, iteration, node), X transfers in order of (iteration, transfer of
-    the partitions), M memory events, D devices, I iterations.
+    Axes: S slices in order of (start, device, lane), ties as in `Tables`, X transfers in order of (iteration, transfer
+    of the partitions), M memory events, D devices, I iterations.
     """
 
     node: Ids  # [S] row of Partitions.graph
