@@ -1,7 +1,5 @@
 """The report in Chromium: it opens without a complaint, both views follow the selection, hostile names do nothing."""
 
-import shutil
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,20 +7,9 @@ import pytest
 
 from simulator.assignment import RULES
 from simulator.execution.receiving import Received
+from tests.viz.browsing import click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
-from viz import draw_report
 from viz.holding import peaks
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,800",
-)
 
 pytestmark = [
     pytest.mark.browser,
@@ -30,78 +17,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(60)
-    driver.set_script_timeout(30)
-    yield driver
-    driver.quit()
-
-
-def until(condition, what):
-    for _ in range(400):
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.025)
-    raise AssertionError(f"waited in vain for {what}")
-
-
-def opened(browser, folder, scene):
-    """The scene's report, drawn; returns a function that evaluates an expression in the page."""
-    page = folder / "report.html"
-    page.write_text(draw_report(scene), "utf-8", "replace")
-    browser.get_log("browser")
-    browser.get(page.as_uri())
-
-    def ask(expression, *values):
-        return browser.execute_script("return " + expression, *values)
-
-    done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
-    until(lambda: ask(done), "the page")
-    assert ask("document.getElementById('failed').hidden")
-    return ask
-
-
-def settled(browser):
-    """Wait until what was asked for has been painted."""
-    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
-
-
-def press(browser, *keys):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    ActionChains(browser).send_keys(*keys).perform()
-    settled(browser)
-
-
-def click(browser, canvas, x, y):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    element = browser.find_element("id", canvas)
-    half = element.size["width"] / 2, element.size["height"] / 2
-    move = ActionChains(browser).move_to_element_with_offset(element, round(x - half[0]), round(y - half[1]))
-    move.click().perform()
-    settled(browser)
-
-
 @pytest.fixture
 def page(browser, tmp_path):
     return opened(browser, tmp_path, example())
-
-
-def complaints(browser):
-    return [entry["message"] for entry in browser.get_log("browser")]
 
 
 def slowest(scene):

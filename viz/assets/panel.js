@@ -43,7 +43,7 @@ function overviewCards(model, state) {
 
 // Hues mean devices, unless the reader asks for categories: until then these are shades of the ink, darkest first.
 function categoryColour(model, state, name, rank) {
-  const index = model.categories.names.indexOf(name);
+  const index = model.categories.names.indexOf(name === "transfers" ? "communication" : name);
   if (state.colourBy === "category") return index >= 0 ? model.categories.colours[index] : "var(--edge)";
   return `color-mix(in srgb, var(--ink) ${Math.max(8, Math.round(74 * 0.72 ** rank))}%, var(--paper))`;
 }

@@ -54,14 +54,14 @@ function timelineView(canvas, model, state, tip, onRange) {
     }
     draw();
   }
-  const rowOfSlice = (slice) => rows.findIndex((row) => row.kind === "lane" && row.device === model.slices.device[slice] && row.rows.includes(slice));
+  const rowOfBar = (bar) => rows.findIndex((row) => row.kind === "lane" && row.device === model.bars.device[bar] && row.rows.includes(bar));
   const rowOfTransfer = (transfer) => rows.findIndex((row) => row.kind === "link" && row.rows.includes(transfer));
 
   function showSelection() {
     const { selection } = state;
     if (selection?.kind === "node") {
       const [slice] = rowsIn(model.slicesOf, selection.id);
-      if (slice !== undefined) return show(model.slices.start_ns[slice], model.slices.end_ns[slice], rowOfSlice(slice));
+      if (slice !== undefined) return show(model.slices.start_ns[slice], model.slices.end_ns[slice], rowOfBar(slice));
     }
     if (selection?.kind === "transfer") {
       return show(model.transfers.start_ns[selection.id], model.transfers.end_ns[selection.id], rowOfTransfer(selection.id));
@@ -149,7 +149,7 @@ function timelineView(canvas, model, state, tip, onRange) {
   function neighbour(forward) {
     if (state.selection?.kind !== "node") return;
     const [slice] = rowsIn(model.slicesOf, state.selection.id);
-    const row = rows[rowOfSlice(slice)];
+    const row = rows[rowOfBar(slice)];
     const slices = row?.rows.filter((bar) => bar < model.bars.slices);
     const next = slices?.[slices.indexOf(slice) + (forward ? 1 : -1)];
     if (next !== undefined) state.select({ kind: "node", id: model.slices.node[next] }, "keyboard");
@@ -157,9 +157,10 @@ function timelineView(canvas, model, state, tip, onRange) {
 
   fit();
   return {
-    draw, fit, zoom, move, showSelection, neighbour,
+    draw, fit, zoom, move, showSelection, neighbour, rows,
+    marked: () => [...markedEntries(model, state).bars],
     height: height + ROW.axis,
-    placeOf: (slice) => ({ x: (xOf(model.slices.start_ns[slice]) + xOf(model.slices.end_ns[slice])) / 2, y: rows[rowOfSlice(slice)].y + ROW.axis + 4 - view.top + 8 }),
+    placeOf: (bar) => ({ x: (xOf(model.bars.start_ns[bar]) + xOf(model.bars.end_ns[bar])) / 2, y: rows[rowOfBar(bar)].y + ROW.axis + 4 - view.top + 8 }),
     retheme: () => {
       theme = null;
       draw();

@@ -1,0 +1,56 @@
+"""Drive Chromium: open a report, press, click, and hear what the page complains of."""
+
+import time
+
+from viz import draw_report
+
+
+def until(condition, what):
+    for _ in range(400):
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.025)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def opened(browser, folder, scene):
+    """The scene's report, drawn; returns a function that evaluates an expression in the page."""
+    page = folder / "report.html"
+    page.write_text(draw_report(scene), "utf-8", "replace")
+    browser.get_log("browser")
+    browser.get(page.as_uri())
+
+    def ask(expression, *values):
+        return browser.execute_script("return " + expression, *values)
+
+    done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
+    until(lambda: ask(done), "the page")
+    assert ask("document.getElementById('failed').hidden")
+    return ask
+
+
+def settled(browser):
+    """Wait until what was asked for has been painted."""
+    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+
+def press(browser, *keys):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser).send_keys(*keys).perform()
+    settled(browser)
+
+
+def click(browser, canvas, x, y):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    element = browser.find_element("id", canvas)
+    half = element.size["width"] / 2, element.size["height"] / 2
+    move = ActionChains(browser).move_to_element_with_offset(element, round(x - half[0]), round(y - half[1]))
+    move.click().perform()
+    settled(browser)
+
+
+def complaints(browser):
+    return [entry["message"] for entry in browser.get_log("browser")]
