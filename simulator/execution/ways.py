@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
 PS_PER_NS = 1000
+_NO_BOUND = np.iinfo(np.int64).max
 
 
 class Pace(NamedTuple):
@@ -81,38 +83,37 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
 
 
 def ways_of(cluster: Cluster) -> Ways:
-    """Number the ways in order of (source, target)."""
-    task = [device.task for device in cluster.devices]
-    count = len(cluster)
-    of = np.full((count, count), -1, np.int64)
-    rows: dict[tuple[tuple[int, ...], bool], int] = {}
-    columns = []
-    for source, routes in enumerate(cluster.routes):
-        for target, route in enumerate(routes):
-            if source == target or route is None:
-                continue
-            key = (route, task[source] == task[target])
-            if key not in rows:
-                rows[key] = len(rows)
-                protocol = cluster.protocol(source, target)
-                latency = cluster.latency_ns(source, target)
-                rate = min((cluster.links[link].bytes_per_s for link in route), default=0)
-                work = (protocol.send_ns, protocol.receive_ns, protocol.send_ps_per_byte, protocol.receive_ps_per_byte)
-                columns.append((latency, rate, protocol.request_ns, *work))
-            of[source, target] = rows[key]
-    latency, rate, request, send, receive, send_ps, receive_ps = np.array(columns, np.int64).reshape(-1, 7).T
+    """Number the ways in order of (source, target); their columns say what `Cluster` says of each pair."""
+    task, rows = cluster.task_of, dict[tuple[tuple[int, ...], bool], int]()
+    of = [
+        [
+            -1 if route is None or source == target else rows.setdefault((route, task[target] == mine), len(rows))
+            for target, route in enumerate(routes)
+        ]
+        for source, (mine, routes) in enumerate(zip(task, cluster.routes, strict=True))
+    ]
+    links = tuple(route for route, _ in rows)
+    way = np.repeat(np.arange(len(rows)), [len(route) for route in links])
+    link = np.fromiter(chain.from_iterable(links), np.int64, len(way))
+    speed = ints([link.bytes_per_s for link in cluster.links])
+    latency, rate = np.zeros(len(rows), np.int64), np.full(len(rows), _NO_BOUND)
+    np.add.at(latency, way, ints([link.latency_ns for link in cluster.links])[link])
+    np.minimum.at(rate, way, speed[link])
+    spoken = np.array([bool(route) and not inside for route, inside in rows], bool)  # by the protocol between tasks
+    protocol = cluster.between_tasks
+    handed_over = np.array([not route for route in links], bool)
     return Ways(
-        of=ids(of),
-        links=tuple(route for route, _ in rows),
-        latency_ns=ints(latency),
-        bytes_per_s=ints(rate),
-        request_ns=ints(request),
-        send_ns=ints(send),
-        receive_ns=ints(receive),
-        send_ps_per_byte=ints(send_ps),
-        receive_ps_per_byte=ints(receive_ps),
+        of=ids(np.array(of).reshape(len(cluster), len(cluster))),
+        links=links,
+        latency_ns=ints(latency + handed_over * cluster.handover_ns + spoken * protocol.latency_ns),
+        bytes_per_s=ints(np.where(handed_over, 0, rate)),
+        request_ns=ints(spoken * protocol.request_ns),
+        send_ns=ints(spoken * protocol.send_ns),
+        receive_ns=ints(spoken * protocol.receive_ns),
+        send_ps_per_byte=ints(spoken * protocol.send_ps_per_byte),
+        receive_ps_per_byte=ints(spoken * protocol.receive_ps_per_byte),
         link_names=tuple(link.name for link in cluster.links),
-        link_bytes_per_s=ints([link.bytes_per_s for link in cluster.links]),
+        link_bytes_per_s=speed,
         link_contention=tuple(link.contention for link in cluster.links),
     )
 

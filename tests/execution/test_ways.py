@@ -1,0 +1,51 @@
+"""The ways between devices say what the cluster says of each pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.protocols import Protocol
+from simulator.cluster.reading import load_cluster
+from simulator.execution.ways import alone_ns, ways_of
+from tests.execution.cases import apart, cluster
+
+OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
+CLUSTERS = {
+    "one device": cluster(["w:0/CPU:0"]),
+    "hand-overs": replace(cluster(["w:0/CPU:0", "w:0/CPU:1", "w:1/CPU:0"]), handover_ns=9, between_tasks=OWN),
+    "some ways": cluster(
+        ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"],
+        [Link("a", 3, 10**9), Link("switch", 4, 10**8), Link("c", 5, 10**10)],
+        {(0, 1): (0, 1), (1, 0): (), (0, 2): (0, 1, 2), (2, 1): ()},
+    ),
+    "one link": replace(apart(3, shared=True), between_tasks=OWN),
+    "presets": load_cluster("ps=2,worker=2x2gpu"),
+    "a machine": load_cluster("dgx-a100"),
+}
+
+
+@pytest.mark.parametrize("on", CLUSTERS.values(), ids=CLUSTERS)
+def test_the_columns_of_a_way_are_those_of_its_pair(on: Cluster) -> None:
+    ways = ways_of(on)
+    kind, paces = ways.paces
+    seen = []
+    for source, routes in enumerate(on.routes):
+        for target, route in enumerate(routes):
+            way, pace = int(ways.of[source, target]), paces[kind[source, target]]
+            if route is None or source == target:
+                assert way == -1
+                assert pace == (None if route is None else (0, 0, 0, 0))
+                continue
+            seen.append(way)
+            protocol = on.protocol(source, target)
+            assert ways.links[way] == route
+            assert ways.latency_ns[way] == on.latency_ns(source, target)
+            assert ways.request_ns[way] == protocol.request_ns
+            assert pace is not None
+            for nbytes in (0, 1, 12_345):
+                ends = on.pack_ns(source, target, nbytes) + on.unpack_ns(source, target, nbytes)
+                assert alone_ns(pace, nbytes) == on.transfer_ns(source, target, nbytes) + ends
+    assert list(dict.fromkeys(seen)) == list(range(len(ways.links)))  # numbered in order
