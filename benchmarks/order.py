@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=40)
     parser.add_argument("--nodes", type=int, default=200)
     chosen = parser.parse_args()
-    alike, pairs, ops = 0, {"tensorflow": [], "fifo": []}, 0
+    alike, pairs, ops = {"tensorflow": 0, "fifo": 0}, {"tensorflow": [], "fifo": []}, 0
     for seed in range(1000, 1000 + chosen.graphs):
         graph, on = drawn(seed, chosen.nodes), apart(1)
         step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
@@ -43,11 +43,11 @@ def main() -> None:
         for order, found in pairs.items():
             ours = timed_ops(graph, tables, run(tables, np.zeros(len(tables), int), order=order))
             found.append(agreement(ours, theirs))
-            alike += order == "tensorflow" and ours == theirs
+            alike[order] += ours == theirs
         ops += len(theirs)
-    print(f"{alike} of {chosen.graphs} graphs, {ops} timed ops, in the very same order")
     for order, found in pairs.items():
-        print(f"{order}: {np.mean(found):.1%} of the pairs of ops in the same order")
+        print(f"{order}: {alike[order]} of {chosen.graphs} graphs ({ops} timed ops) in the very same order, ", end="")
+        print(f"{np.mean(found):.1%} of the pairs of ops")
 
 
 if __name__ == "__main__":
