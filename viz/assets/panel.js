@@ -143,9 +143,9 @@ function stepCard(model) {
       summary.feeds.length ? ["feeds", summary.feeds.slice(0, 6).join(", "), summary.feeds.length > 6 ? `and ${summary.feeds.length - 6} more` : null] : null,
       ["cluster", cluster.name, `${plural(cluster.devices.length, "device")}, ${plural(cluster.links.length, "link")}`],
       ["algorithm", summary.used, used],
-      ["queues", summary.simulation.order, `run by the ${summary.simulation.engine} engine`],
-      ["links", summary.simulation.contention, own.length ? `but ${own.slice(0, 3).map(([name, how]) => `${name} ${how}`).join(", ")}${own.length > 3 ? `, and ${own.length - 3} more` : ""}` : null],
-      cluster.tasks > 1 ? ["tasks talk by", summary.simulation.protocol] : null,
+      ["order", summary.simulation.order, `run by the ${summary.simulation.engine} engine`],
+      ["contention", summary.simulation.contention, own.length ? `but ${own.slice(0, 3).map(([name, how]) => `${name} ${how}`).join(", ")}${own.length > 3 ? `, and ${own.length - 3} more` : ""}` : null],
+      cluster.tasks > 1 ? ["protocol", summary.simulation.protocol, "between tasks"] : null,
     ),
   );
 }
