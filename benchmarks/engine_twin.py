@@ -20,7 +20,7 @@ REFUSALS = {-2: "an op has no kernel on its device", -3: "two devices have no wa
 _COLUMNS = (
     *("block", "group_ptr", "group_edge", "edge_tensor", "consumer", "reader", "host", "waits", "roots", "instant"),
     *("run_ns", "tensor_bytes", "replicable", "lanes", "cpu", "home", "way", "latency_ns", "bytes_per_s"),
-    *("link_ptr", "link", "in_ptr", "in_edge", "tensor_ptr", "tensor_op", "tensor_edge", "passes", "bound"),
+    *("held_ptr", "held", "in_ptr", "in_edge", "tensor_ptr", "tensor_op", "tensor_edge", "passes", "bound"),
     *("scratch_bytes", "resident_bytes"),
 )
 _LENGTHS = ("ops", "tensors", "edges", "devices", "ways", "links", "root_count")
@@ -61,11 +61,13 @@ class Twin:
 
     def __init__(self, made: ctypes.CDLL, flat: Flat) -> None:
         self._made, self._flat = made, flat
+        known = {**flat.nodes._asdict(), **flat.places._asdict(), **flat.held._asdict()}
+        nodes, places = flat.nodes, flat.places
         lengths = (
-            *(len(flat.waits), len(flat.tensor_bytes), len(flat.consumer), len(flat.lanes), len(flat.latency_ns)),
-            *(int(flat.links[0]), len(flat.roots)),
+            *(len(nodes.waits), len(nodes.tensor_bytes), len(nodes.consumer), len(places.lanes)),
+            *(len(places.latency_ns), len(flat.shared.capacity), len(nodes.roots)),
         )
-        columns = (getattr(flat, name).ctypes.data for name in _COLUMNS)
+        columns = (known[name].ctypes.data for name in _COLUMNS)
         self._twin = made.twin_made(ctypes.byref(_Struct(*lengths, *columns)))
 
     def __del__(self) -> None:
@@ -78,7 +80,10 @@ class Twin:
     def record(self, device: npt.NDArray[np.int32]) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The makespan, when each op started [n], and each device's peak in bytes [D]."""
         makespan = self._checked(self._made.twin_record(self._twin, device.ctypes.data))
-        starts, peaks = np.empty(len(self._flat.waits), np.int64), np.empty(len(self._flat.lanes), np.int64)
+        starts, peaks = (
+            np.empty(len(self._flat.nodes.waits), np.int64),
+            np.empty(len(self._flat.places.lanes), np.int64),
+        )
         self._made.twin_tell(self._twin, starts.ctypes.data, peaks.ctypes.data)
         return makespan, starts, peaks
 

@@ -1,24 +1,25 @@
-"""The event loop of `engine`, compiled: the same results, bit for bit, at the speed of machine code.
+"""The engine compiled: the same results as `engine`, bit for bit, at the speed of machine code.
 
-`engine` says what simulated time means and `lifetimes` what memory holds; nothing is decided here. What is different
-is how it is found:
+`loop`, `queues` and `sharing` say what simulated time means and `lifetimes` what memory holds; nothing is decided
+here. What is different is how it is found:
 
     - a pass over the edges finds the transfers of an assignment, numbered as `crossings` numbers them, and puts the
       readers that one event tells next to each other;
-    - the heap of ends holds only what runs: an op per busy lane, and per way the first of its transfers, as those of
-      one way end in the order in which they were asked for;
-    - within a round ops that are ready are sorted by row and transfers that are asked for by number, so that nothing
-      depends on the order in which its events are taken;
+    - the heap of ends holds only what runs: a job per busy lane, and of the transfers that leave a way in turn the
+      first; where order is by readiness the next job takes the place of the one that ended;
+    - within a round jobs that are ready are sorted by number, and so are transfers that go to the wire; what ends in
+      it is sorted only for TensorFlow's executor, as nothing else depends on that order;
+    - fair shares are found anew only for ways that share links, by others or not, with one whose flows changed;
     - memory is counted by reference while the loop runs, round by round.
 
 Kernel and helpers share this module, because numba's cache does not notice an edit in another file. `play` alone has
-a signature and a cache: what it calls is compiled into it. Import this module where it is used, not before: numba
-takes longer to load than a small step to simulate.
+a signature and a cache: what it calls is compiled into it. Arrays are told of in `flat`. Import this module where it
+is used, not before: numba takes longer to load than a small step to simulate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -28,21 +29,52 @@ from numba import boolean, from_dtype, int32, int64, njit, types, void
 from simulator.columns import ids, ints
 from simulator.execution import engine
 from simulator.execution.crossings import checked, crossings
-from simulator.execution.engine import Outcome, lanes, outcome
-from simulator.execution.flat import FIRST, GIVEN_UP, MATRICES, REFUSED, SAFE_BYTES, STUCK, Flat, Work, dtypes
+from simulator.execution.engine import Outcome, chosen_order, lanes, outcome
+from simulator.execution.flat import (
+    CODES,
+    EXECUTOR,
+    GIVEN_UP,
+    MATRICES,
+    NEVER,
+    PARTS,
+    PLAIN,
+    RANKED,
+    REFUSED,
+    SAFE_BYTES,
+    STUCK,
+    Fair,
+    Flat,
+    Found,
+    Held,
+    Memory,
+    Nodes,
+    Pending,
+    Places,
+    Queues,
+    Record,
+    Round,
+    Shared,
+    Threads,
+    Work,
+    fields,
+)
 from simulator.execution.loop import Played
+from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.tables import OWN
+from simulator.execution.wiring import INEXPENSIVE_NS, ranks
 
 if TYPE_CHECKING:
-    from simulator.columns import Ids, Ints
+    from simulator.columns import Flags, Ids, Ints
+    from simulator.execution.crossings import Crossings
+    from simulator.execution.engine import Column
     from simulator.execution.tables import Tables
+    from simulator.units import Nanos
 
     Rows = npt.NDArray[np.int32]
 
-
-NEVER = 2**62  # a limit that no makespan passes
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
+_RECOUNT = 2**61  # service of a class above which it is counted from 0 again, so that 64 bits hold it
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -90,7 +122,7 @@ def _sort(values: Ints, count: int) -> None:
 
 @_inner
 def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
-    """Add an end to the heap; its new size."""
+    """Add an entry to a heap by key; its new size."""
     hole = size
     while hole > 0:
         above = (hole - 1) >> 1
@@ -104,7 +136,7 @@ def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
 
 @_inner
 def _sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
-    """Put an end in the place of the first."""
+    """Put an entry in the place of the first."""
     hole, child = 0, 1
     while child < size:
         if child + 1 < size and key[child + 1] < key[child]:
@@ -157,6 +189,14 @@ def _wire_ns(nbytes: int, rate: int) -> int:
 
 
 @_inner
+def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
+    """Time of a processor for a transfer, rounded up; -1: more than can be counted."""
+    if float(nbytes) * float(ps_per_byte) > _COUNTABLE_NS:
+        return -1
+    return fixed + (nbytes * ps_per_byte + 999) // 1000
+
+
+@_inner
 def _row(values: Ids, value: int) -> int:
     """Where a value is."""
     for row in range(len(values)):
@@ -166,24 +206,23 @@ def _row(values: Ids, value: int) -> int:
 
 
 @_inner
-def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
-    """The transfers of an assignment, as `crossings`; how many there are, or why it cannot run."""
-    block, group_ptr, group_edge, edge_tensor = flat.block, flat.group_ptr, flat.group_edge, flat.edge_tensor
-    consumer, reader, host, run_ns = flat.consumer, flat.reader, flat.host, flat.run_ns
-    cpu, home, way, replicable, stays = flat.cpu, flat.home, flat.way, flat.replicable, flat.stays
-    told, local_end, asked_ptr, took_ns = work.told, work.local_end, work.asked_ptr, work.took_ns
-    span_from, span_to, way_of, end_ns = work.span_from, work.span_to, work.way_of, work.end_ns
-    tensor_of, target_of, came_by, across = work.tensor_of, work.target_of, work.came_by, work.asking
-    latency_ns, bytes_per_s, tensor_bytes, big, big_ns = (
-        flat.latency_ns,
-        flat.bytes_per_s,
-        flat.tensor_bytes,
-        flat.big,
-        flat.big_ns,
-    )
-    transfers = 0
+def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids, device: Ids, record: bool) -> int:
+    """The transfers of an assignment, as `crossings`; how many there are, or REFUSED.
+
+    Long, because its arrays are in local names.
+    """
+    block, group_ptr, group_edge, edge_tensor = nodes.block, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
+    consumer, reader, host, run_ns, works = nodes.consumer, nodes.reader, nodes.host, nodes.run_ns, places.works[0]
+    cpu, home, way, replicable, flowing = places.cpu, places.home, places.way, nodes.replicable, places.flowing
+    stays = nodes.stays
+    latency_ns, bytes_per_s, tensor_bytes = places.latency_ns, places.bytes_per_s, nodes.tensor_bytes
+    told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
+    span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+    tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
+    n, edges = len(device), len(consumer)
+    transfers, flows, slowest = 0, 0, np.int64(NEVER)
     total = 0.0
-    for op in range(len(took_ns)):
+    for op in range(n):
         here = device[op]
         taken = run_ns[op, here]
         if taken < 0:
@@ -219,37 +258,56 @@ def _find(flat: Flat, work: Work, device: Ids, record: bool) -> int:
                 key, edge = across[at] >> 32, across[at] & _LOW
                 if key != known or edge_tensor[edge] != carried:
                     known, carried = key, np.int64(edge_tensor[edge])
-                    path = way[home[key >> 1] if copied else here, key >> 1]
+                    target = np.int32(key >> 1)
+                    source = home[target] if copied else here
+                    path = way[source, target]
                     if path < 0:
                         return REFUSED
                     nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
                     if rate > 0 and nbytes <= SAFE_BYTES:
                         wire_ns = _wire_ns(nbytes, rate)
                     elif rate > 0:
-                        wire_ns = big_ns[_row(big, carried), path]
+                        wire_ns = places.big_ns[_row(places.big, carried), path]
                         if wire_ns < 0:
                             return REFUSED
-                    way_of[transfers] = path
-                    end_ns[transfers] = latency_ns[path] + wire_ns
                     total += latency_ns[path] + wire_ns
+                    if flowing[path] and nbytes > 0:
+                        if nbytes > MAX_FLOW_BYTES:
+                            return REFUSED
+                        flows += 1
+                        slowest = min(slowest, rate)
+                        wire_ns = np.int64(0)
+                    if works:
+                        pack = _work_ns(places.send_ns[path], nbytes, places.send_ps[path])
+                        unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps[path])
+                        if pack < 0 or unpack < 0:
+                            return REFUSED
+                        took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
+                        total += pack + unpack
+                    way_of[transfers], tensor_of[transfers] = path, carried
+                    source_of[transfers], target_of[transfers] = source, target
+                    end_ns[transfers] = latency_ns[path] + wire_ns
                     span_from[transfers] = high + at
-                    tensor_of[transfers], target_of[transfers] = carried, key >> 1
                     transfers += 1
                 told[high + at] = reader[edge]
                 span_to[transfers - 1] = high + at + 1
                 if record:
                     came_by[edge] = transfers - 1
         local_end[op] = low
-    asked_ptr[len(took_ns)] = transfers
-    return transfers if total < _COUNTABLE_NS else REFUSED
+    asked_ptr[n] = transfers
+    return transfers if total < _COUNTABLE_NS and flows <= slowest else REFUSED
 
 
 @_inner
-def _reset(flat: Flat, work: Work, device: Ids, transfers: int) -> None:
+def _reset(
+    nodes: Nodes, places: Places, found: Found, queues: Queues, pending: Pending, device: Ids, transfers: int
+) -> None:
     """Clear what a run needs clear, and give each device and each way its region of the queues."""
-    all_waits, waits, merged, way_of, lanes = flat.waits, work.waits, work.merged, work.way_of, flat.lanes
-    idle, region, head, end = work.idle, work.region, work.head, work.end
-    wire_head, wire_end, free_ns = work.wire_head, work.wire_end, work.free_ns
+    waits, all_waits, merged, first, lanes = pending.waits, nodes.waits, pending.merged, pending.first, places.lanes
+    idle, region, head, end, home = queues.idle, queues.region, queues.head, queues.end, places.home
+    wire_base, wire_head, wire_end, way_of = queues.wire_base, queues.wire_head, queues.wire_end, found.way_of
+    took_ns, free_ns, source_of, target_of = found.took_ns, queues.free_ns, found.source_of, found.target_of
+    n, edges, works = len(device), len(nodes.consumer), places.works[0]
     for where in range(len(idle)):
         idle[where] = lanes[where]
         end[where] = 0
@@ -257,12 +315,15 @@ def _reset(flat: Flat, work: Work, device: Ids, transfers: int) -> None:
         wire_end[way] = 0
     for link in range(len(free_ns)):
         free_ns[link] = 0
-    for op in range(len(device)):
+    for op in range(n):
         waits[op] = all_waits[op]
-        merged[op] = 0
+        merged[op], first[op] = 0, -1
         end[device[op]] += 1
     for transfer in range(transfers):
         wire_end[way_of[transfer]] += 1
+        if works:
+            end[home[source_of[transfer]]] += took_ns[n + transfer] > 0
+            end[home[target_of[transfer]]] += took_ns[n + edges + transfer] > 0
     at = np.int64(0)
     for where in range(len(idle)):
         region[where], head[where] = at, at
@@ -270,17 +331,320 @@ def _reset(flat: Flat, work: Work, device: Ids, transfers: int) -> None:
         end[where] = head[where]
     at = np.int64(0)
     for way in range(len(wire_end)):
-        wire_head[way] = at
+        wire_base[way], wire_head[way] = at, at
         at += wire_end[way]
         wire_end[way] = wire_head[way]
 
 
 @_inner
-def _resident(flat: Flat, work: Work, device: Ids, transfers: int) -> None:
+def _conditions(post: Ids, request_ns: Ints, tensor_of: Ids, way_of: Ids, pending: Pending, transfers: int) -> None:
+    """What each transfer waits for, and which Recvs each op posts."""
+    conditions, due_ns, post_head, post_next = (
+        pending.conditions,
+        pending.due_ns,
+        pending.post_head,
+        pending.post_next,
+    )
+    for op in range(len(post_head)):
+        post_head[op] = -1
+    for transfer in range(transfers - 1, -1, -1):  # so that each op has its own in order
+        poster = post[tensor_of[transfer]]
+        conditions[transfer] = 1 if poster < 0 else 2
+        due_ns[transfer] = request_ns[way_of[transfer]]
+        if poster >= 0:
+            post_next[transfer], post_head[poster] = post_head[poster], transfer
+
+
+@_inner
+def _place(way: int, rank: int, soonest: Ids, rank_of: Ids, next_ns: Ints, size: int) -> None:
+    """Put a way where it belongs in the heap of ways by the end of their first flow; now there is room at `rank`."""
+    hole = rank
+    while hole > 0 and next_ns[soonest[(hole - 1) >> 1]] > next_ns[way]:
+        soonest[hole] = soonest[(hole - 1) >> 1]
+        rank_of[soonest[hole]] = hole
+        hole = (hole - 1) >> 1
+    child = 2 * hole + 1
+    while child < size:
+        if child + 1 < size and next_ns[soonest[child + 1]] < next_ns[soonest[child]]:
+            child += 1
+        if next_ns[soonest[child]] >= next_ns[way]:
+            break
+        soonest[hole] = soonest[child]
+        rank_of[soonest[hole]] = hole
+        hole = child
+        child = 2 * hole + 1
+    soonest[hole] = way
+    rank_of[way] = hole
+
+
+@_inner
+def _serve(fair: Fair, way: int, now: int, turn: int) -> None:
+    """Count what the flows of a way were served until now; they change in this round."""
+    fair.served[way] += fair.rate[way] * (now - fair.since_ns[way])
+    fair.since_ns[way] = now
+    if fair.seen[way] != turn:
+        fair.seen[way] = turn
+        fair.changed[fair.sizes[1]] = way
+        fair.sizes[1] += 1
+
+
+@_inner
+def _join(fair: Fair, base: int, way: int, transfer: int, nbytes: int, now: int, turn: int) -> None:
+    """A flow begins."""
+    key, task, count = fair.key, fair.task, fair.flows[way]
+    _serve(fair, way, now, turn)
+    if count == 0:
+        fair.served[way], fair.rate[way] = 0, 0
+    elif fair.served[way] > _RECOUNT:
+        for at in range(base, base + count):
+            key[at] -= fair.served[way]
+        fair.served[way] = 0
+    hole, when = count, fair.served[way] + nbytes * 10**9
+    while hole > 0 and key[base + ((hole - 1) >> 1)] > when:
+        key[base + hole], task[base + hole] = key[base + ((hole - 1) >> 1)], task[base + ((hole - 1) >> 1)]
+        hole = (hole - 1) >> 1
+    key[base + hole], task[base + hole] = when, transfer
+    fair.flows[way] = count + 1
+
+
+@_inner
+def _leave(fair: Fair, base: int, way: int) -> int:
+    """Take the first flow of a way from its heap."""
+    key, task = fair.key, fair.task
+    found: int = np.int64(task[base])
+    size = fair.flows[way] - 1
+    fair.flows[way] = size
+    when, what = key[base + size], task[base + size]
+    hole, child = 0, 1
+    while child < size:
+        if child + 1 < size and key[base + child + 1] < key[base + child]:
+            child += 1
+        if key[base + child] >= when:
+            break
+        key[base + hole], task[base + hole] = key[base + child], task[base + child]
+        hole = child
+        child = 2 * hole + 1
+    key[base + hole], task[base + hole] = when, what
+    return found
+
+
+@_inner
+def _settle(fair: Fair, shared: Shared, wire_base: Ids, now: int, turn: int) -> None:
+    """Give the flows that a change may touch their max-min rates (`sharing.shares`).
+
+    Rates depend on nothing beyond links that are shared, by others or not, with ways that changed: elsewhere the same
+    shares would be given in the same order.
+    """
+    link_ptr, link, sharer_ptr, sharer = shared.link_ptr, shared.link, shared.sharer_ptr, shared.sharer
+    cap, capacity, count, part, span, share = shared.cap, shared.capacity, fair.flows, fair.part, fair.span, fair.share
+    seen, link_seen, left, open_, next_ns, rate = (
+        fair.seen,
+        fair.link_seen,
+        fair.left,
+        fair.open,
+        fair.next_ns,
+        fair.rate,
+    )
+    ways, links, capped = fair.sizes[1], 0, False
+    for at in range(ways):
+        part[at] = fair.changed[at]
+    at = 0
+    while at < ways:  # grows meanwhile
+        way = part[at]
+        at += 1
+        share[way] = -1
+        capped |= cap[way] > 0
+        for place in range(link_ptr[way], link_ptr[way + 1]):
+            one = link[place]
+            if link_seen[one] != turn:
+                link_seen[one] = turn
+                left[one], open_[one] = capacity[one], 0
+                span[links] = one
+                links += 1
+                for other in range(sharer_ptr[one], sharer_ptr[one + 1]):
+                    if count[sharer[other]] > 0 and seen[sharer[other]] != turn:
+                        seen[sharer[other]] = turn
+                        part[ways] = sharer[other]
+                        ways += 1
+            open_[one] += count[way]
+    waiting = 0
+    for at in range(ways):
+        waiting += count[part[at]] > 0
+    while waiting > 0:
+        least, tightest = np.int64(NEVER), -1
+        for at in range(links):
+            one = span[at]
+            if open_[one] > 0:
+                here = left[one] // open_[one]
+                if here < least or (here == least and one < tightest):
+                    least, tightest = here, one
+        alone = -1
+        for at in range(ways if capped else 0):
+            way = part[at]
+            able = count[way] > 0 and share[way] < 0 and 0 < cap[way] <= least
+            if able and (alone < 0 or cap[way] < least or way < alone):
+                least, alone = cap[way], way
+        for place in range(sharer_ptr[tightest] if alone < 0 else 0, sharer_ptr[tightest + 1] if alone < 0 else 1):
+            way = sharer[place] if alone < 0 else alone
+            if count[way] == 0 or share[way] >= 0:
+                continue
+            share[way] = least
+            waiting -= 1
+            for other in range(link_ptr[way], link_ptr[way + 1]):
+                left[link[other]] -= least * count[way]
+                open_[link[other]] -= count[way]
+    for at in range(ways):
+        way = part[at]
+        if count[way] == 0:
+            if fair.rank[way] >= 0:  # the last of the heap takes its place
+                fair.sizes[0] -= 1
+                rank, fair.rank[way] = fair.rank[way], -1
+                if rank < fair.sizes[0]:
+                    _place(fair.soonest[fair.sizes[0]], rank, fair.soonest, fair.rank, next_ns, fair.sizes[0])
+        elif at < fair.sizes[1] or share[way] != rate[way]:
+            fair.served[way] += rate[way] * (now - fair.since_ns[way])
+            fair.since_ns[way], rate[way] = now, share[way]
+            ahead = fair.key[wire_base[way]] - fair.served[way]
+            next_ns[way] = now + (ahead + rate[way] - 1) // rate[way]
+            if fair.rank[way] < 0:
+                fair.rank[way] = fair.sizes[0]
+                fair.sizes[0] += 1
+            _place(way, fair.rank[way], fair.soonest, fair.rank, next_ns, fair.sizes[0])
+    fair.sizes[1] = 0
+
+
+@_inner
+def _clear_flows(fair: Fair) -> None:
+    for way in range(len(fair.flows)):
+        fair.flows[way], fair.rank[way], fair.seen[way] = 0, -1, 0
+        fair.served[way], fair.since_ns[way], fair.rate[way] = 0, 0, 0
+    for link in range(len(fair.link_seen)):
+        fair.link_seen[link] = 0
+    fair.sizes[0], fair.sizes[1] = 0, 0
+
+
+@_inner
+def _clear_threads(threads: Threads, nodes: Nodes, cpu: Flags, device: Ids) -> None:
+    waits, instant, threaded = nodes.waits, nodes.instant, nodes.threaded
+    for lane in range(len(threads.free)):
+        threads.free[lane], threads.own_head[lane] = True, -1
+    for where in range(len(threads.pool_head)):
+        threads.pool_head[where] = -1
+    for op in range(len(waits)):
+        threads.unlaunched[op], threads.merged[op] = waits[op], False
+        threads.at_once[op] = instant[op] and not (threaded[op] and cpu[device[op]])
+    for job in range(len(threads.lane)):
+        threads.lane[job] = 0
+
+
+@_inner
+def _append(job: int, at: int, head: Ids, tail: Ids, following: Ids) -> None:
+    """Put a job at the end of a queue."""
+    following[job] = -1
+    if head[at] < 0:
+        head[at] = job
+    else:
+        following[tail[at]] = job
+    tail[at] = job
+
+
+@_inner
+def _prepend(job: int, at: int, head: Ids, tail: Ids, following: Ids) -> None:
+    """Put a job at the front of a queue."""
+    following[job] = head[at]
+    if head[at] < 0:
+        tail[at] = job
+    head[at] = job
+
+
+@_inner
+def _launch(
+    low: int,
+    high: int,
+    told: Ids,
+    block: Ids,
+    local_end: Ids,
+    consumer: Ids,
+    cpu: Flags,
+    instant: Flags,
+    threads: Threads,
+    device: Ids,
+    touched: Ids,
+    touched_in: Ids,
+    turn: int,
+    served: int,
+) -> int:
+    """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps, and what follows."""
+    done, known = np.int64(0), np.int64(0)
+    while True:
+        for place in range(low, high):
+            entry = told[place]
+            op = entry if entry >= 0 else consumer[~entry]
+            here = device[op]
+            if cpu[here] or (entry < 0 and threads.merged[op]):
+                continue
+            threads.merged[op] |= entry < 0
+            threads.unlaunched[op] -= 1
+            if threads.unlaunched[op] == 0:
+                threads.stack[known] = op
+                known += 1
+                if not instant[op]:
+                    _append(op, here, threads.pool_head, threads.pool_tail, threads.following)
+                    served = _touch(here, touched, touched_in, turn, served)
+        if done == known:
+            return served
+        low, high = np.int64(block[threads.stack[done]]), np.int64(local_end[threads.stack[done]])
+        done += 1
+
+
+@_inner
+def _touch(here: int, touched: Ids, touched_in: Ids, turn: int, served: int) -> int:
+    """Note that a lane or queue of a device changed in this round; how many devices that are now."""
+    if touched_in[here] == turn:
+        return served
+    touched_in[here], touched[served] = turn, here
+    return served + 1
+
+
+@_inner
+def _schedule(
+    threads: Threads, inexpensive: Flags, took_ns: Ints, jobs: Ints, low: int, high: int, here: int, lane: int
+) -> None:
+    """Ops that one's end made ready: the inexpensive and the last other stay with its thread, the rest is pooled."""
+    kept = np.int64(-1)
+    for at in range(low, high):
+        job = jobs[at]
+        if inexpensive[job] or took_ns[job] <= INEXPENSIVE_NS:
+            _append(job, lane, threads.own_head, threads.own_tail, threads.following)
+        else:
+            if kept >= 0:
+                _prepend(kept, here, threads.pool_head, threads.pool_tail, threads.following)
+            kept = job
+    if kept >= 0 and threads.own_head[lane] < 0:
+        _append(kept, lane, threads.own_head, threads.own_tail, threads.following)
+    elif kept >= 0:
+        _prepend(kept, here, threads.pool_head, threads.pool_tail, threads.following)
+
+
+@_inner
+def _next_job(threads: Threads, here: int, lane: int) -> int:
+    """What an idle thread takes: from its own queue, else from the pool; -1: there is nothing."""
+    job: int = np.int64(threads.own_head[lane])
+    if job >= 0:
+        threads.own_head[lane] = threads.following[job]
+        return job
+    job = np.int64(threads.pool_head[here])
+    if job >= 0:
+        threads.pool_head[here] = threads.following[job]
+    return job
+
+
+@_inner
+def _resident(nodes: Nodes, places: Places, held: Held, memory: Memory, device: Ids, transfers: int) -> None:
     """What each device holds all the time; a copied constant is held by every CPU that keeps a copy."""
-    cpu, home, tensor_ptr, tensor_edge = flat.cpu, flat.home, flat.tensor_ptr, flat.tensor_edge
-    consumer, replicable, resident_bytes = flat.consumer, flat.replicable, flat.resident_bytes
-    level, peak, over = work.level, work.peak, work.over
+    cpu, home, tensor_ptr, tensor_edge = places.cpu, places.home, held.tensor_ptr, held.tensor_edge
+    consumer, replicable, resident_bytes = nodes.consumer, nodes.replicable, held.resident_bytes
+    level, peak, over = memory.level, memory.peak, memory.over
     for where in range(len(level)):
         level[where] = 0
         peak[where] = -1
@@ -301,7 +665,7 @@ def _resident(flat: Flat, work: Work, device: Ids, transfers: int) -> None:
             level[device[op]] += resident_bytes[op]
     for where in range(len(level)):
         peak[where] = level[where]
-        work.freed[where], work.begun[where], work.brief[where] = 0, 0, 0
+        memory.freed[where], memory.begun[where], memory.brief[where] = 0, 0, 0
     for task in range(len(device) + transfers):
         over[task] = False
 
@@ -332,63 +696,107 @@ def _drop(
 
 
 @_inner
-def _begin_all(flat: Flat, work: Work, device: Ids, count: int, now: int) -> None:
+def _hand_in(held: Held, memory: Memory, device: Ids, tensor_bytes: Ints) -> None:
+    """What the client hands in is there from the beginning, whenever an executor comes to it."""
+    for op in range(len(device)):
+        for tensor in range(held.tensor_ptr[op], held.tensor_ptr[op + 1] if held.bound[op] else 0):
+            memory.owner[tensor], memory.holds[tensor], memory.since_ns[tensor] = tensor, 1, 0
+            memory.held_by[tensor], memory.nbytes[tensor] = device[op], tensor_bytes[tensor]
+            memory.begun[device[op]] += tensor_bytes[tensor]
+
+
+@_inner
+def _begin_all(
+    held: Held,
+    memory: Memory,
+    device: Ids,
+    tensor_bytes: Ints,
+    handed: Flags,
+    way_of: Ids,
+    tensor_of: Ids,
+    target_of: Ids,
+    count: int,
+    now: int,
+) -> None:
     """What began in this round takes memory."""
-    began, way_of, tensor_of, target_of = work.began, work.way_of, work.tensor_of, work.target_of
-    owner, holds, since_ns, held_by, nbytes = work.owner, work.holds, work.since_ns, work.held_by, work.nbytes
-    begun, link_ptr, tensor_bytes, passes = work.begun, flat.link_ptr, flat.tensor_bytes, flat.passes
-    scratch_bytes, tensor_ptr = flat.scratch_bytes, flat.tensor_ptr
-    n, tensors = len(device), len(tensor_bytes)
+    owner, n, tensors = memory.owner, len(device), len(tensor_bytes)
     for i in range(count):
-        task = began[i]
+        task = memory.began[i]
         if task < n:
             here = device[task]
-            begun[here] += scratch_bytes[task]
-            low, high = np.int64(tensor_ptr[task]), np.int64(tensor_ptr[task + 1])
+            memory.begun[here] += held.scratch_bytes[task]
+            low, high = np.int64(held.tensor_ptr[task]), np.int64(held.tensor_ptr[task + 1])
+            if held.bound[task]:
+                continue  # it was there from the beginning
         else:
             here = target_of[task - n]
             low = tensors + task - n
             owner[low] = -1  # handed over: as its tensor, once that is there
-            handed = link_ptr[way_of[task - n]] == link_ptr[way_of[task - n] + 1]
-            high = low if handed else low + 1
+            high = low if handed[way_of[task - n]] else low + 1
         for copy in range(low, high):
             owner[copy] = -1
-            if copy >= tensors or passes[copy] == OWN:
-                owner[copy], holds[copy], since_ns[copy], held_by[copy] = copy, 1, now, here
-                nbytes[copy] = tensor_bytes[copy if copy < tensors else tensor_of[copy - tensors]]
-                begun[here] += nbytes[copy]
+            if copy >= tensors or held.passes[copy] == OWN:
+                owner[copy], memory.holds[copy], memory.since_ns[copy], memory.held_by[copy] = copy, 1, now, here
+                memory.nbytes[copy] = tensor_bytes[copy if copy < tensors else tensor_of[copy - tensors]]
+                memory.begun[here] += memory.nbytes[copy]
 
 
 @_inner
-def _end_all(flat: Flat, work: Work, device: Ids, count: int, now: int) -> None:
+def _end_all(
+    held: Held,
+    memory: Memory,
+    device: Ids,
+    consumer: Ids,
+    edge_tensor: Ids,
+    told: Ids,
+    first: Ids,
+    handed: Flags,
+    way_of: Ids,
+    tensor_of: Ids,
+    span_from: Ids,
+    span_to: Ids,
+    asked_ptr: Ids,
+    start_ns: Ints,
+    tensors: int,
+    count: int,
+    now: int,
+) -> None:
     """What ended in this round hands its outputs to those who wait for them, and lets go of what it read."""
-    consumer, edge_tensor, tensor_op, tensor_ptr = flat.consumer, flat.edge_tensor, flat.tensor_op, flat.tensor_ptr
-    tensor_edge, in_ptr, in_edge, passes = flat.tensor_edge, flat.in_ptr, flat.in_edge, flat.passes
-    scratch_bytes, bound, tensors, n = flat.scratch_bytes, flat.bound, len(flat.tensor_bytes), len(device)
-    owner, holds, over, came_by, told, first = work.owner, work.holds, work.over, work.came_by, work.told, work.first
-    since_ns, held_by, nbytes, ended = work.since_ns, work.held_by, work.nbytes, work.ended
-    tensor_of, span_from, span_to, asked_ptr = work.tensor_of, work.span_from, work.span_to, work.asked_ptr
-    start_ns, freed, brief = work.start_ns, work.freed, work.brief
+    owner, holds, over, came_by = memory.owner, memory.holds, memory.over, memory.came_by
+    since_ns, held_by, nbytes, freed, brief = (
+        memory.since_ns,
+        memory.held_by,
+        memory.nbytes,
+        memory.freed,
+        memory.brief,
+    )
+    tensor_ptr, tensor_edge, passes, n = held.tensor_ptr, held.tensor_edge, held.passes, len(device)
+    edges = len(consumer)
     for i in range(count):
-        task = ended[i]
-        over[task] = True
+        task = memory.ended[i]
         low, high = 0, 0  # the buffers that it filled
+        if task >= n + edges:  # off the wire
+            if not handed[way_of[task - n - edges]]:
+                _drop(owner[tensor_of[task - n - edges]], now, holds, since_ns, held_by, nbytes, freed, brief)
+            continue
+        over[task] = True
         if task >= n:
             tensor, copy = tensor_of[task - n], tensors + task - n
-            if owner[copy] >= 0:
-                low, high = copy, copy + 1
-            else:
+            if handed[way_of[task - n]]:
                 owner[copy] = owner[tensor]
+            else:
+                low, high = copy, copy + 1
             for place in range(span_from[task - n], span_to[task - n]):
                 reader = told[place]
                 if owner[copy] >= 0 and not over[reader if reader >= 0 else consumer[~reader]]:
                     holds[owner[copy]] += 1
-            _drop(owner[tensor], now, holds, since_ns, held_by, nbytes, freed, brief)
+            if handed[way_of[task - n]]:
+                _drop(owner[tensor], now, holds, since_ns, held_by, nbytes, freed, brief)
         else:
             low, high = tensor_ptr[task], tensor_ptr[task + 1]
             for tensor in range(low, high):
-                if passes[tensor] >= 0 or passes[tensor] == FIRST:
-                    edge = passes[tensor] if passes[tensor] >= 0 else first[task]
+                if passes[tensor] >= 0:
+                    edge = first[task] if first[task] >= 0 else passes[tensor]
                     owner[tensor] = owner[edge_tensor[edge] if came_by[edge] < 0 else tensors + came_by[edge]]
                 for edge in range(tensor_edge[tensor], tensor_edge[tensor + 1]):
                     if owner[tensor] >= 0 and came_by[edge] < 0 and not over[consumer[edge]]:
@@ -397,16 +805,15 @@ def _end_all(flat: Flat, work: Work, device: Ids, count: int, now: int) -> None:
                 if owner[tensor_of[transfer]] >= 0:
                     holds[owner[tensor_of[transfer]]] += 1
             if start_ns[task] < now:
-                freed[device[task]] += scratch_bytes[task]
+                freed[device[task]] += held.scratch_bytes[task]
             else:
-                brief[device[task]] += scratch_bytes[task]
-            for place in range(
-                in_ptr[task], in_ptr[task + 1] if not bound[task] else 0
-            ):  # the client keeps what it gets
-                edge = in_edge[place]
+                brief[device[task]] += held.scratch_bytes[task]
+            # the client keeps what it gets
+            for place in range(held.in_ptr[task], held.in_ptr[task + 1] if not held.bound[task] else 0):
+                edge = held.in_edge[place]
                 tensor, transfer = edge_tensor[edge], came_by[edge]
                 # a value that comes too late for its Merge will find that it has ended
-                if over[tensor_op[tensor] if transfer < 0 else n + transfer]:
+                if over[held.tensor_op[tensor] if transfer < 0 else n + transfer]:
                     buffer = owner[tensor if transfer < 0 else tensors + transfer]
                     _drop(buffer, now, holds, since_ns, held_by, nbytes, freed, brief)
         for copy in range(low, high):
@@ -415,97 +822,254 @@ def _end_all(flat: Flat, work: Work, device: Ids, count: int, now: int) -> None:
 
 
 @_inner
-def _play(flat: Flat, work: Work, device: Ids, order: Ids, tail: Ints, limit: int, record: bool) -> int:
-    """One run: its makespan, or why there is none. `order`: ops by (priority, row), empty for first ready first.
+def _give_back(held: Held, memory: Memory, edge_tensor: Ids, tensors: int, now: int) -> None:
+    """The step is over: the client lets go of what it got."""
+    for op in range(len(held.bound)):
+        for place in range(held.in_ptr[op], held.in_ptr[op + 1] if held.bound[op] else 0):
+            edge = held.in_edge[place]
+            transfer = memory.came_by[edge]
+            buffer = memory.owner[edge_tensor[edge] if transfer < 0 else tensors + transfer]
+            _drop(
+                buffer,
+                now,
+                memory.holds,
+                memory.since_ns,
+                memory.held_by,
+                memory.nbytes,
+                memory.freed,
+                memory.brief,
+            )
+
+
+@_inner
+def _play(
+    nodes: Nodes,
+    places: Places,
+    shared: Shared,
+    held: Held,
+    found: Found,
+    queues: Queues,
+    pending: Pending,
+    in_round: Round,
+    noted: Record,
+    fair: Fair,
+    threads: Threads,
+    memory: Memory,
+    device: Ids,
+    order: int,
+    ops: Ids,
+    tail: Ints,
+    limit: int,
+    record: bool,
+) -> int:
+    """One run: its makespan, or why there is none. `ops`: by (priority, row), for the order RANKED.
 
     Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step takes
     at least from its start.
     """
-    transfers = _find(flat, work, device, record)
+    transfers = _find(nodes, places, found, in_round.asking, memory.came_by, device, record)
     if transfers < 0:
         return transfers
-    _reset(flat, work, device, transfers)
-    block, instant, consumer, link_ptr, link = flat.block, flat.instant, flat.consumer, flat.link_ptr, flat.link
-    told, local_end, asked_ptr, took_ns, waits = work.told, work.local_end, work.asked_ptr, work.took_ns, work.waits
-    span_from, span_to, way_of, end_ns, wire = work.span_from, work.span_to, work.way_of, work.end_ns, work.wire
-    key, task, woken, asking, chain = work.key, work.task, work.woken, work.asking, work.chain
-    queue, free_ns, merged, first, place_of = work.queue, work.free_ns, work.merged, work.first, work.place
-    idle, region, head, queue_end = work.idle, work.region, work.head, work.end
-    wire_head, wire_end, touched = work.wire_head, work.wire_end, work.touched
-    ready_ns, start_ns, sent_ns, asked_ns = work.ready_ns, work.start_ns, work.sent_ns, work.asked_ns
-    began, ended = work.began, work.ended
-    n, edges, ranked, bounded = len(took_ns), len(consumer), len(order) > 0, len(tail) > 0
-    for position in range(len(order)):
-        place_of[order[position]] = position
+    _reset(nodes, places, found, queues, pending, device, transfers)
+    block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
+    home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
+    held_ptr, held_link = places.held_ptr, places.held
+    told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
+    span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+    tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
+    key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
+    idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
+    wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
+    waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
+    due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
+    batch, woken, fresh, valued, asking = (
+        in_round.batch,
+        in_round.woken,
+        in_round.fresh,
+        in_round.valued,
+        in_round.asking,
+    )
+    chain, touched, touched_in = in_round.chain, in_round.touched, in_round.touched_in
+    ready_ns, start_ns, asked_ns, sent_ns, came_ns = (
+        noted.ready_ns,
+        noted.start_ns,
+        noted.asked_ns,
+        noted.sent_ns,
+        noted.came_ns,
+    )
+    began, ended = memory.began, memory.ended
+    flow_count, flow_key, served_by, next_ns, soonest, sizes = (
+        fair.flows,
+        fair.key,
+        fair.served,
+        fair.next_ns,
+        fair.soonest,
+        fair.sizes,
+    )
+    lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
+    n, edges, pulls, works, bounded = len(device), len(consumer), places.pulls[0], places.works[0], len(tail) > 0
+    unpacking, wires = n + edges, n + 2 * edges
+    requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
+    jobs, executor, shares = wires, order == EXECUTOR, len(shared.link) > 0
+    for position in range(len(ops)):
+        place_of[ops[position]] = position
+    for where in range(len(touched_in)):
+        touched_in[where] = 0
+    if pulls:
+        _conditions(nodes.post, request_ns, tensor_of, way_of, pending, transfers)
+    if shares:
+        _clear_flows(fair)
+    if executor:
+        _clear_threads(threads, nodes, places.cpu, device)
+        instant = threads.at_once
     if record:
-        _resident(flat, work, device, transfers)
-    low, high = edges, len(told)  # who is told first: those that wait for nothing
+        _resident(nodes, places, held, memory, device, transfers)
+        _hand_in(held, memory, device, tensor_bytes)
+        for job in range(jobs):
+            start_ns[job] = 0
+        for op in range(n):
+            ready_ns[op] = -1
     now, size, left, turn = np.int64(0), np.int64(0), n, 0
-    opening = True
     while True:
         turn += 1
-        ready, asks, brief, served = 0, 0, 0, 0
+        ready, news, values, asks, brief, served, tasks = 0, 0, 0, 0, 0, 0, 0
         starts, ends = np.int64(0), np.int64(0)
-        while True:  # each end of this round
-            if not opening:
-                if size == 0 or key[0] > now:
-                    break
-                what = np.int64(task[0])
-                if what >= n + edges:
-                    began[starts] = what - edges
-                    starts += 1
-                    size -= 1
-                    _sink(key, task, size, key[size], task[size])
-                    continue
+        if turn == 1:
+            batch[0], tasks = -1, 1  # the step begins
+        while size > 0 and key[0] <= now:
+            what = np.int64(task[0])
+            when, follows = now, np.int64(-1)  # what takes its place in the heap
+            if what < wires:
+                here = (
+                    device[what]
+                    if what < n
+                    else home[source_of[what - n]]
+                    if what < unpacking
+                    else home[target_of[what - unpacking]]
+                )
+                if order == PLAIN and head[here] < queue_end[here]:
+                    job = queue[head[here]]
+                    head[here] += 1
+                    if took_ns[job] > 0:
+                        when, follows = now + took_ns[job], np.int64(job)
+                        if bounded and job < n and now + tail[job] > limit:
+                            return GIVEN_UP
+                        if record:
+                            start_ns[job] = now
+                            if job < n:
+                                began[starts] = job
+                                starts += 1
+                    else:
+                        brief += 1
+                        chain[jobs - brief] = job
+                elif executor:
+                    lane_free[lane_ptr[here] + lane_of[what]] = True
+                    served = _touch(here, touched, touched_in, turn, served)
+                else:
+                    idle[here] += 1
+                    if order == RANKED:
+                        served = _touch(here, touched, touched_in, turn, served)
+            elif what < requests or latent <= what < begins:
+                way = way_of[(what - wires) if what < requests else (what - latent)]
+                if in_turn[way]:
+                    wire_head[way] += 1
+                    if wire_head[way] < wire_end[way]:
+                        transfer = np.int64(wire[wire_head[way]])
+                        when = end_ns[transfer]
+                        follows = (
+                            latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
+                        ) + transfer
+                        if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
+                            if sent_ns[transfer] <= now:
+                                began[starts] = n + transfer
+                                starts += 1
+                            else:
+                                size = _rise(key, task, size, sent_ns[transfer], begins + transfer)
+            elif what >= begins:
+                began[starts] = n + what - begins
+                starts += 1
+            if follows >= 0:
+                _sink(key, task, size, when, follows)
+            else:
+                size -= 1
+                _sink(key, task, size, key[size], task[size])
+            if what < begins:
+                batch[tasks] = what
+                tasks += 1
+        while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
+            way = soonest[0]
+            _serve(fair, way, now, turn)
+            while flow_count[way] > 0 and flow_key[wire_base[way]] <= served_by[way]:
+                batch[tasks] = wires + _leave(fair, wire_base[way], way)
+                tasks += 1
+            next_ns[way] = NEVER
+            _place(way, 0, soonest, fair.rank, next_ns, sizes[0])
+        if executor and tasks > 1:
+            _sort(batch, tasks)
+        for at in range(tasks):
+            what = batch[at]
+            by, woken_from = np.int64(-1), ready
+            low, high = np.int64(edges), np.int64(len(told))
+            if 0 <= what < n:
+                by, low, high = what, np.int64(block[what]), np.int64(local_end[what])
+                for transfer in range(asked_ptr[what], asked_ptr[what + 1]):
+                    valued[values] = transfer
+                    values += 1
+                transfer = post_head[what] if pulls else np.int32(-1)
+                while transfer >= 0:
+                    due_ns[transfer] = now + request_ns[way_of[transfer]]
+                    valued[values] = transfer
+                    values += 1
+                    transfer = post_next[transfer]
                 if record:
                     ended[ends] = what
                     ends += 1
-                if what >= n:
-                    transfer = what - n
-                    low, high = span_from[transfer], span_to[transfer]
-                    way = way_of[transfer]
-                    wire_head[way] += 1
-                    if wire_head[way] < wire_end[way]:
-                        transfer = wire[wire_head[way]]
-                        _sink(key, task, size, end_ns[transfer], n + transfer)
-                        if record:
-                            if sent_ns[transfer] > now:
-                                size = _rise(key, task, size, sent_ns[transfer], n + edges + transfer)
-                            else:
-                                began[starts] = n + transfer
-                                starts += 1
-                    else:
-                        size -= 1
-                        _sink(key, task, size, key[size], task[size])
-                else:
-                    low, high = block[what], local_end[what]
-                    for transfer in range(asked_ptr[what], asked_ptr[what + 1]):
-                        asking[asks] = transfer
-                        asks += 1
-                    here = device[what]
-                    op = queue[head[here]] if head[here] < queue_end[here] and not ranked else -1
-                    if op >= 0:
-                        head[here] += 1
-                        if record:
-                            start_ns[op] = now
-                            began[starts] = op
-                            starts += 1
-                        if bounded and now + tail[op] > limit:
-                            return GIVEN_UP
-                    if op >= 0 and took_ns[op] > 0:
-                        _sink(key, task, size, now + took_ns[op], op)
-                    else:
-                        size -= 1
-                        _sink(key, task, size, key[size], task[size])
-                        if op >= 0:
-                            brief += 1
-                            chain[n - brief] = op
-                        else:
-                            idle[here] += 1
-                            touched[served] = here
-                            served += 1
-            opening = False
-            chained = 0
+            elif what >= latent:
+                path = way_of[what - latent]
+                _join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
+                continue
+            elif what >= requests:
+                valued[values] = what - requests
+                values += 1
+                continue
+            elif what >= n:
+                transfer = np.int32(
+                    what - wires if what >= wires else what - unpacking if what >= unpacking else what - n
+                )
+                if what < unpacking:
+                    asking[asks] = transfer
+                    asks += 1
+                    continue
+                if record and what >= wires:
+                    came_ns[transfer] = now
+                    ended[ends] = unpacking + transfer
+                    ends += 1
+                if works and what >= wires and took_ns[unpacking + transfer] > 0:
+                    fresh[news] = unpacking + transfer
+                    news += 1
+                    continue
+                if record:
+                    ended[ends] = n + transfer
+                    ends += 1
+                low, high = np.int64(span_from[transfer]), np.int64(span_to[transfer])
+            if executor and by < 0:
+                served = _launch(
+                    low,
+                    high,
+                    told,
+                    block,
+                    local_end,
+                    consumer,
+                    places.cpu,
+                    instant,
+                    threads,
+                    device,
+                    touched,
+                    touched_in,
+                    turn,
+                    served,
+                )
+            chained, done = 0, 0
             while True:
                 for place in range(low, high):
                     op = told[place]
@@ -528,115 +1092,222 @@ def _play(flat: Flat, work: Work, device: Ids, order: Ids, tail: Ints, limit: in
                         else:
                             woken[ready] = op
                             ready += 1
-                if chained == 0:
+                if done == chained:
                     break
-                chained -= 1
-                op = chain[chained]
-                low, high = block[op], local_end[op]
+                op = chain[done]
+                done += 1
+                low, high = np.int64(block[op]), np.int64(local_end[op])
                 for transfer in range(asked_ptr[op], asked_ptr[op + 1]):
-                    asking[asks] = transfer
-                    asks += 1
+                    valued[values] = transfer
+                    values += 1
+                transfer = post_head[op] if pulls else np.int32(-1)
+                while transfer >= 0:
+                    due_ns[transfer] = now + request_ns[way_of[transfer]]
+                    valued[values] = transfer
+                    values += 1
+                    transfer = post_next[transfer]
                 if record:
                     start_ns[op] = now
                     began[starts], ended[ends] = op, op
                     starts, ends = starts + 1, ends + 1
+            if executor and (by < 0 or places.cpu[device[by]]):
+                mine = woken_from  # what a thread makes ready on its own device is the thread's, all else is pooled
+                for one in range(woken_from, ready):
+                    here = device[woken[one]]
+                    if by >= 0 and here == device[by]:
+                        woken[mine] = woken[one]
+                        mine += 1
+                    elif places.cpu[here]:  # a stream has it already
+                        _append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
+                        served = _touch(here, touched, touched_in, turn, served)
+                if by >= 0:
+                    here = device[by]
+                    lane = lane_ptr[here] + lane_of[by]
+                    _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
+                    served = _touch(here, touched, touched_in, turn, served)
+        for i in range(values):
+            transfer = valued[i]
+            if pulls:
+                conditions[transfer] -= 1
+                if conditions[transfer] > 0:
+                    continue
+                if due_ns[transfer] > now:
+                    size = _rise(key, task, size, due_ns[transfer], requests + transfer)
+                    continue
+            if record:
+                asked_ns[transfer] = now
+            if works and took_ns[n + transfer] > 0:
+                fresh[news] = n + transfer
+                news += 1
+            else:
+                asking[asks] = transfer
+                asks += 1
         if asks > 1:
             _sort(asking, asks)
         for i in range(asks):
-            transfer = asking[i]
+            transfer = np.int32(asking[i])
             way = way_of[transfer]
             begin = now
-            for place in range(link_ptr[way], link_ptr[way + 1]):
-                begin = max(begin, free_ns[link[place]])
+            for place in range(held_ptr[way], held_ptr[way + 1]):
+                begin = max(begin, free_ns[held_link[place]])
             end = begin + end_ns[transfer]
-            for place in range(link_ptr[way], link_ptr[way + 1]):
-                free_ns[link[place]] = end
+            for place in range(held_ptr[way], held_ptr[way + 1]):
+                free_ns[held_link[place]] = end
             end_ns[transfer] = end
-            alone = wire_head[way] == wire_end[way]
-            wire[wire_end[way]] = transfer
-            wire_end[way] += 1
-            if alone:
-                size = _rise(key, task, size, end, n + transfer)
             if record:
-                asked_ns[transfer], sent_ns[transfer] = now, begin
-                if alone and begin > now:
-                    size = _rise(key, task, size, begin, n + edges + transfer)
-                elif alone:
+                sent_ns[transfer] = begin
+            kind = latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
+            if kind == latent and end == now:
+                alone = True
+                _join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
+            else:
+                alone = not in_turn[way] or wire_head[way] == wire_end[way]
+                if in_turn[way]:
+                    wire[wire_end[way]] = transfer
+                    wire_end[way] += 1
+                if alone:
+                    size = _rise(key, task, size, end, kind + transfer)
+            if record and (alone or held_ptr[way] == held_ptr[way + 1]):
+                if begin > now:
+                    size = _rise(key, task, size, begin, begins + transfer)
+                else:
                     began[starts] = n + transfer
                     starts += 1
-        if ready > 1:
-            _sort(woken, ready)
-        for i in range(ready):
-            op = np.int32(woken[i])
-            here = device[op]
-            if ranked:
-                _offer(queue, region[here], queue_end[here] - head[here], place_of[op])
-                queue_end[here] += 1
-                touched[served] = here
-                served += 1
-            elif idle[here] > 0:
-                idle[here] -= 1
-                brief += 1
-                chain[n - brief] = op
-                if record:
-                    start_ns[op] = now
-                    began[starts] = op
-                    starts += 1
-            else:
-                queue[queue_end[here]] = op
-                queue_end[here] += 1
-        for i in range(served if ranked else 0):
-            here = touched[i]
-            while idle[here] > 0 and head[here] < queue_end[here]:
-                brief += 1
-                chain[n - brief] = order[_take(queue, region[here], queue_end[here] - head[here])]
-                queue_end[here] -= 1
-                idle[here] -= 1
+        if executor:
+            for i in range(news):
+                job = fresh[i]
+                here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
+                _append(job, here, threads.pool_head, threads.pool_tail, threads.following)
+                served = _touch(here, touched, touched_in, turn, served)
+            for i in range(served):
+                here = touched[i]
+                for lane in range(lane_ptr[here], lane_ptr[here + 1]):
+                    follows = _next_job(threads, here, lane) if lane_free[lane] else np.int64(-1)
+                    if follows >= 0:
+                        lane_free[lane] = False
+                        lane_of[follows] = lane - lane_ptr[here]
+                        brief += 1
+                        chain[jobs - brief] = follows
+        else:
+            for i in range(news):
+                woken[ready] = fresh[i]
+                ready += 1
+            if ready > 1 and order == PLAIN:
+                _sort(woken, ready)
+            for i in range(ready):
+                job = np.int32(woken[i])
+                here = (
+                    device[job]
+                    if job < n
+                    else home[source_of[job - n]]
+                    if job < unpacking
+                    else home[target_of[job - unpacking]]
+                )
+                if order == RANKED:
+                    place = place_of[job] if job < n else job - jobs  # the work of transfers comes before all ops
+                    _offer(queue, region[here], queue_end[here] - head[here], place)
+                    queue_end[here] += 1
+                    served = _touch(here, touched, touched_in, turn, served)
+                elif idle[here] > 0:
+                    idle[here] -= 1
+                    brief += 1
+                    chain[jobs - brief] = job
+                else:
+                    queue[queue_end[here]] = job
+                    queue_end[here] += 1
+            for i in range(served):
+                here = touched[i]
+                while idle[here] > 0 and head[here] < queue_end[here]:
+                    best = _take(queue, region[here], queue_end[here] - head[here])
+                    queue_end[here] -= 1
+                    idle[here] -= 1
+                    brief += 1
+                    chain[jobs - brief] = ops[best] if best >= 0 else best + jobs
         for i in range(brief):
-            op = chain[n - 1 - i]
-            if bounded and now + tail[op] > limit:
+            job = chain[jobs - 1 - i]
+            if bounded and job < n and now + tail[job] > limit:
                 return GIVEN_UP
-            if record and ranked:
-                start_ns[op] = now
-                began[starts] = op
-                starts += 1
-            size = _rise(key, task, size, now + took_ns[op], op)
-        if record:
-            _begin_all(flat, work, device, starts, now)
-            _end_all(flat, work, device, ends, now)
-        if size == 0:
-            break
-        if key[0] > now:
             if record:
-                _advance(work.level, work.peak, work.freed, work.begun, work.brief)
-            now = key[0]
+                start_ns[job] = now
+                if job < n:
+                    began[starts] = job
+                    starts += 1
+            size = _rise(key, task, size, now + took_ns[job], job)
+        if record:
+            _begin_all(held, memory, device, tensor_bytes, places.handed, way_of, tensor_of, target_of, starts, now)
+            _end_all(
+                held,
+                memory,
+                device,
+                consumer,
+                nodes.edge_tensor,
+                told,
+                first,
+                places.handed,
+                way_of,
+                tensor_of,
+                span_from,
+                span_to,
+                asked_ptr,
+                start_ns,
+                len(tensor_bytes),
+                ends,
+                now,
+            )
+        upcoming = key[0] if size > 0 else np.int64(NEVER)
+        if shares:
+            if sizes[1] > 0:
+                _settle(fair, shared, wire_base, now, turn)
+            if sizes[0] > 0:
+                upcoming = min(upcoming, next_ns[soonest[0]])
+        if upcoming == NEVER:
+            break
+        if upcoming > now:
+            if record:
+                _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
+            now = upcoming
             if now > limit:
                 return GIVEN_UP
-    if record:
-        _advance(work.level, work.peak, work.freed, work.begun, work.brief)
+    if record and left == 0:
+        _give_back(held, memory, nodes.edge_tensor, len(tensor_bytes), now)
+        _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
     return now if left == 0 else STUCK
 
 
 def _signature() -> object:
     """The one type of `play`, as the fields of `Flat` and `Work` say it."""
 
-    def table(kind: type[Flat] | type[Work], *, readonly: bool) -> object:
-        columns = [
-            types.Array(from_dtype(np.dtype(dtype)), 2 if name in MATRICES else 1, "C", readonly=readonly)
-            for name, dtype in dtypes(kind).items()
+    def part(kind: type, *, readonly: bool) -> object:
+        arrays = [
+            types.Array(from_dtype(element), 2 if name in MATRICES else 1, "C", readonly=readonly)
+            for name, element in fields(kind).items()
         ]
-        return types.NamedTuple(columns, kind)
+        if len(set(arrays)) == 1:  # numba has a type of its own for these
+            return types.NamedUniTuple(arrays[0], len(arrays), kind)
+        return types.NamedTuple(arrays, kind)
 
+    given = [part(kind, readonly=True) for kind in fields(Flat).values() if isinstance(kind, type)]
+    given += [part(kind, readonly=False) for kind in PARTS]
     rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
-    given = (table(Flat, readonly=True), table(Work, readonly=False), rows, rows, tail, int64, boolean)
-    return void(*given, int64, int64, int64[::1], int64[:, ::1])
+    return void(*given, rows, int64, rows, tail, int64, boolean, int64, int64, int64[::1], int64[:, ::1])
 
 
 def _play_some(
-    flat: Flat,
-    work: Work,
+    nodes: Nodes,
+    places: Places,
+    shared: Shared,
+    held: Held,
+    found: Found,
+    queues: Queues,
+    pending: Pending,
+    in_round: Round,
+    noted: Record,
+    fair: Fair,
+    threads: Threads,
+    memory: Memory,
     devices: Rows,
-    orders: Rows,
+    order: int,
+    ops: Rows,
     tail: Ints,
     limit: int,
     record: bool,
@@ -647,18 +1318,40 @@ def _play_some(
 ) -> None:
     """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `_play`.
 
-    `orders` has no row, one for all runs, or one per run. Fills in `makespans` [B] and, where it has rows, `peaks`
-    [B, D]; a record is in `work`, of the last run.
+    The parts of a `Flat` and of a `Work` come first. `ops` has a row for all runs, or one per run; the order RANKED
+    alone reads it. Fills in `makespans` [B] and, where it has rows, `peaks` [B, D]; a record of the last run is in the
+    `Work`.
     """
     for run in range(start, len(devices), step):
-        order = orders[min(run, len(orders) - 1)] if len(orders) > 0 else devices[run][:0]
-        makespans[run] = _play(flat, work, devices[run], order, tail, limit, record)
+        ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]
+        makespans[run] = _play(
+            nodes,
+            places,
+            shared,
+            held,
+            found,
+            queues,
+            pending,
+            in_round,
+            noted,
+            fair,
+            threads,
+            memory,
+            devices[run],
+            order,
+            ranked,
+            tail,
+            limit,
+            record,
+        )
         for where in range(peaks.shape[1] if len(peaks) > 0 else 0):
-            peaks[run, where] = work.peak[where]
+            peaks[run, where] = memory.peak[where]
 
 
 def made(
-    function: Callable[..., None], signature: object, compiler: Callable[..., Callable[..., Callable[..., None]]] = njit
+    function: Callable[..., None],
+    signature: object,
+    compiler: Callable[..., Callable[..., Callable[..., None]]] = njit,
 ) -> tuple[Callable[..., None], bool]:
     """The function compiled, now or taken from numba's cache, and whether it is kept there.
 
@@ -679,44 +1372,44 @@ play, kept = made(_play_some, _signature())
 
 def run(
     tables: Tables,
-    device: Sequence[int] | npt.NDArray[np.integer],
-    priority: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    device: Column,
+    priority: Column | None = None,
+    *,
+    order: str | None = None,
+    contention: str = "serial",
 ) -> Outcome:
-    """The same as `engine.run`, errors included: what the compiled loop cannot do it leaves to the specification."""
+    """The same as `engine.run`, errors included: what the compiled loop refuses it leaves to the specification."""
     column = checked(tables, device)
-    if not base(tables):
-        return engine.run(tables, device, priority)
-    order: npt.NDArray[np.integer] = np.zeros((0, len(column)), np.int32)
-    if priority is not None:
-        order = np.argsort(ints(priority), kind="stable")[None]
-        if order.shape != (1, len(column)):
-            return engine.run(tables, device, priority)
+    chosen = chosen_order(priority, order)
+    crossing = crossings(tables, column)
+    ops = np.zeros((0, len(column)), np.int32)
+    if chosen == "priority" and priority is not None:
+        ops = np.argsort(ranks(tables, priority))[None].astype(np.int32)
     makespan = np.zeros(1, np.int64)
+    given = (ids(column[None]), CODES[chosen], ids(ops), ints([]))
     with tables.workspace() as work:
-        rows = ids(column[None]), ids(order)
-        play(tables.flat, work, *rows, ints([]), NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
+        play(*tables.flat(contention), *work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
-            return engine.run(tables, device, priority)
-        crossing, nothing = crossings(tables, column), np.zeros(0, np.int64)
-        count, works = len(crossing), np.zeros(2 * len(crossing), np.int64)
-        start = ints(np.append(work.start_ns, works))
-        played = Played(
-            makespan=int(makespan[0]),
-            ready=work.ready_ns,
-            first=np.where(tables.merge, work.first, -1),
-            start=nothing,
-            asked=nothing,
-            sent=work.sent_ns[:count],
-            came=work.end_ns[:count],
-        )
-        end = ints(start + np.append(work.took_ns, works))
-        lane = lanes(tables, column, crossing, start)
-        return outcome(tables, column, crossing, played, start, end, ints(work.asked_ns[:count]), lane)
+            return engine.run(tables, device, priority, order=order, contention=contention)
+        return _outcome(tables, column, crossing, work, int(makespan[0]), own_lanes=chosen == "tensorflow")
 
 
-def base(tables: Tables) -> bool:
-    """Whether links are all that transfers take, one at a time: what this loop knows."""
-    ways = tables.ways
-    work = (ways.request_ns, ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
-    own = any(one not in (None, "serial") for one in ways.link_contention)
-    return not (own or any(column.any() for column in work) or (tables.post >= 0).any())
+def _outcome(
+    tables: Tables, device: Ids, crossing: Crossings, work: Work, makespan: Nanos, *, own_lanes: bool
+) -> Outcome:
+    n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
+    rows = np.concatenate([np.arange(n), n + np.arange(transfers), n + edges + np.arange(transfers)])
+    start_ns = ints(work.record.start_ns[rows])
+    took_ns = np.append(work.found.took_ns[:n], [crossing.pack_ns, crossing.unpack_ns])
+    played = Played(
+        makespan=makespan,
+        ready=work.record.ready_ns.tolist(),
+        first=work.pending.first.tolist(),
+        start=[],
+        asked=[],
+        sent=work.record.sent_ns[:transfers].tolist(),
+        came=work.record.came_ns[:transfers].tolist(),
+    )
+    lane = ids(work.threads.lane[rows]) if own_lanes else lanes(tables, device, crossing, start_ns)
+    asked = ints(work.record.asked_ns[:transfers])
+    return outcome(tables, device, crossing, played, start_ns, ints(start_ns + took_ns), asked, lane)

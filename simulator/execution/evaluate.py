@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints, ints
-from simulator.errors import SimvizError, UnsupportedError
+from simulator.errors import SimvizError
 from simulator.execution import engine
 from simulator.execution.choosing import load, loads
 from simulator.execution.crossings import checked, crossings
-from simulator.execution.flat import GIVEN_UP, STUCK
+from simulator.execution.flat import CODES, GIVEN_UP, STUCK
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.tables import Tables, of_step
 from simulator.partitioning import moves_of_step
@@ -76,6 +76,16 @@ class Prepared:
         return ints(rest)
 
 
+@dataclass(frozen=True, eq=False)
+class _Rule:
+    """What all runs of a call share."""
+
+    tables: Tables
+    order: str
+    contention: str
+    rest_ns: Ints  # [n] or empty: nothing is stopped
+
+
 def prepare(
     graph: Graph,
     step: Step,
@@ -100,7 +110,8 @@ def evaluate(
     assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
     *,
     order: str = ...,
-    priorities: Sequence[int] | npt.NDArray[np.integer] | None = ...,
+    contention: str = ...,
+    priorities: engine.Column | None = ...,
     threads: int | None = ...,
     stop: bool = ...,
     peaks: Literal[False] = ...,
@@ -113,7 +124,8 @@ def evaluate(
     assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
     *,
     order: str = ...,
-    priorities: Sequence[int] | npt.NDArray[np.integer] | None = ...,
+    contention: str = ...,
+    priorities: engine.Column | None = ...,
     threads: int | None = ...,
     stop: bool = ...,
     peaks: Literal[True],
@@ -125,7 +137,8 @@ def evaluate(
     assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
     *,
     order: str = "fifo",
-    priorities: Sequence[int] | npt.NDArray[np.integer] | None = None,
+    contention: str = "serial",
+    priorities: engine.Column | None = None,
     threads: int | None = None,
     stop: bool = False,
     peaks: bool = False,
@@ -146,7 +159,7 @@ def evaluate(
         raise SimvizError(f"threads={threads}: at least one has to do it.")
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
-    tail = prepared.rest_ns if stop else ints([])
+    rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]))
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
     with ThreadPoolExecutor(threads or _processors()) as pool:
@@ -154,7 +167,7 @@ def evaluate(
         for first in range(0, len(rows), size):
             block = slice(first, first + size)
             mine = orders if len(orders) < 2 else orders[block]
-            _run_block(prepared.tables, rows[block], mine, tail, limit, each, makespans[block], held[block])
+            _run_block(rule, rows[block], mine, limit, each, makespans[block], held[block])
             limit = min(limit, int(makespans[block].min()))
     makespans.setflags(write=False)
     held.setflags(write=False)
@@ -212,15 +225,14 @@ def _table(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def _orders(
     prepared: Prepared,
     order: str,
-    priorities: Sequence[int] | npt.NDArray[np.integer] | None,
+    priorities: engine.Column | None,
     count: int,
 ) -> npt.NDArray[np.int32]:
     """[0, 1 or B, n] ops in order of (priority, row)."""
     tables = prepared.tables
-    if order not in ("fifo", "priority"):
-        raise UnsupportedError(f"order={order!r} is not modelled; choose 'fifo' or 'priority'.")
-    if (priorities is None) != (order == "fifo"):
-        raise SimvizError(f"order={order!r} goes {'without' if order == 'fifo' else 'with'} priorities.")
+    engine.chosen_order(priorities, order)
+    if priorities is not None and order != "priority":
+        raise SimvizError(f"order={order!r} makes no use of priorities; leave them out.")
     if priorities is None:
         made = np.zeros((0, len(tables)), np.int32)
     else:
@@ -249,28 +261,33 @@ def _shares(pool: ThreadPoolExecutor, threads: int) -> Callable[[Callable[[int, 
 
 
 def _run_block(
-    tables: Tables,
+    rule: _Rule,
     rows: npt.NDArray[np.int32],
     orders: npt.NDArray[np.int32],
-    tail: Ints,
     limit: Nanos,
     each: Callable[[Callable[[int, int], None], int], None],
     makespans: Matrix,
     peaks: Matrix,
 ) -> None:
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
+    tables, flat, given = (
+        rule.tables,
+        rule.tables.flat(rule.contention),
+        (rows, CODES[rule.order], orders, rule.rest_ns),
+    )
 
     def some(start: int, step: int) -> None:
         with tables.workspace() as work:
-            play(tables.flat, work, rows, orders, tail, limit, len(peaks) > 0, start, step, makespans, peaks)
+            play(*flat, *work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
     makespans[:] = STUCK  # all is left to the plain loop if there is no other
-    if loads() and load().base(tables):
+    if loads():
         play = load().play
         each(some, len(rows))
     for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
-        outcome = engine.run(tables, rows[row], priority)  # raises, or counts beyond what the compiled loop can
+        # raises, or counts beyond what the compiled loop can
+        outcome = engine.run(tables, rows[row], priority, order=rule.order, contention=rule.contention)
         makespans[row] = outcome.makespan if outcome.makespan <= limit else GIVEN_UP
         if len(peaks):
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes

@@ -1,34 +1,54 @@
 """`Tables` as the compiled loop reads them, one flat value; and the memory in which a thread plays a step.
 
 Every array is C-contiguous and of one fixed type, as the loop is compiled for exactly these. Names and meaning are
-documented here and nowhere else; benchmarks hand the same arrays to their twin in C++.
+documented here and nowhere else; benchmarks hand the same arrays to their twin in C++. `flattening` makes both.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, get_args, get_type_hints
+from typing import Annotated, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids
-from simulator.execution.assembling import starts
-
-if TYPE_CHECKING:
-    from simulator.execution.tables import Tables
+from simulator.columns import Flags, Ids, Ints
 
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
-MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
-NO_WAY = -1
+NEVER = 2**62
+PLAIN, RANKED, EXECUTOR = 0, 1, 2
+CODES = {"fifo": PLAIN, "priority": RANKED, "tensorflow": EXECUTOR}  # of `engine.ORDERS`
 GIVEN_UP, REFUSED, STUCK = -1, -2, -3  # instead of a makespan: past the limit; not for the compiled loop; a deadlock
-FIRST = -3  # Flat.passes, beside OWN and RESIDENT of `tables`
 
 
-class Flat(NamedTuple):
-    """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, W ways, K links on all ways, B big.
+class Held(NamedTuple):
+    """What memory the step takes; part of `Flat`."""
 
-    A *group* is the tensors of one rank (`Tables.tensor_rank`): one tensor, or the readers of one reference output. A
-    *way* is the links from one device to another; pairs of devices with the same links and figures have the same.
+    in_ptr: Ids  # [n+1]
+    in_edge: Ids  # inputs of each op
+    tensor_ptr: Ids  # [n+1] first tensor of each op
+    tensor_op: Ids  # [T]
+    tensor_edge: Ids  # [T+1] first edge of each tensor
+    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT
+    bound: Flags  # [n] the client gets it: it keeps what it reads
+    scratch_bytes: Ints  # [n]
+    resident_bytes: Ints  # [n]
+
+
+class Shared(NamedTuple):
+    """Which ways share which links; part of `Flat`."""
+
+    link_ptr: Ids  # [W+1]
+    link: Ids  # links that transfers of a way share
+    sharer_ptr: Ids  # [L+1]
+    sharer: Ids  # ways that share a link
+    cap: Ints  # [W] what the other links let a sharing transfer have, bytes per second; 0: no bound
+    capacity: Ints  # [L] bytes per second
+
+
+class Nodes(NamedTuple):
+    """What runs and who reads what; part of `Flat`.
+
+    A *group* is the tensors of one rank (`Tables.tensor_rank`): one tensor, or the readers of one reference output.
     """
 
     block: Ids  # [n+1] first edge of each op
@@ -41,200 +61,222 @@ class Flat(NamedTuple):
     waits: Ids  # [n] inputs that an op needs: of a Merge's data inputs one; 1 where there are none
     roots: Ids  # [R] ops that need none
     instant: Flags  # [n] takes no lane and no time
+    threaded: Flags  # [n] is instant, but TensorFlow's executor passes it on a thread
+    inexpensive: Flags  # [n] its kernel says so
     run_ns: npt.NDArray[np.int64]  # [n, D] -1: no kernel
     tensor_bytes: Ints  # [T]
+    post: Ids  # [T] the op at whose end a Recv waits for the tensor, -1: when the step begins
     stays: Flags  # [T] it never crosses
     replicable: Flags  # [T] a constant that may be copied to the CPUs where it is read
+
+
+class Places(NamedTuple):
+    """Devices and the ways between them; part of `Flat`."""
+
     lanes: Ids  # [D]
     cpu: Flags  # [D]
     home: Ids  # [D] CPU that stands for a device
-    way: npt.NDArray[np.int32]  # [D, D] NO_WAY: none
+    way: npt.NDArray[np.int32]  # [D, D] -1: none
     latency_ns: Ints  # [W]
     bytes_per_s: Ints  # [W] of the slowest link; 0: bytes cost no time
-    link_ptr: Ids  # [W+1]
-    link: Ids  # [K]
-    links: Ids  # [1] how many links there are
+    request_ns: Ints  # [W] from the posted Recv until the sender knows of it
+    send_ns: Ints  # [W] work of the sender's processor per transfer
+    receive_ns: Ints  # [W] of the receiver's
+    send_ps: Ints  # [W] per byte
+    receive_ps: Ints  # [W] per byte
+    flowing: Flags  # [W] what has bytes shares links
+    held_ptr: Ids  # [W+1]
+    held: Ids  # links that a transfer has to itself
+    handed: Flags  # [W] a hand-over: no links
+    in_turn: Flags  # [W] transfers leave the wire in the order in which they came to it
+    pulls: Flags  # [1] some Recv is posted late, or some request takes time
+    works: Flags  # [1] some protocol keeps processors busy
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted
-    # for memory
-    in_ptr: Ids  # [n+1] where each op's inputs begin in `in_edge`
-    in_edge: Ids  # [E]
-    tensor_ptr: Ids  # [n+1] first tensor of each op
-    tensor_op: Ids  # [T]
-    tensor_edge: Ids  # [T+1] first edge of each tensor
-    passes: Ids  # [T] edge whose copy it passes on, OWN, RESIDENT, or FIRST: that which woke the Merge
-    merge: Flags  # [n]
-    bound: Flags  # [n] the client gets it: it keeps what it reads
-    scratch_bytes: Ints  # [n]
-    resident_bytes: Ints  # [n]
+
+
+class Flat(NamedTuple):
+    """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, W ways, L links, B big tensors.
+
+    What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next. In few parts,
+    as numba takes long to compile what reads from a tuple of many arrays.
+    """
+
+    nodes: Nodes
+    places: Places
+    shared: Shared
+    held: Held
+
+
+class Fair(NamedTuple):
+    """Flows that share links; part of `Work`. The flows of one way are a class."""
+
+    key: Annotated[
+        Ints, "X"
+    ]  # a heap per way, in its region of `Queues.wire`: the service at which a flow ends, in nanobytes
+    task: Annotated[Ids, "X"]  # transfer
+    flows: Annotated[Ids, "W"]  # how many
+    served: Annotated[Ints, "W"]  # nanobytes, for each
+    since_ns: Annotated[Ints, "W"]  # until when
+    rate: Annotated[Ints, "W"]  # of each flow
+    next_ns: Annotated[Ints, "W"]  # when the first of them ends
+    soonest: Annotated[Ids, "W"]  # a heap of the ways with flows by `next_ns`
+    rank: Annotated[Ids, "W"]  # where in it
+    changed: Annotated[Ids, "W"]  # ways with flows that began or ended in this round
+    seen: Annotated[Ids, "W"]  # round in which it was changed or found
+    link_seen: Annotated[Ids, "L"]  # round in which it was found
+    part: Annotated[Ids, "W"]  # ways that share links, by others or not, with one that changed
+    span: Annotated[Ids, "L"]  # these links
+    left: Annotated[Ints, "L"]  # what is not given away
+    open: Annotated[Ids, "L"]  # flows that have no rate yet
+    share: Annotated[Ints, "W"]  # rate that each flow is given; -1: none yet
+    sizes: Annotated[Ids, "2"]  # of `soonest`, `changed`
+
+
+class Threads(NamedTuple):
+    """TensorFlow's executor; part of `Work`. A lane is a thread of a CPU or the stream of a GPU."""
+
+    lane_ptr: Annotated[Ids, "D+1"]  # first lane of each device
+    free: Annotated[Flags, "lanes"]  # nothing runs on it
+    own_head: Annotated[Ids, "lanes"]  # queue of each thread, -1: empty
+    own_tail: Annotated[Ids, "lanes"]  # its last
+    pool_head: Annotated[Ids, "D"]  # queue of each device, -1: empty
+    pool_tail: Annotated[Ids, "D"]  # its last
+    following: Annotated[Ids, "J"]  # next job in its queue, -1: none
+    lane: Annotated[Ids, "J"]  # of the jobs that have begun, within the device
+    unlaunched: Annotated[Ids, "n"]  # inputs that keep an op of a GPU from being launched
+    at_once: Annotated[Flags, "n"]  # needs no thread
+    merged: Annotated[Flags, "n"]  # Merges of which a data input counts
+    stack: Annotated[Ids, "n"]  # ops that are launched and whose readers are not told yet
+
+
+class Memory(NamedTuple):
+    """Memory in use; part of `Work`. A copy is a tensor, or T + the transfer that brought it."""
+
+    came_by: Annotated[Ids, "E"]  # transfer that brings the value, -1: it is there
+    began: Annotated[Ids, "n+E"]  # ops, and n + transfers, that began in this round
+    ended: Annotated[Ids, "J"]  # in order: ops that ended, n + transfers that came, n + E + those that left the wire
+    over: Annotated[Flags, "n+E"]  # ops, and n + transfers, that have ended
+    owner: Annotated[Ids, "T+E"]  # copy whose buffer it is, -1: resident
+    holds: Annotated[Ids, "T+E"]  # who needs the buffer: its producer, readers, transfers
+    since_ns: Annotated[Ints, "T+E"]  # when it was allocated
+    held_by: Annotated[Ids, "T+E"]  # device
+    nbytes: Annotated[Ints, "T+E"]
+    level: Annotated[Ints, "D"]  # bytes in use
+    peak: Annotated[Ints, "D"]
+    freed: Annotated[Ints, "D"]  # in this instant
+    begun: Annotated[Ints, "D"]  # in this instant
+    brief: Annotated[Ints, "D"]  # begun and freed in this instant
+
+
+class Found(NamedTuple):
+    """The transfers of an assignment, in the order of `crossings`; part of `Work`."""
+
+    told: Annotated[
+        Ids, "E+R"
+    ]  # `reader` by op: first those on its device, then those of each transfer; `roots` at the end
+    local_end: Annotated[Ids, "n"]  # where in `told` those on its device end; they begin at `block`
+    asked_ptr: Annotated[Ids, "n+1"]  # first transfer of each op
+    took_ns: Annotated[Ints, "J"]  # time of each job where it is
+    span_from: Annotated[Ids, "X"]  # where in `told` the readers of each transfer are
+    span_to: Annotated[Ids, "X"]
+    way_of: Annotated[Ids, "X"]
+    tensor_of: Annotated[Ids, "X"]
+    source_of: Annotated[Ids, "X"]  # device
+    target_of: Annotated[Ids, "X"]  # device
+    end_ns: Annotated[
+        Ints, "X"
+    ]  # how long it is on the wire, of a flow its latency; once it is sent, when that is over
+
+
+class Queues(NamedTuple):
+    """What waits, and for what; part of `Work`."""
+
+    key: Annotated[Ints, "H"]  # a heap of ends: when
+    task: Annotated[Ids, "H"]  # what
+    queue: Annotated[Ids, "J"]  # jobs that wait for a lane, a region per device: in order, or a heap of places
+    idle: Annotated[Ids, "D"]  # lanes
+    region: Annotated[Ids, "D"]  # where in `queue` its region begins
+    head: Annotated[Ids, "D"]  # where the first of its queue is
+    end: Annotated[Ids, "D"]  # where its queue ends
+    place: Annotated[Ids, "n"]  # of each op in order of (priority, row)
+    wire: Annotated[Ids, "X"]  # transfers on the wire, a region per way; where they go in turn the first is in the heap
+    wire_base: Annotated[Ids, "W"]  # where in `wire` its region begins
+    wire_head: Annotated[Ids, "W"]  # where the first of its transfers that is on the wire is
+    wire_end: Annotated[Ids, "W"]  # where they end
+    free_ns: Annotated[Ints, "L"]  # when each link is free
+
+
+class Pending(NamedTuple):
+    """Inputs and conditions that are not there yet; part of `Work`."""
+
+    waits: Annotated[Ids, "n"]  # inputs that it still waits for
+    merged: Annotated[Ids, "n"]  # round in which a Merge's first data input came, 0: none has
+    first: Annotated[Ids, "n"]  # the edge of that input; the lowest of those that came in that round; -1: none
+    conditions: Annotated[Ids, "X"]  # what it still waits for: its value, and its Recv where that waits, too
+    due_ns: Annotated[Ints, "X"]  # when the sender knows of its Recv
+    post_head: Annotated[Ids, "n"]  # first transfer whose Recv the op posts, -1: none
+    post_next: Annotated[Ids, "X"]  # the next that the same op posts
+
+
+class Round(NamedTuple):
+    """What happens in a round; part of `Work`."""
+
+    batch: Annotated[Ints, "J+E+1"]  # tasks that end
+    woken: Annotated[Ints, "J"]  # jobs that are ready
+    fresh: Annotated[Ids, "2E"]  # work of transfers that is ready
+    valued: Annotated[Ids, "2E"]  # transfers of which one more condition holds
+    asking: Annotated[Ints, "E"]  # transfers that go to the wire; before: edges of a group that cross
+    chain: Annotated[
+        Ids, "J"
+    ]  # from the front instant ops whose readers are not told yet, from the back jobs that begin
+    touched: Annotated[Ids, "D"]  # devices whose lanes or queues change
+    touched_in: Annotated[Ids, "D"]  # the last round in which they did
+
+
+class Record(NamedTuple):
+    """When everything happened; part of `Work`."""
+
+    ready_ns: Annotated[Ints, "n"]  # -1: never
+    start_ns: Annotated[Ints, "J"]
+    asked_ns: Annotated[Ints, "X"]
+    sent_ns: Annotated[Ints, "X"]  # on the wire
+    came_ns: Annotated[Ints, "X"]  # off the wire
 
 
 class Work(NamedTuple):
     """What a thread writes; every run begins by clearing what it needs. Axes as in `Flat`; X transfers, at most E.
 
-    A run leaves in it what a record needs: `ready_ns` and `start_ns`, per transfer `asked_ns` and `sent_ns`.
+    Jobs take lanes: the n ops, n + x packs transfer x, n + E + x unpacks it: J = n + 2E. Tasks are jobs and, from J on
+    in steps of E, transfers on the wire, requests under way, flows whose latency is not over, transfers that begin.
     """
 
-    told: Ids  # [E+R] `reader` by op: first those on its device, then those of each transfer; `roots` at the end
-    local_end: Ids  # [n] where in `told` those on its device end; they begin at `block`
-    asked_ptr: Ids  # [n+1] first transfer of each op
-    took_ns: Ints  # [n] run time where it is
-    span_from: Ids  # [X] where in `told` the readers of each transfer are
-    span_to: Ids  # [X]
-    way_of: Ids  # [X]
-    end_ns: Ints  # [X] how long it takes; once it is asked for, when it ends
-    waits: Ids  # [n] inputs that it still waits for
-    merged: Ids  # [n] round in which a Merge's first data input came, 0: none has
-    first: Ids  # [n] the edge of that input; the lowest of those that came in that round
-    woken: Ints  # [n] ops that are ready, of this round
-    asking: Ints  # [E] transfers that are asked for in this round; before: edges of a group that cross
-    chain: Ids  # [n] from the front instant ops whose readers are not told yet, from the back ops of no length
-    touched: Ids  # [n] devices of ops that ended in this round
-    queue: Ids  # [n] ops that wait for a lane, a region per device: in order, or a heap of places
-    wire: Ids  # [X] transfers that are asked for, a region per way; the first that has not ended is in the heap
-    key: Ints  # [H] a heap of ends: when
-    task: Ids  # [H] what: an op, n + transfer; n + E + transfer: it begins
-    idle: Ids  # [D] lanes
-    region: Ids  # [D] where in `queue` its region begins
-    head: Ids  # [D] where the first of its queue is
-    end: Ids  # [D] where its queue ends
-    wire_head: Ids  # [W] where in `wire` the first of its transfers that has not ended is
-    wire_end: Ids  # [W] where they end
-    free_ns: Ints  # [L] when each link is free
-    place: Ids  # [n] of each op in order of (priority, row)
-    # a record
-    ready_ns: Ints  # [n]
-    start_ns: Ints  # [n]
-    asked_ns: Ints  # [X]
-    sent_ns: Ints  # [X]
-    # memory; a copy is a tensor, or T + the transfer that brought it
-    tensor_of: Ids  # [X]
-    target_of: Ids  # [X]
-    came_by: Ids  # [E] transfer that brings the value, -1: it is there
-    began: Ids  # [n+E] tasks that began in this round
-    ended: Ids  # [n+E] tasks that ended in this round, in order
-    over: Flags  # [n+E] ops and transfers that have ended
-    owner: Ids  # [T+E] copy whose buffer it is, -1: resident
-    holds: Ids  # [T+E] who needs the buffer: its producer, readers, transfers
-    since_ns: Ints  # [T+E] when it was allocated
-    held_by: Ids  # [T+E] device
-    nbytes: Ints  # [T+E]
-    level: Ints  # [D] bytes in use
-    peak: Ints  # [D]
-    freed: Ints  # [D] in this instant
-    begun: Ints  # [D] in this instant
-    brief: Ints  # [D] begun and freed in this instant
+    found: Found
+    queues: Queues
+    pending: Pending
+    round: Round
+    record: Record
+    fair: Fair
+    threads: Threads
+    memory: Memory
 
 
+PARTS = (Found, Queues, Pending, Round, Record, Fair, Threads, Memory)  # of Work
 MATRICES = frozenset({"run_ns", "way", "big_ns"})  # all other arrays have one axis
 
 
-def flat(tables: Tables) -> Flat:
-    """Lay the tables out for the compiled loop."""
-    n = len(tables)
-    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
-    waits = np.bincount(tables.consumer[~gate], minlength=n)
-    waits[np.unique(tables.consumer[gate])] += 1
-    roots = np.flatnonzero(waits == 0)
-    waits[roots] = 1
-    first = np.flatnonzero(starts(tables.tensor_rank))[: len(tables.tensor_op)]  # tensor of each group
-    edge_ptr = tables.consumer_ptr
-    ways = tables.ways
-    big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
-    made = Flat(
-        block=ids(edge_ptr[tables.tensor_ptr]),
-        group_ptr=ids(np.searchsorted(first, tables.tensor_ptr)),
-        group_edge=ids(np.append(edge_ptr[first], edge_ptr[-1])),
-        edge_tensor=tables.edge_tensor,
-        consumer=tables.consumer,
-        reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)),
-        host=tables.consumer_host,
-        waits=ids(waits),
-        roots=ids(roots),
-        instant=tables.instant,
-        run_ns=tables.run_ns,
-        tensor_bytes=tables.tensor_bytes,
-        stays=tables.stays,
-        replicable=tables.replicable,
-        lanes=tables.lanes,
-        cpu=tables.cpu,
-        home=tables.home,
-        way=ways.of,
-        latency_ns=ways.latency_ns,
-        bytes_per_s=ways.bytes_per_s,
-        link_ptr=ids(np.cumsum([0, *map(len, ways.links)])),
-        link=ids([link for links in ways.links for link in links]),
-        links=ids([len(ways.link_names)]),
-        big=ids(big),
-        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), ways.bytes_per_s.tolist()),
-        in_ptr=tables.in_ptr,
-        in_edge=tables.in_edge,
-        tensor_ptr=tables.tensor_ptr,
-        tensor_op=tables.tensor_op,
-        tensor_edge=tables.consumer_ptr,
-        passes=_views(tables),
-        merge=tables.merge,
-        bound=flags(tables.bound >= 0),
-        scratch_bytes=tables.scratch_bytes,
-        resident_bytes=tables.resident_bytes,
-    )
-    return Flat(*map(_rigid, made))  # type: ignore[arg-type]  # each keeps its type
+def columns(part: type) -> list[tuple[str, np.dtype[np.generic], str]]:
+    """Name, element type and axis of each array of a part of `Work`."""
+    hints = get_type_hints(part, include_extras=True).items()
+    return [(name, _element(hint.__origin__), hint.__metadata__[0]) for name, hint in hints]
 
 
-def _views(tables: Tables) -> Ids:
-    """[T] the edge by which an op reads the tensor that it passes on as this one."""
-    view = tables.forwards.astype(np.int64)
-    passing = np.flatnonzero(view >= 0)
-    op = tables.tensor_op[passing].astype(np.int64)
-    pairs = tables.edge_tensor.astype(np.int64) * len(tables) + tables.consumer  # sorted
-    found = np.searchsorted(pairs, view[passing] * len(tables) + op)
-    view[passing] = np.where(tables.merge[op], FIRST, found)
-    return ids(view)
+def fields(kind: type) -> dict[str, np.dtype[np.generic] | type]:
+    """The fields of one of these tuples, in order: the element type of an array, or a tuple that is part of it."""
+    return {name: hint if isinstance(hint, type) else _element(hint) for name, hint in get_type_hints(kind).items()}
 
 
-def _rigid(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """C-contiguous and read-only."""
-    if column.flags.c_contiguous and not column.flags.writeable:
-        return column
-    made = np.array(column, order="C")
-    made.setflags(write=False)
-    return made
-
-
-def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:
-    """[B, W] exact times where 64 bits do not hold the product; Python's integers have no bound."""
-    exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates] for size in sizes]
-    made = np.array([[ns if ns <= MAX_NS else -1 for ns in row] for row in exact], np.int64)
-    made = made.reshape(len(sizes), len(rates))
-    made.setflags(write=False)
-    return made
-
-
-def work(flat: Flat) -> Work:
-    """Memory for one thread. What a run never writes costs nothing: the system gives pages when they are touched."""
-    n, edges, tensors = len(flat.waits), len(flat.reader), len(flat.tensor_bytes)
-    devices, ways = len(flat.lanes), len(flat.latency_ns)
-    heap = min(int(flat.lanes.sum(dtype=np.int64)), n) + 2 * ways + 1
-    sizes: dict[str, int] = {
-        **dict.fromkeys(("told",), edges + len(flat.roots)),
-        **dict.fromkeys(("asked_ptr",), n + 1),
-        **dict.fromkeys(("local_end", "took_ns", "waits", "merged", "first", "woken", "chain", "touched", "queue"), n),
-        **dict.fromkeys(("span_from", "span_to", "way_of", "end_ns", "asking", "wire"), edges),
-        **dict.fromkeys(("key", "task"), heap),
-        **dict.fromkeys(("place", "ready_ns", "start_ns"), n),
-        **dict.fromkeys(("asked_ns", "sent_ns", "tensor_of", "target_of", "came_by"), edges),
-        **dict.fromkeys(("began", "ended", "over"), n + edges),
-        **dict.fromkeys(("owner", "holds", "since_ns", "held_by", "nbytes"), tensors + edges),
-        **dict.fromkeys(("idle", "region", "head", "end"), devices),
-        **dict.fromkeys(("level", "peak", "freed", "begun", "brief"), devices),
-        **dict.fromkeys(("wire_head", "wire_end"), ways),
-        "free_ns": int(flat.links[0]),
-    }
-    made = Work(**{name: np.empty(sizes[name], dtype) for name, dtype in dtypes(Work).items()})
-    made.told[edges:] = flat.roots
-    return made
-
-
-def dtypes(table: type[Flat] | type[Work]) -> dict[str, type[np.generic]]:
-    """The type of each array's elements, in order, as the fields above say it."""
-    return {name: get_args(get_args(hint)[1])[0] for name, hint in get_type_hints(table).items()}
+def _element(array: object) -> np.dtype[np.generic]:
+    """The element type of npt.NDArray[element]."""
+    element: np.dtype[np.generic] = np.dtype(get_args(get_args(array)[1])[0])
+    return element

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import flags, ids, ints
-from simulator.errors import UnsupportedError
+from simulator.execution.choosing import choose, load
 from simulator.execution.critical import critical_path
-from simulator.execution.engine import Outcome, chosen_order, run
+from simulator.execution.engine import Outcome, chosen_order
+from simulator.execution.engine import run as plain_run
 from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from simulator.execution.loops import Choice
     from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
-
-ENGINES = ("auto", "python")
 
 
 def simulate(
@@ -55,15 +54,16 @@ def simulate(
     predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
     Case. Without it as a constant predicate says, else it holds (of a Case, branch 0). `notes` says what was done.
 
+    `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
+
     Raises UnsupportedError for an option that is not modelled, SimvizError where priorities are asked for and there are
     none, for an unknown loop or predicate and for more trips than can be unrolled, ClusterError where two devices have
     no route, InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
     """
-    if engine not in ENGINES:
-        raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
     tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
+    run = load().run if choose(engine, len(tables) + len(partitions.send)) else plain_run
     outcome = run(
         tables, device, None if priority is None else priority[tables.node], order=order, contention=contention
     )

@@ -39,10 +39,11 @@ from simulator.execution.assembling import (
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
-from simulator.execution.flat import Flat, Work, flat, work
+from simulator.execution.flat import Flat, Work
+from simulator.execution.flattening import flat, work
 from simulator.execution.loops import Choice, unrolled
 from simulator.execution.posting import posting_references, with_posts
-from simulator.execution.ways import Ways
+from simulator.execution.ways import CONTENTIONS, Ways
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
 
@@ -114,10 +115,15 @@ class Tables:
         """[E] input tensors of each op, where `in_ptr` says."""
         return ids(self.edge_tensor[self.in_edge])
 
+    def flat(self, contention: str) -> Flat:
+        """The tables as the compiled loop reads them, with links used as `contention` says; made once."""
+        if contention not in self._flats:
+            self._flats[contention] = flat(self, contention)
+        return self._flats[contention]
+
     @cached_property
-    def flat(self) -> Flat:
-        """The tables as the compiled loop reads them."""
-        return flat(self)
+    def _flats(self) -> dict[str, Flat]:
+        return {}
 
     @cached_property
     def _spare(self) -> list[Work]:
@@ -129,7 +135,7 @@ class Tables:
         try:
             mine = self._spare.pop()
         except IndexError:  # all are taken
-            mine = work(self.flat)
+            mine = work(self.flat(CONTENTIONS[0]))
         yield mine
         self._spare.append(mine)
 

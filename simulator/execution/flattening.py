@@ -1,0 +1,174 @@
+"""Lay `Tables` out for the compiled loop, and take the memory in which it works (`flat` says what is what)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ids, flags, ids, ints
+from simulator.execution.assembling import starts
+from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Nodes, Places, Shared, Work, columns
+from simulator.execution.ways import Discipline, Ways, discipline
+
+if TYPE_CHECKING:
+    from simulator.execution.tables import Tables
+
+_MAX_NS = 2**61  # as in `crossings`
+
+
+def flat(tables: Tables, contention: str) -> Flat:
+    """Lay the tables out for the compiled loop, with links used as `contention` says (`ways.discipline`)."""
+    n = len(tables)
+    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
+    waits = np.bincount(tables.consumer[~gate], minlength=n)
+    waits[np.unique(tables.consumer[gate])] += 1
+    roots = np.flatnonzero(waits == 0)
+    waits[roots] = 1
+    first = np.flatnonzero(starts(tables.tensor_rank))[: len(tables.tensor_op)]  # tensor of each group
+    edge_ptr = tables.consumer_ptr
+    nodes = Nodes(
+        block=ids(edge_ptr[tables.tensor_ptr]),
+        group_ptr=ids(np.searchsorted(first, tables.tensor_ptr)),
+        group_edge=ids(np.append(edge_ptr[first], edge_ptr[-1])),
+        edge_tensor=tables.edge_tensor,
+        consumer=tables.consumer,
+        reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)),
+        host=tables.consumer_host,
+        waits=ids(waits),
+        roots=ids(roots),
+        instant=tables.instant,
+        threaded=tables.threaded,
+        inexpensive=flags(tables.inexpensive | tables.instant),
+        run_ns=tables.run_ns,
+        tensor_bytes=tables.tensor_bytes,
+        post=tables.post,
+        stays=tables.stays,
+        replicable=tables.replicable,
+    )
+    rule = discipline(tables.ways, contention)
+    made: Flat = _rigid(Flat(nodes, _places(tables, rule), _shared(rule, tables.ways), _held(tables)))
+    return made
+
+
+def _places(tables: Tables, rule: Discipline) -> Places:
+    ways = tables.ways
+    big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
+    work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
+    in_turn = [bool(links) or not rate for links, rate in zip(rule.held, ways.bytes_per_s.tolist(), strict=True)]
+    return Places(
+        lanes=tables.lanes,
+        cpu=tables.cpu,
+        home=tables.home,
+        way=ways.of,
+        latency_ns=ways.latency_ns,
+        bytes_per_s=ways.bytes_per_s,
+        request_ns=ways.request_ns,
+        send_ns=ways.send_ns,
+        receive_ns=ways.receive_ns,
+        send_ps=ways.send_ps_per_byte,
+        receive_ps=ways.receive_ps_per_byte,
+        flowing=rule.flows,
+        held_ptr=_pointers(rule.held),
+        held=_joined(rule.held),
+        handed=flags([not links for links in ways.links]),
+        in_turn=flags(np.array(in_turn, bool) | rule.flows),  # flows: as to their latency
+        pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
+        works=flags([any((column > 0).any() for column in work)]),
+        big=ids(big),
+        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), ways.bytes_per_s.tolist()),
+    )
+
+
+def _shared(rule: Discipline, ways: Ways) -> Shared:
+    sharers: list[list[int]] = [[] for _ in ways.link_names]
+    for way, links in enumerate(rule.shared):
+        for link in links:
+            sharers[link].append(way)
+    return Shared(
+        link_ptr=_pointers(rule.shared),
+        link=_joined(rule.shared),
+        sharer_ptr=_pointers(sharers),
+        sharer=_joined(sharers),
+        cap=ints(rule.cap),
+        capacity=ways.link_bytes_per_s,
+    )
+
+
+def _held(tables: Tables) -> Held:
+    passes = tables.forwards.astype(np.int64)
+    passing = np.flatnonzero(passes >= 0)
+    op = tables.tensor_op[passing].astype(np.int64)
+    pairs = tables.edge_tensor.astype(np.int64) * len(tables) + tables.consumer  # sorted
+    passes[passing] = np.searchsorted(pairs, passes[passing] * len(tables) + op)
+    return Held(
+        in_ptr=tables.in_ptr,
+        in_edge=tables.in_edge,
+        tensor_ptr=tables.tensor_ptr,
+        tensor_op=tables.tensor_op,
+        tensor_edge=tables.consumer_ptr,
+        passes=ids(passes),
+        bound=flags(tables.bound >= 0),
+        scratch_bytes=tables.scratch_bytes,
+        resident_bytes=tables.resident_bytes,
+    )
+
+
+def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
+    return ids(np.cumsum([0, *map(len, lists)]))
+
+
+def _joined(lists: Sequence[Sequence[int]]) -> Ids:
+    return ids([value for values in lists for value in values])
+
+
+def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:
+    """[B, W] exact times where 64 bits do not hold the product; Python's integers have no bound."""
+    exact = [[-(-size * 10**9 // rate) if rate else 0 for rate in rates] for size in sizes]
+    made = np.array([[ns if ns <= _MAX_NS else -1 for ns in row] for row in exact], np.int64)
+    return made.reshape(len(sizes), len(rates))
+
+
+def _rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it keeps the type
+    """All arrays C-contiguous and read-only, as the loop is compiled for such."""
+    if isinstance(made, tuple):
+        return type(made)(*map(_rigid, made))
+    if made.flags.c_contiguous and not made.flags.writeable:
+        return made
+    copy = np.array(made, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def work(flat: Flat) -> Work:
+    """Memory for one thread. What a run never writes costs nothing: the system gives pages when they are touched."""
+    nodes, places = flat.nodes, flat.places
+    n, edges, devices = len(nodes.waits), len(nodes.reader), len(places.lanes)
+    lanes = np.where(places.cpu, np.minimum(places.lanes, n + 2 * edges), 1).astype(np.int64)  # more are never used
+    busy = min(int(places.lanes.sum(dtype=np.int64)), n + 2 * edges)
+    sizes = {
+        "n": n,
+        "n+1": n + 1,
+        "E": edges,
+        "X": edges,
+        "2E": 2 * edges,
+        "n+E": n + edges,
+        "E+R": edges + len(nodes.roots),
+        "T+E": len(nodes.tensor_bytes) + edges,
+        "J": n + 2 * edges,
+        "J+E+1": n + 3 * edges + 1,
+        "D": devices,
+        "D+1": devices + 1,
+        "W": len(places.latency_ns),
+        "L": len(flat.shared.capacity),
+        "H": busy + edges + 2 * len(places.latency_ns) + 1,
+        "2": 2,
+        "lanes": int(lanes.sum()),
+    }
+    parts = (part(**{name: np.empty(sizes[axis], dtype) for name, dtype, axis in columns(part)}) for part in PARTS)
+    made = Work(*parts)  # type: ignore[arg-type]  # PARTS are their types, in order
+    made.found.told[edges:] = nodes.roots
+    made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
+    return made
