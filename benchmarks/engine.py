@@ -91,7 +91,7 @@ def loop(cases: list[Case], library: CDLL | None) -> Iterator[str]:
 
 def twins(case: Case, library: CDLL) -> list[Call]:
     """The twin without and with memory, once it gives every start and every peak as we do, and the plain loop."""
-    twin = engine_twin.Twin(library, case.prepared.tables.flat("serial"))
+    twin = engine_twin.Twin(library, case.prepared.tables.layouts.flat("serial"))
     makespan, starts, held = twin.record(case.device)
     spans, peaks = evaluate(case.prepared, case.rows[:1], peaks=True)
     assert twin.makespan(case.device) == makespan == spans[0], case.name

@@ -272,12 +272,12 @@ def _run_block(
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
     tables, flat, given = (
         rule.tables,
-        rule.tables.flat(rule.contention),
+        rule.tables.layouts.flat(rule.contention),
         (rows, CODES[rule.order], orders, rule.rest_ns),
     )
 
     def some(start: int, step: int) -> None:
-        with tables.workspace() as work:
+        with tables.layouts.workspace() as work:
             play(*flat, *work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
     makespans[:] = STUCK  # all is left to the plain loop if there is no other

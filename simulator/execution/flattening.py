@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,37 @@ import numpy.typing as npt
 from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.assembling import starts
 from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Nodes, Places, Shared, Work, columns
-from simulator.execution.ways import Discipline, Ways, discipline
+from simulator.execution.ways import CONTENTIONS, Discipline, Ways, discipline
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
 
 _MAX_NS = 2**61  # as in `crossings`
+
+
+class Layouts:
+    """Tables laid out, once for each way to use links, and the memory of threads that do not run."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._flats: dict[str, Flat] = {}
+        self._spare: list[Work] = []
+
+    def flat(self, contention: str) -> Flat:
+        """The tables, with links used as `contention` says."""
+        if contention not in self._flats:
+            self._flats[contention] = flat(self._tables, contention)
+        return self._flats[contention]
+
+    @contextmanager
+    def workspace(self) -> Iterator[Work]:
+        """Memory for one thread; it is kept for the next."""
+        try:
+            mine = self._spare.pop()
+        except IndexError:  # all are taken
+            mine = work(self.flat(CONTENTIONS[0]))
+        yield mine
+        self._spare.append(mine)
 
 
 def flat(tables: Tables, contention: str) -> Flat:

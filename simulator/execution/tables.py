@@ -15,8 +15,7 @@ Nothing here depends on who runs where, so a search makes the tables once and ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,11 +38,10 @@ from simulator.execution.assembling import (
     run_times,
 )
 from simulator.execution.buffers import OWN, RESIDENT, buffers
-from simulator.execution.flat import Flat, Work
-from simulator.execution.flattening import flat, work
+from simulator.execution.flattening import Layouts
 from simulator.execution.loops import Choice, unrolled
 from simulator.execution.posting import posting_references, with_posts
-from simulator.execution.ways import CONTENTIONS, Ways
+from simulator.execution.ways import Ways
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
 
@@ -115,29 +113,10 @@ class Tables:
         """[E] input tensors of each op, where `in_ptr` says."""
         return ids(self.edge_tensor[self.in_edge])
 
-    def flat(self, contention: str) -> Flat:
-        """The tables as the compiled loop reads them, with links used as `contention` says; made once."""
-        if contention not in self._flats:
-            self._flats[contention] = flat(self, contention)
-        return self._flats[contention]
-
     @cached_property
-    def _flats(self) -> dict[str, Flat]:
-        return {}
-
-    @cached_property
-    def _spare(self) -> list[Work]:
-        return []
-
-    @contextmanager
-    def workspace(self) -> Iterator[Work]:
-        """Memory for one thread that runs the compiled loop; it is kept for the next."""
-        try:
-            mine = self._spare.pop()
-        except IndexError:  # all are taken
-            mine = work(self.flat(CONTENTIONS[0]))
-        yield mine
-        self._spare.append(mine)
+    def layouts(self) -> Layouts:
+        """As the compiled loop reads them."""
+        return Layouts(self)
 
 
 def of_step(
