@@ -185,7 +185,7 @@ function carriedBy(model, transfers, bytes) {
   const size = transfers.every((row) => tensor[row] < 0) ? "control" : showBytes(bytes);
   const more = transfers.some((row) => sizes[row] < 0) ? "≥ " : "";
   const count = transfers.reduce((sum, row) => sum + repeats(model, row).length, 0);
-  return more + size + (count > 1 ? ` · ${count}` : "");
+  return more + size + (count > 1 ? ` · ${showCount(count)}` : "");
 }
 
 // Keys of the visible pairs of boxes that follow each other on the critical path, transfers left out.

@@ -28,12 +28,10 @@ function timelineRows(model) {
   if (links.length) add({ kind: "heading", label: "links", rows: [] }, ROW.head);
   for (const { link, transfers } of links) {
     const label = link < 0 ? "handed over in memory" : model.cluster.links[link].name;
-    const tracks = link < 0 ? [transfers] : tracksOf(model, transfers);
-    const full = link < 0 || tracks.length === MOST_TRACKS;
+    const tracks = tracksOf(model, transfers);
     tracks.forEach((rows, track) => {
       const last = track === tracks.length - 1;
-      // only the row of a link itself is as high as its name
-      add({ kind: "link", link, label: track ? "" : label, rows, overlap: full && last }, track ? ROW.track : ROW.link, last ? 2 : 1);
+      add({ kind: "link", link, label: track ? "" : label, rows, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, last ? 2 : 1);
     });
   }
   return { rows, height: y };
