@@ -63,14 +63,16 @@ def simulate(
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
     tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
-    run = load().run if choose(engine, len(tables) + len(partitions.send)) else plain_run
+    compiled = choose(engine, len(tables) + len(partitions.send))
+    run = load().run if compiled else plain_run
     outcome = run(
         tables, device, None if priority is None else priority[tables.node], order=order, contention=contention
     )
-    return _trace(partitions, tables, outcome, order, contention)
+    how = {"order": order, "contention": contention, "engine": "compiled" if compiled else "python"}
+    return _trace(partitions, tables, outcome, how)
 
 
-def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str, contention: str) -> Trace:
+def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mapping[str, str]) -> Trace:
     shown = np.flatnonzero(~(partitions.inserted[tables.node] | tables.silent))
     device, lane, start = outcome.device, outcome.lane, outcome.start_ns
     rows = shown[np.lexsort((shown, lane[shown], device[shown], start[shown]))]
@@ -114,8 +116,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, order: str,
         busy_ns=ints(busy),
         makespan=outcome.makespan,
         iterations=tables.iterations,
-        order=order,
-        contention=contention,
+        **how,
         critical=ids(_in_trace(critical_path(tables, outcome), rows, len(tables))),
         notes=_notes(partitions.graph, partitions, tables),
         peak_ns=used.peak_ns,

@@ -26,7 +26,7 @@ EXAMPLE = HERE.parents[1] / "examples" / "ps_training.pbtxt"
 @cache
 def results() -> dict[str, str]:
     """File name -> what it should hold."""
-    scene = run(Request(str(EXAMPLE), cluster=str(HERE / "cluster.toml"), algorithm="requested"))
+    scene = run(Request(str(EXAMPLE), cluster=str(HERE / "cluster.toml"), algorithm="requested", engine="python"))
     return {
         "summary.txt": summarise(scene) + "\n",
         "record.json": to_json(scene),

@@ -51,8 +51,10 @@ def test_the_result_says_how_it_was_simulated(result):
     plain = {"order": "fifo", "contention": "serial", "links": {}, "protocol": "grpc", "engine": "python"}
     asked = {"order": "tensorflow", "contention": "fair", "links": {}, "protocol": "rdma", "engine": "python"}
     call = ("--order", "tensorflow", "--contention", "fair", "--protocol", "rdma", "--engine", "python")
-    assert result()["simulation"] == plain
+    assert result("--engine", "python")["simulation"] == plain
     assert result(*call)["simulation"] == asked
+    compiled = result(*call[:-1], "compiled")
+    assert compiled == {**result(*call), "simulation": {**asked, "engine": "compiled"}}
 
 
 def test_without_contention_nothing_is_later_and_a_leaner_protocol_helps(result):
