@@ -29,9 +29,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the reference is among the tests
 
 import engine_twin
-from engine_problems import Case, Described, check_tables, described, random_cases, resnet
+from engine_problems import DEVICES, Case, Described, check_columns, described, random_cases, random_step, resnet
 
-from simulator import evaluate
+from simulator import evaluate, prepare
 from simulator.execution import compiled, engine
 from simulator.oracle import grappler
 from tests.execution import simpy_reference
@@ -168,7 +168,7 @@ def growth(cases: list[Case]) -> Iterator[str]:
 
 
 def memory() -> Iterator[str]:
-    """What a process of its own grows by, per op: names are the graph's and not counted."""
+    """What a process of its own grows by, per op."""
     ops = max(SIZES)
     told = subprocess.run([sys.executable, __file__, MEMORY, str(ops)], capture_output=True, check=True, text=True)
     tables, run, peaks = json.loads(told.stdout)
@@ -179,18 +179,17 @@ def memory() -> Iterator[str]:
 
 def grown(ops: int) -> list[int]:
     """Bytes that tables, a first run and one that counts memory take, as the system sees them."""
-    small = random_cases(min(SIZES))[0]
-    evaluate(small.prepared, small.rows[:1], threads=1, peaks=True)  # all that is loaded once is
-    names = [f"n{row}" for row in range(ops)]
+    for case in random_cases(min(SIZES)):
+        evaluate(case.prepared, case.rows, threads=1, peaks=True)  # all that is loaded once is
+    step = random_step(ops)
+    rows = np.random.default_rng(1).integers(0, DEVICES, (1, ops), np.int32)
     seen = [resident()]
-    case = random_cases(ops)[0]
+    prepared = prepare(*step)
     seen.append(resident())
-    case.rows  # noqa: B018  # made here, as whoever searches has them
     for counted in (False, True):
-        evaluate(case.prepared, case.rows, threads=1, peaks=counted)
+        evaluate(prepared, rows, threads=1, peaks=counted)
         seen.append(resident())
-    tables, run, peaks = (after - before for before, after in pairwise(seen))
-    return [tables - sum(map(sys.getsizeof, names)) - sys.getsizeof(tuple(names)), run, peaks]
+    return [after - before for before, after in pairwise(seen)]
 
 
 def resident() -> int:
@@ -234,7 +233,7 @@ def machine() -> str:
 
 
 def main(folder: Path) -> None:
-    check_tables()
+    check_columns()
     print(machine(), end="\n\n", flush=True)
     library = engine_twin.library()
     resnets = resnet(folder)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,9 +16,8 @@ import numpy.typing as npt
 from placement import place
 from simulator import Cluster, CostTable, Graph, Prepared, Step, choose_step, estimate, load, load_cluster, prepare
 from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.assembling import Edges, layout
+from simulator.execution.assembling import pointers
 from simulator.execution.crossings import crossings
-from simulator.execution.tables import OWN, RESIDENT, Tables, of_step
 from tests.execution.cases import apart, attrs_of, costs, whole
 from tests.strategies import Rows, typed
 
@@ -107,10 +106,16 @@ def drawn(ops: int, seed: int = 0) -> Drawn:
     return Drawn(pairs % ops, pairs // ops, chance.integers(SHORTEST_NS, LONGEST_NS, ops))
 
 
+def random_step(ops: int) -> tuple[Graph, Step, Cluster, CostTable]:
+    """What `prepare` takes."""
+    problem, on = drawn(ops), apart(DEVICES)
+    graph = columns_of(problem)
+    return graph, whole(graph), on, costs(graph, on, problem.run_ns)
+
+
 def random_cases(ops: int) -> list[Case]:
-    problem = drawn(ops)
-    tables = tables_of(problem, apart(DEVICES))
-    prepared = Prepared(tables, tables.names, ())
+    """A step under two assignments."""
+    prepared = prepare(*random_step(ops))
     scattered = np.random.default_rng(1).integers(0, DEVICES, ops)
     return [
         Case(f"{ops:,}, random cut", prepared, scattered, True),
@@ -119,7 +124,7 @@ def random_cases(ops: int) -> list[Case]:
 
 
 def described(case: Case) -> Described:
-    """A case of `random_cases`, whose tables are those of its graph."""
+    """A case of `random_cases`."""
     problem, on = drawn(case.ops), apart(DEVICES)
     graph = graph_of(problem)
     last = [f"n{row}" for row in np.flatnonzero(problem.unread).tolist()]
@@ -145,56 +150,37 @@ def graph_of(problem: Drawn, *, shaped: bool = False) -> Graph:
     return made.built()
 
 
-def tables_of(problem: Drawn, on: Cluster) -> Tables:
-    """What `of_step` makes of the graph, a column at a time; what is of the cluster comes from a small graph."""
-    small = drawn(2 * DEVICES)
-    graph = graph_of(small)
-    like = of_step(graph, whole(graph), on, costs(graph, on, small.run_ns))
-    n, edges = len(problem), len(problem.source)
-    constant = np.arange(n) < DEVICES
-    columns, _ = layout(
-        Edges(
-            source=ids(problem.source),
-            target=ids(problem.reader),
-            port=ids(np.zeros(edges)),
-            row=ids(problem.source),
-            nbytes=ints(np.full(edges, NBYTES)),
-            apart=flags(np.zeros(edges)),
-            host=flags(np.zeros(edges)),
-            post=ids(np.full(edges, -1)),
-        ),
-        n,
-    )
-    tensors = len(columns["tensor_op"])
-    times = np.where(constant, 0, problem.run_ns)[:, None].repeat(len(on), axis=1)
-    times.setflags(write=False)
-    return replace(
-        like,
+def columns_of(problem: Drawn) -> Graph:
+    """The same graph, a column at a time: node by node a million would take a minute."""
+    n, constant = len(problem), np.arange(len(problem)) < DEVICES
+    arity = np.bincount(problem.reader, minlength=n)
+    attrs = [attrs_of("Const", 1, NBYTES // 4), *(attrs_of("AddN", count, NBYTES // 4) for count in (1, 2, 3))]
+    return Graph(
         names=tuple(f"n{row}" for row in range(n)),
-        node=ids(np.arange(n)),
-        bound=ids(np.full(n, -1)),
-        run_ns=times,
-        merge=flags(np.zeros(n)),
-        inexpensive=flags(np.zeros(n)),
-        instant=flags(constant),
-        scratch_bytes=ints(np.where(problem.unread & ~constant, NBYTES, 0)),
-        resident_bytes=ints(np.zeros(n)),
-        forwards=ids(np.where(columns["tensor_op"] < DEVICES, RESIDENT, OWN)),
-        replicable=flags(np.zeros(tensors)),
-        post=ids(np.full(tensors, -1)),
-        **columns,
+        ops=tuple("Const" if one else "AddN" for one in constant.tolist()),
+        requested=("",) * n,
+        attrs=tuple(attrs[count] for count in arity.tolist()),
+        tensor_ptr=ids(np.arange(n + 1)),
+        tensor_node=ids(np.arange(n)),
+        tensor_port=ids(np.zeros(n)),
+        tensor_dtype=ids(np.ones(n)),
+        tensor_shape=((NBYTES // 4,),) * n,
+        tensor_bytes=ints(np.full(n, NBYTES)),
+        in_ptr=pointers(ids(problem.reader), n),
+        edge_src=ids(problem.source),
+        edge_dst=ids(problem.reader),
+        edge_tensor=ids(problem.source),
+        edge_back=flags(np.zeros(len(problem.source))),
+        order=ids(np.arange(n)),
     )
 
 
-def check_tables() -> None:
-    """See on a small graph that every column is as `of_step` makes it."""
-    problem, on = drawn(1000), apart(DEVICES)
-    graph = graph_of(problem)
-    theirs = vars(of_step(graph, whole(graph), on, costs(graph, on, problem.run_ns)))
-    for name, column in vars(tables_of(problem, on)).items():
-        if isinstance(column, np.ndarray):
-            assert column.dtype == theirs[name].dtype, name
-            assert np.array_equal(column, theirs[name]), name
+def check_columns() -> None:
+    """See on a small graph that every column is as if it had been built node by node."""
+    ours, theirs = vars(columns_of(drawn(1000))), vars(graph_of(drawn(1000)))
+    for name, column in ours.items():
+        same = np.array_equal(column, theirs[name]) if isinstance(column, np.ndarray) else column == theirs[name]
+        assert same, name
 
 
 # --- ResNet-50 -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kGiga = 1000000000;
 constexpr int64_t kSafeBytes = int64_t{1} << 33;  // up to here bytes times 10^9 fit in 64 bits
 constexpr int64_t kNoKernel = -2, kNoWay = -3, kStuck = -5;
-constexpr int32_t kOwn = -1, kFirst = -3;  // Flat.passes: a buffer of its own; that of the input which came first
+constexpr int32_t kOwn = -1;  // Held.passes: a buffer of its own
 
 // A binary heap by time; what ends at one instant leaves it in no particular order.
 struct Heap {
@@ -54,12 +55,13 @@ struct Heap {
 }  // namespace
 
 struct Flat {
-    int64_t ops, tensors, edges, devices, ways, links, roots;
+    int64_t ops, tensors, edges, devices, ways, links, roots, pulls;
     const int32_t *block, *group_ptr, *group_edge, *edge_tensor, *consumer, *reader;
     const uint8_t* host;
     const int32_t *waits, *root;
     const uint8_t* instant;
     const int64_t *run_ns, *tensor_bytes;
+    const int32_t* post;
     const uint8_t* replicable;
     const int32_t* lanes;
     const uint8_t* cpu;
@@ -80,7 +82,7 @@ class Engine {
     const int32_t* device = nullptr;
     int32_t transfers = 0;
     Heap heap;
-    Rows told, local_end, asked_ptr, span_from, span_to, way_of;
+    Rows told, local_end, asked_ptr, span_from, span_to, way_of, conditions, posted_ptr, posted;
     Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
     Times across, took_ns, end_ns, free_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
@@ -91,7 +93,8 @@ class Engine {
   public:
     explicit Engine(const Flat& flat)
         : f(flat), n(static_cast<int32_t>(f.ops)), tensors(static_cast<int32_t>(f.tensors)), told(f.edges + f.roots),
-          local_end(n), asked_ptr(n + 1), span_from(f.edges), span_to(f.edges), way_of(f.edges), waits(n), merged(n),
+          local_end(n), asked_ptr(n + 1), span_from(f.edges), span_to(f.edges), way_of(f.edges),
+          conditions(f.pulls ? f.edges : 0), posted_ptr(n + 1), posted(conditions.size()), waits(n), merged(n),
           first(n), woken(n), asking(f.edges), chain(n), queue(n), wire(f.edges), idle(f.devices), head(f.devices),
           tail(f.devices), wire_head(f.ways), wire_end(f.ways), across(f.edges), took_ns(n), end_ns(f.edges),
           free_ns(f.links), tensor_of(f.edges), target_of(f.edges), came_by(f.edges), began(n + f.edges),
@@ -117,6 +120,7 @@ class Engine {
         const int64_t found = find<kRecord>();
         if (found < 0) return found;
         transfers = static_cast<int32_t>(found);
+        if (f.pulls) post();
         reset();
         if (kRecord) hold_residents();
         return play<kRecord>();
@@ -194,12 +198,35 @@ class Engine {
         return static_cast<int64_t>((static_cast<__int128>(count) * kGiga + rate - 1) / rate);
     }
 
+    // What each transfer waits for: its value, and the op at whose end its Recv is posted, if there is one.
+    void post() {
+        std::fill(posted_ptr.begin(), posted_ptr.end(), 0);
+        for (int32_t transfer = 0; transfer < transfers; ++transfer) {
+            const int32_t op = f.post[tensor_of[transfer]];
+            conditions[transfer] = op < 0 ? 1 : 2;
+            if (op >= 0) ++posted_ptr[op + 1];
+        }
+        std::partial_sum(posted_ptr.begin(), posted_ptr.end(), posted_ptr.begin());
+        Rows at(posted_ptr);
+        for (int32_t transfer = 0; transfer < transfers; ++transfer)
+            if (conditions[transfer] == 2) posted[at[f.post[tensor_of[transfer]]]++] = transfer;
+    }
+
+    // An op has ended: the transfers of its outputs ask for their way, and those whose Recv it posts.
+    void ask(int32_t op, int32_t& asks) {
+        for (int32_t transfer = asked_ptr[op]; transfer < asked_ptr[op + 1]; ++transfer)
+            if (!f.pulls || !--conditions[transfer]) asking[asks++] = transfer;
+        for (int32_t at = posted_ptr[op]; at < posted_ptr[op + 1]; ++at)
+            if (!--conditions[posted[at]]) asking[asks++] = posted[at];
+    }
+
     // Clear what a run needs clear, and give each device and each way its region of the queues.
     void reset() {
         std::copy(f.waits, f.waits + n, waits.begin());
         std::copy(f.lanes, f.lanes + f.devices, idle.begin());
         for (Rows* rows : {&merged, &tail, &wire_end}) std::fill(rows->begin(), rows->end(), 0);
         std::fill(free_ns.begin(), free_ns.end(), 0);
+        std::fill(first.begin(), first.end(), -1);
         heap.size = 0;
         for (int32_t op = 0; op < n; ++op) ++tail[device[op]];
         for (int32_t transfer = 0; transfer < transfers; ++transfer) ++wire_end[way_of[transfer]];
@@ -248,8 +275,7 @@ class Engine {
                     } else {
                         low = f.block[what];
                         high = local_end[what];
-                        for (int32_t transfer = asked_ptr[what]; transfer < asked_ptr[what + 1]; ++transfer)
-                            asking[asks++] = transfer;
+                        ask(what, asks);
                         const int32_t here = device[what];
                         if (head[here] < tail[here]) {
                             const int32_t op = queue[head[here]++];
@@ -294,8 +320,7 @@ class Engine {
                     const int32_t op = chain[--chained];
                     low = f.block[op];
                     high = local_end[op];
-                    for (int32_t transfer = asked_ptr[op]; transfer < asked_ptr[op + 1]; ++transfer)
-                        asking[asks++] = transfer;
+                    ask(op, asks);
                     if (kRecord) {
                         start_ns[op] = now;
                         began[starts++] = ended[ends++] = op;
@@ -338,6 +363,7 @@ class Engine {
                 for (int32_t at = 0; at < starts; ++at) begin(began[at], now);
                 for (int32_t at = 0; at < ends; ++at) finish(ended[at], now);
             }
+            if (kRecord && !heap.size && !left) let_go(now);
             if (kRecord && (!heap.size || heap.key[0] > now)) advance();
             if (!heap.size) return left ? kStuck : now;
             now = heap.key[0];
@@ -417,8 +443,8 @@ class Engine {
             return;
         }
         for (int32_t tensor = f.tensor_ptr[task]; tensor < f.tensor_ptr[task + 1]; ++tensor) {
-            if (f.passes[tensor] >= 0 || f.passes[tensor] == kFirst) {
-                const int32_t edge = f.passes[tensor] >= 0 ? f.passes[tensor] : first[task];
+            if (f.passes[tensor] >= 0) {
+                const int32_t edge = first[task] >= 0 ? first[task] : f.passes[tensor];
                 owner[tensor] = owner[came_by[edge] < 0 ? f.edge_tensor[edge] : tensors + came_by[edge]];
             }
             if (owner[tensor] < 0) continue;
@@ -437,6 +463,15 @@ class Engine {
             }
         for (int32_t tensor = f.tensor_ptr[task]; tensor < f.tensor_ptr[task + 1]; ++tensor)
             if (owner[tensor] == tensor) drop(tensor, now);
+    }
+
+    // The step is over: the client lets go of what it got, before what begins at this instant.
+    void let_go(int64_t now) {
+        for (int32_t op = 0; op < n; ++op)
+            for (int32_t place = f.in_ptr[op]; f.bound[op] && place < f.in_ptr[op + 1]; ++place) {
+                const int32_t edge = f.in_edge[place], transfer = came_by[edge];
+                drop(owner[transfer < 0 ? f.edge_tensor[edge] : tensors + transfer], now);
+            }
     }
 
     // An instant is over: what ended is freed, then what began is added, then what also ended at it is freed.
