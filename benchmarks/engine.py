@@ -154,6 +154,15 @@ def threads(cases: list[Case]) -> Iterator[str]:
         yield table_row(case.name, len(rows), *map(ms, np.median(turns, axis=0)), show_ratio(turns, 0, 1))
 
 
+def sharing(cases: list[Case]) -> Iterator[str]:
+    """Links shared fairly against links held in turn."""
+    yield "| step | in turn | shared | ratio |"
+    yield "|---|---|---|---|"
+    for case in cases:
+        turns = in_turn(evaluated(case, contention="fair"), evaluated(case)) / len(case.rows)
+        yield table_row(case.name, ms(median(turns[:, 1])), ms(median(turns[:, 0])), show_ratio(turns, 0, 1))
+
+
 def growth(cases: list[Case]) -> Iterator[str]:
     """Time per op, over what n log n allows since the first."""
     yield "| step | ns per op | over n log n since the first |"
@@ -242,6 +251,7 @@ def main(folder: Path) -> None:
     real = [one.case for one in resnets]
     for title, lines in (
         ("The compiled loop", loop([*cases, *real], library)),
+        ("Shared links", sharing([*cases[:4], *real])),
         ("Growth", growth(cases)),
         ("Two threads", threads([*cases[:4], *real])),
         ("Memory", memory()),

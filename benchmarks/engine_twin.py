@@ -19,11 +19,11 @@ REFUSALS = {-2: "an op has no kernel on its device", -3: "two devices have no wa
 # The struct in C++: lengths, then columns of `Flat`.
 _COLUMNS = (
     *("block", "group_ptr", "group_edge", "edge_tensor", "consumer", "reader", "host", "waits", "roots", "instant"),
-    *("run_ns", "tensor_bytes", "replicable", "lanes", "cpu", "home", "way", "latency_ns", "bytes_per_s"),
+    *("run_ns", "tensor_bytes", "post", "replicable", "lanes", "cpu", "home", "way", "latency_ns", "bytes_per_s"),
     *("held_ptr", "held", "in_ptr", "in_edge", "tensor_ptr", "tensor_op", "tensor_edge", "passes", "bound"),
     *("scratch_bytes", "resident_bytes"),
 )
-_LENGTHS = ("ops", "tensors", "edges", "devices", "ways", "links", "root_count")
+_LENGTHS = ("ops", "tensors", "edges", "devices", "ways", "links", "root_count", "pulls")
 
 
 class _Struct(ctypes.Structure):
@@ -65,7 +65,7 @@ class Twin:
         nodes, places = flat.nodes, flat.places
         lengths = (
             *(len(nodes.waits), len(nodes.tensor_bytes), len(nodes.consumer), len(places.lanes)),
-            *(len(places.latency_ns), len(flat.shared.capacity), len(nodes.roots)),
+            *(len(places.latency_ns), len(flat.shared.capacity), len(nodes.roots), int(places.pulls[0])),
         )
         columns = (known[name].ctypes.data for name in _COLUMNS)
         self._twin = made.twin_made(ctypes.byref(_Struct(*lengths, *columns)))
