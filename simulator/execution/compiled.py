@@ -86,6 +86,13 @@ def _inner(function: _F) -> _F:
 
 
 @_inner
+def _at(row: int) -> int:
+    """A row that is not negative, which spares the check whether it counts from the end."""
+    known: int = np.int64(np.uint32(row))
+    return known
+
+
+@_inner
 def _sort(values: Ints, count: int) -> None:
     """Sort the first values: by insertion, as they are few or nearly in order; by heap where that takes long."""
     budget = 16 * count
@@ -123,9 +130,9 @@ def _sort(values: Ints, count: int) -> None:
 @_inner
 def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
     """Add an entry to a heap by key; its new size."""
-    hole = size
+    hole = _at(size)
     while hole > 0:
-        above = (hole - 1) >> 1
+        above = _at((hole - 1) >> 1)
         if key[above] <= when:
             break
         key[hole], task[hole] = key[above], task[above]
@@ -137,15 +144,14 @@ def _rise(key: Ints, task: Ids, size: int, when: int, what: int) -> int:
 @_inner
 def _sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
     """Put an entry in the place of the first."""
-    hole, child = 0, 1
+    hole, child = np.int64(0), np.int64(1)
     while child < size:
-        if child + 1 < size and key[child + 1] < key[child]:
-            child += 1
+        child = _at(child + (child + 1 < size and key[child + 1] < key[child]))
         if key[child] >= when:
             break
         key[hole], task[hole] = key[child], task[child]
         hole = child
-        child = 2 * hole + 1
+        child = _at(2 * hole + 1)
     key[hole], task[hole] = when, what
 
 
@@ -223,24 +229,24 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
     transfers, flows, slowest = 0, 0, np.int64(NEVER)
     total = 0.0
     for op in range(n):
-        here = device[op]
+        here = _at(device[op])
         taken = run_ns[op, here]
         if taken < 0:
             return REFUSED
         took_ns[op] = taken
         total += taken
         asked_ptr[op] = transfers
-        low, high = block[op], block[op + 1]
-        for group in range(group_ptr[op], group_ptr[op + 1]):
-            first, last = group_edge[group], group_edge[group + 1]
+        low, high = _at(block[op]), _at(block[op + 1])
+        for group in range(_at(group_ptr[op]), _at(group_ptr[op + 1])):
+            first, last = _at(group_edge[group]), _at(group_edge[group + 1])
             copied = False
             if replicable[edge_tensor[first]] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
             crossing = 0
             for edge in range(first, last):
-                target = device[consumer[edge]]
-                source = home[target] if copied else here
+                target = _at(device[_at(consumer[edge])])
+                source = _at(home[target]) if copied else here
                 if source == target or stays[edge_tensor[edge]]:
                     told[low] = reader[edge]
                     low += 1
@@ -258,9 +264,9 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
                 key, edge = across[at] >> 32, across[at] & _LOW
                 if key != known or edge_tensor[edge] != carried:
                     known, carried = key, np.int64(edge_tensor[edge])
-                    target = np.int32(key >> 1)
-                    source = home[target] if copied else here
-                    path = way[source, target]
+                    target = _at(key >> 1)
+                    source = _at(home[target]) if copied else here
+                    path = np.int64(way[source, target])
                     if path < 0:
                         return REFUSED
                     nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
@@ -937,10 +943,10 @@ def _play(
         if turn == 1:
             batch[0], tasks = -1, 1  # the step begins
         while size > 0 and key[0] <= now:
-            what = np.int64(task[0])
+            what = _at(task[0])
             when, follows = now, np.int64(-1)  # what takes its place in the heap
             if what < wires:
-                here = (
+                here = _at(
                     device[what]
                     if what < n
                     else home[source_of[what - n]]
@@ -948,7 +954,7 @@ def _play(
                     else home[target_of[what - unpacking]]
                 )
                 if order == PLAIN and head[here] < queue_end[here]:
-                    job = queue[head[here]]
+                    job = _at(queue[_at(head[here])])
                     head[here] += 1
                     if took_ns[job] > 0:
                         when, follows = now + took_ns[job], np.int64(job)
@@ -970,11 +976,11 @@ def _play(
                     if order == RANKED:
                         served = _touch(here, touched, touched_in, turn, served)
             elif what < requests or latent <= what < begins:
-                way = way_of[(what - wires) if what < requests else (what - latent)]
+                way = _at(way_of[_at(what - wires if what < requests else what - latent)])
                 if in_turn[way]:
                     wire_head[way] += 1
                     if wire_head[way] < wire_end[way]:
-                        transfer = np.int64(wire[wire_head[way]])
+                        transfer = _at(wire[_at(wire_head[way])])
                         when = end_ns[transfer]
                         follows = (
                             latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
@@ -1011,11 +1017,11 @@ def _play(
             by, woken_from = np.int64(-1), ready
             low, high = np.int64(edges), np.int64(len(told))
             if 0 <= what < n:
-                by, low, high = what, np.int64(block[what]), np.int64(local_end[what])
-                for transfer in range(asked_ptr[what], asked_ptr[what + 1]):
+                by, low, high = what, _at(block[what]), _at(local_end[what])
+                for transfer in range(_at(asked_ptr[what]), _at(asked_ptr[what + 1])):
                     valued[values] = transfer
                     values += 1
-                transfer = post_head[what] if pulls else np.int32(-1)
+                transfer = np.int64(post_head[what] if pulls else -1)
                 while transfer >= 0:
                     due_ns[transfer] = now + request_ns[way_of[transfer]]
                     valued[values] = transfer
@@ -1033,9 +1039,7 @@ def _play(
                 values += 1
                 continue
             elif what >= n:
-                transfer = np.int32(
-                    what - wires if what >= wires else what - unpacking if what >= unpacking else what - n
-                )
+                transfer = _at(what - wires if what >= wires else what - unpacking if what >= unpacking else what - n)
                 if what < unpacking:
                     asking[asks] = transfer
                     asks += 1
@@ -1051,7 +1055,7 @@ def _play(
                 if record:
                     ended[ends] = n + transfer
                     ends += 1
-                low, high = np.int64(span_from[transfer]), np.int64(span_to[transfer])
+                low, high = _at(span_from[transfer]), _at(span_to[transfer])
             if executor and by < 0:
                 served = _launch(
                     low,
@@ -1072,10 +1076,10 @@ def _play(
             chained, done = 0, 0
             while True:
                 for place in range(low, high):
-                    op = told[place]
+                    op = np.int64(told[_at(place)])
                     if op < 0:
                         edge = ~op
-                        op = consumer[edge]
+                        op = _at(consumer[edge])
                         if merged[op]:
                             if merged[op] == turn:
                                 first[op] = min(first[op], edge)
@@ -1094,13 +1098,13 @@ def _play(
                             ready += 1
                 if done == chained:
                     break
-                op = chain[done]
+                op = _at(chain[done])
                 done += 1
-                low, high = np.int64(block[op]), np.int64(local_end[op])
+                low, high = _at(block[op]), _at(local_end[op])
                 for transfer in range(asked_ptr[op], asked_ptr[op + 1]):
                     valued[values] = transfer
                     values += 1
-                transfer = post_head[op] if pulls else np.int32(-1)
+                transfer = np.int64(post_head[op] if pulls else -1)
                 while transfer >= 0:
                     due_ns[transfer] = now + request_ns[way_of[transfer]]
                     valued[values] = transfer
@@ -1126,7 +1130,7 @@ def _play(
                     _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
                     served = _touch(here, touched, touched_in, turn, served)
         for i in range(values):
-            transfer = valued[i]
+            transfer = _at(valued[i])
             if pulls:
                 conditions[transfer] -= 1
                 if conditions[transfer] > 0:
@@ -1145,14 +1149,14 @@ def _play(
         if asks > 1:
             _sort(asking, asks)
         for i in range(asks):
-            transfer = np.int32(asking[i])
-            way = way_of[transfer]
+            transfer = _at(asking[i])
+            way = _at(way_of[transfer])
             begin = now
             for place in range(held_ptr[way], held_ptr[way + 1]):
-                begin = max(begin, free_ns[held_link[place]])
+                begin = max(begin, free_ns[_at(held_link[_at(place)])])
             end = begin + end_ns[transfer]
             for place in range(held_ptr[way], held_ptr[way + 1]):
-                free_ns[held_link[place]] = end
+                free_ns[_at(held_link[_at(place)])] = end
             end_ns[transfer] = end
             if record:
                 sent_ns[transfer] = begin
@@ -1163,7 +1167,7 @@ def _play(
             else:
                 alone = not in_turn[way] or wire_head[way] == wire_end[way]
                 if in_turn[way]:
-                    wire[wire_end[way]] = transfer
+                    wire[_at(wire_end[way])] = transfer
                     wire_end[way] += 1
                 if alone:
                     size = _rise(key, task, size, end, kind + transfer)
@@ -1195,8 +1199,8 @@ def _play(
             if ready > 1 and order == PLAIN:
                 _sort(woken, ready)
             for i in range(ready):
-                job = np.int32(woken[i])
-                here = (
+                job = _at(woken[i])
+                here = _at(
                     device[job]
                     if job < n
                     else home[source_of[job - n]]
@@ -1213,7 +1217,7 @@ def _play(
                     brief += 1
                     chain[jobs - brief] = job
                 else:
-                    queue[queue_end[here]] = job
+                    queue[_at(queue_end[here])] = job
                     queue_end[here] += 1
             for i in range(served):
                 here = touched[i]
@@ -1224,7 +1228,7 @@ def _play(
                     brief += 1
                     chain[jobs - brief] = ops[best] if best >= 0 else best + jobs
         for i in range(brief):
-            job = chain[jobs - 1 - i]
+            job = _at(chain[jobs - 1 - i])
             if bounded and job < n and now + tail[job] > limit:
                 return GIVEN_UP
             if record:
