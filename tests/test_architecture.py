@@ -33,6 +33,7 @@ LONG_FILES: dict[str, str] = {
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.compiled._find": "one pass over the edges, group by group, with its arrays in local names",
     "simulator.execution.compiled._settle": "its arrays are in local names, and what it does in turn shares them",
+    "simulator.execution.compiled._loop": "it is nothing but `_play`, with a constant around it",
     "simulator.execution.compiled._play": "the event loop keeps its state in local names, which is what makes it fast",
     "simulator.execution.loop.play": "the event loop keeps its state in local names, which is what makes it fast",
 }

@@ -17,7 +17,7 @@ from simulator.errors import UnsupportedError
 
 ENGINES = ("auto", "python", "compiled")
 _COMPILED = "simulator.execution.compiled"
-_WORTH_LOADING, _WORTH_COMPILING = 400_000, 15_000_000  # events
+_WORTH_LOADING, _WORTH_COMPILING = 400_000, 30_000_000  # events
 
 
 def choose(engine: str, events: int) -> bool:

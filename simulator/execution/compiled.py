@@ -847,435 +847,446 @@ def _give_back(held: Held, memory: Memory, edge_tensor: Ids, tensors: int, now: 
             )
 
 
-@_inner
-def _play(
-    nodes: Nodes,
-    places: Places,
-    shared: Shared,
-    held: Held,
-    found: Found,
-    queues: Queues,
-    pending: Pending,
-    in_round: Round,
-    noted: Record,
-    fair: Fair,
-    threads: Threads,
-    memory: Memory,
-    device: Ids,
-    order: int,
-    ops: Ids,
-    tail: Ints,
-    limit: int,
-    record: bool,
-) -> int:
-    """One run: its makespan, or why there is none. `ops`: by (priority, row), for the order RANKED.
+def _loop(full: bool) -> Callable[..., int]:
+    """The loop, whole or without what few runs need: a third of its time goes into asking for that."""
 
-    Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step takes
-    at least from its start.
-    """
-    transfers = _find(nodes, places, found, in_round.asking, memory.came_by, device, record)
-    if transfers < 0:
-        return transfers
-    _reset(nodes, places, found, queues, pending, device, transfers)
-    block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
-    home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
-    held_ptr, held_link = places.held_ptr, places.held
-    told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
-    span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
-    tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
-    key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
-    idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
-    wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
-    waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
-    due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
-    batch, woken, fresh, valued, asking = (
-        in_round.batch,
-        in_round.woken,
-        in_round.fresh,
-        in_round.valued,
-        in_round.asking,
-    )
-    chain, touched, touched_in = in_round.chain, in_round.touched, in_round.touched_in
-    ready_ns, start_ns, asked_ns, sent_ns, came_ns = (
-        noted.ready_ns,
-        noted.start_ns,
-        noted.asked_ns,
-        noted.sent_ns,
-        noted.came_ns,
-    )
-    began, ended = memory.began, memory.ended
-    flow_count, flow_key, served_by, next_ns, soonest, sizes = (
-        fair.flows,
-        fair.key,
-        fair.served,
-        fair.next_ns,
-        fair.soonest,
-        fair.sizes,
-    )
-    lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
-    n, edges, pulls, works, bounded = len(device), len(consumer), places.pulls[0], places.works[0], len(tail) > 0
-    unpacking, wires = n + edges, n + 2 * edges
-    requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
-    jobs, executor, shares = wires, order == EXECUTOR, len(shared.link) > 0
-    for position in range(len(ops)):
-        place_of[ops[position]] = position
-    for where in range(len(touched_in)):
-        touched_in[where] = 0
-    if pulls:
-        _conditions(nodes.post, request_ns, tensor_of, way_of, pending, transfers)
-    if shares:
-        _clear_flows(fair)
-    if executor:
-        _clear_threads(threads, nodes, places.cpu, device)
-        instant = threads.at_once
-    if record:
-        _resident(nodes, places, held, memory, device, transfers)
-        _hand_in(held, memory, device, tensor_bytes)
-        for job in range(jobs):
-            start_ns[job] = 0
-        for op in range(n):
-            ready_ns[op] = -1
-    now, size, left, turn = np.int64(0), np.int64(0), n, 0
-    while True:
-        turn += 1
-        ready, news, values, asks, brief, served, tasks = 0, 0, 0, 0, 0, 0, 0
-        starts, ends = np.int64(0), np.int64(0)
-        if turn == 1:
-            batch[0], tasks = -1, 1  # the step begins
-        while size > 0 and key[0] <= now:
-            what = _at(task[0])
-            when, follows = now, np.int64(-1)  # what takes its place in the heap
-            if what < wires:
-                here = _at(
-                    device[what]
-                    if what < n
-                    else home[source_of[what - n]]
-                    if what < unpacking
-                    else home[target_of[what - unpacking]]
-                )
-                if order == PLAIN and head[here] < queue_end[here]:
-                    job = _at(queue[_at(head[here])])
-                    head[here] += 1
-                    if took_ns[job] > 0:
-                        when, follows = now + took_ns[job], np.int64(job)
-                        if bounded and job < n and now + tail[job] > limit:
-                            return GIVEN_UP
-                        if record:
-                            start_ns[job] = now
-                            if job < n:
-                                began[starts] = job
-                                starts += 1
-                    else:
-                        brief += 1
-                        chain[jobs - brief] = job
-                elif executor:
-                    lane_free[lane_ptr[here] + lane_of[what]] = True
-                    served = _touch(here, touched, touched_in, turn, served)
-                else:
-                    idle[here] += 1
-                    if order == RANKED:
+    @_inner
+    def _play(
+        nodes: Nodes,
+        places: Places,
+        shared: Shared,
+        held: Held,
+        found: Found,
+        queues: Queues,
+        pending: Pending,
+        in_round: Round,
+        noted: Record,
+        fair: Fair,
+        threads: Threads,
+        memory: Memory,
+        device: Ids,
+        order: int,
+        ops: Ids,
+        tail: Ints,
+        limit: int,
+        noting: bool,
+    ) -> int:
+        """One run: its makespan, or why there is none. `ops`: by (priority, row), for the order RANKED.
+
+        Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step
+        takes at least from its start. `noting`: fill in a record and count memory.
+        """
+        transfers = _find(nodes, places, found, in_round.asking, memory.came_by, device, full and noting)
+        if transfers < 0:
+            return transfers
+        _reset(nodes, places, found, queues, pending, device, transfers)
+        block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
+        home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
+        held_ptr, held_link = places.held_ptr, places.held
+        told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
+        span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+        tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
+        key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
+        idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
+        wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
+        waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
+        due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
+        batch, woken, fresh, valued, asking = (
+            in_round.batch,
+            in_round.woken,
+            in_round.fresh,
+            in_round.valued,
+            in_round.asking,
+        )
+        chain, touched, touched_in = in_round.chain, in_round.touched, in_round.touched_in
+        ready_ns, start_ns, asked_ns, sent_ns, came_ns = (
+            noted.ready_ns,
+            noted.start_ns,
+            noted.asked_ns,
+            noted.sent_ns,
+            noted.came_ns,
+        )
+        began, ended = memory.began, memory.ended
+        flow_count, flow_key, served_by, next_ns, soonest, sizes = (
+            fair.flows,
+            fair.key,
+            fair.served,
+            fair.next_ns,
+            fair.soonest,
+            fair.sizes,
+        )
+        lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
+        n, edges, bounded = len(device), len(consumer), len(tail) > 0
+        pulls, works, record = full and places.pulls[0], full and places.works[0], full and noting
+        unpacking, wires = n + edges, n + 2 * edges
+        requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
+        jobs, executor, shares = wires, full and order == EXECUTOR, full and len(shared.link) > 0
+        for position in range(len(ops)):
+            place_of[ops[position]] = position
+        for where in range(len(touched_in)):
+            touched_in[where] = 0
+        if pulls:
+            _conditions(nodes.post, request_ns, tensor_of, way_of, pending, transfers)
+        if shares:
+            _clear_flows(fair)
+        if executor:
+            _clear_threads(threads, nodes, places.cpu, device)
+            instant = threads.at_once
+        if record:
+            _resident(nodes, places, held, memory, device, transfers)
+            _hand_in(held, memory, device, tensor_bytes)
+            for job in range(jobs):
+                start_ns[job] = 0
+            for op in range(n):
+                ready_ns[op] = -1
+        now, size, left, turn = np.int64(0), np.int64(0), n, 0
+        while True:
+            turn += 1
+            ready, news, values, asks, brief, served, tasks = 0, 0, 0, 0, 0, 0, 0
+            starts, ends = np.int64(0), np.int64(0)
+            if turn == 1:
+                batch[0], tasks = -1, 1  # the step begins
+            while size > 0 and key[0] <= now:
+                what = _at(task[0])
+                when, follows = now, np.int64(-1)  # what takes its place in the heap
+                if what < wires:
+                    here = _at(
+                        device[what]
+                        if what < n
+                        else home[source_of[what - n]]
+                        if what < unpacking
+                        else home[target_of[what - unpacking]]
+                    )
+                    if order == PLAIN and head[here] < queue_end[here]:
+                        job = _at(queue[_at(head[here])])
+                        head[here] += 1
+                        if took_ns[job] > 0:
+                            when, follows = now + took_ns[job], np.int64(job)
+                            if bounded and job < n and now + tail[job] > limit:
+                                return GIVEN_UP
+                            if record:
+                                start_ns[job] = now
+                                if job < n:
+                                    began[starts] = job
+                                    starts += 1
+                        else:
+                            brief += 1
+                            chain[jobs - brief] = job
+                    elif executor:
+                        lane_free[lane_ptr[here] + lane_of[what]] = True
                         served = _touch(here, touched, touched_in, turn, served)
-            elif what < requests or latent <= what < begins:
-                way = _at(way_of[_at(what - wires if what < requests else what - latent)])
-                if in_turn[way]:
-                    wire_head[way] += 1
-                    if wire_head[way] < wire_end[way]:
-                        transfer = _at(wire[_at(wire_head[way])])
-                        when = end_ns[transfer]
-                        follows = (
-                            latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
-                        ) + transfer
-                        if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
-                            if sent_ns[transfer] <= now:
-                                began[starts] = n + transfer
-                                starts += 1
+                    else:
+                        idle[here] += 1
+                        if order == RANKED:
+                            served = _touch(here, touched, touched_in, turn, served)
+                elif what < requests or latent <= what < begins:
+                    way = _at(way_of[_at(what - wires if what < requests else what - latent)])
+                    if in_turn[way]:
+                        wire_head[way] += 1
+                        if wire_head[way] < wire_end[way]:
+                            transfer = _at(wire[_at(wire_head[way])])
+                            when = end_ns[transfer]
+                            follows = (
+                                latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
+                            ) + transfer
+                            if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
+                                if sent_ns[transfer] <= now:
+                                    began[starts] = n + transfer
+                                    starts += 1
+                                else:
+                                    size = _rise(key, task, size, sent_ns[transfer], begins + transfer)
+                elif what >= begins:
+                    began[starts] = n + what - begins
+                    starts += 1
+                if follows >= 0:
+                    _sink(key, task, size, when, follows)
+                else:
+                    size -= 1
+                    _sink(key, task, size, key[size], task[size])
+                if what < begins:
+                    batch[tasks] = what
+                    tasks += 1
+            while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
+                way = soonest[0]
+                _serve(fair, way, now, turn)
+                while flow_count[way] > 0 and flow_key[wire_base[way]] <= served_by[way]:
+                    batch[tasks] = wires + _leave(fair, wire_base[way], way)
+                    tasks += 1
+                next_ns[way] = NEVER
+                _place(way, 0, soonest, fair.rank, next_ns, sizes[0])
+            if executor and tasks > 1:
+                _sort(batch, tasks)
+            for at in range(tasks):
+                what = batch[at]
+                by, woken_from = np.int64(-1), ready
+                low, high = np.int64(edges), np.int64(len(told))
+                if 0 <= what < n:
+                    by, low, high = what, _at(block[what]), _at(local_end[what])
+                    for transfer in range(_at(asked_ptr[what]), _at(asked_ptr[what + 1])):
+                        valued[values] = transfer
+                        values += 1
+                    transfer = np.int64(post_head[what] if pulls else -1)
+                    while transfer >= 0:
+                        due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        valued[values] = transfer
+                        values += 1
+                        transfer = post_next[transfer]
+                    if record:
+                        ended[ends] = what
+                        ends += 1
+                elif what >= latent:
+                    path = way_of[what - latent]
+                    _join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
+                    continue
+                elif what >= requests:
+                    valued[values] = what - requests
+                    values += 1
+                    continue
+                elif what >= n:
+                    transfer = _at(
+                        what - wires if what >= wires else what - unpacking if what >= unpacking else what - n
+                    )
+                    if what < unpacking:
+                        asking[asks] = transfer
+                        asks += 1
+                        continue
+                    if record and what >= wires:
+                        came_ns[transfer] = now
+                        ended[ends] = unpacking + transfer
+                        ends += 1
+                    if works and what >= wires and took_ns[unpacking + transfer] > 0:
+                        fresh[news] = unpacking + transfer
+                        news += 1
+                        continue
+                    if record:
+                        ended[ends] = n + transfer
+                        ends += 1
+                    low, high = _at(span_from[transfer]), _at(span_to[transfer])
+                if executor and by < 0:
+                    served = _launch(
+                        low,
+                        high,
+                        told,
+                        block,
+                        local_end,
+                        consumer,
+                        places.cpu,
+                        instant,
+                        threads,
+                        device,
+                        touched,
+                        touched_in,
+                        turn,
+                        served,
+                    )
+                chained, done = 0, 0
+                while True:
+                    for place in range(low, high):
+                        op = np.int64(told[_at(place)])
+                        if op < 0:
+                            edge = ~op
+                            op = _at(consumer[edge])
+                            if merged[op]:
+                                if merged[op] == turn:
+                                    first[op] = min(first[op], edge)
+                                continue
+                            merged[op], first[op] = turn, edge
+                        waits[op] -= 1
+                        if waits[op] == 0:
+                            left -= 1
+                            if record:
+                                ready_ns[op] = now
+                            if instant[op]:
+                                chain[chained] = op
+                                chained += 1
                             else:
-                                size = _rise(key, task, size, sent_ns[transfer], begins + transfer)
-            elif what >= begins:
-                began[starts] = n + what - begins
-                starts += 1
-            if follows >= 0:
-                _sink(key, task, size, when, follows)
-            else:
-                size -= 1
-                _sink(key, task, size, key[size], task[size])
-            if what < begins:
-                batch[tasks] = what
-                tasks += 1
-        while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
-            way = soonest[0]
-            _serve(fair, way, now, turn)
-            while flow_count[way] > 0 and flow_key[wire_base[way]] <= served_by[way]:
-                batch[tasks] = wires + _leave(fair, wire_base[way], way)
-                tasks += 1
-            next_ns[way] = NEVER
-            _place(way, 0, soonest, fair.rank, next_ns, sizes[0])
-        if executor and tasks > 1:
-            _sort(batch, tasks)
-        for at in range(tasks):
-            what = batch[at]
-            by, woken_from = np.int64(-1), ready
-            low, high = np.int64(edges), np.int64(len(told))
-            if 0 <= what < n:
-                by, low, high = what, _at(block[what]), _at(local_end[what])
-                for transfer in range(_at(asked_ptr[what]), _at(asked_ptr[what + 1])):
-                    valued[values] = transfer
-                    values += 1
-                transfer = np.int64(post_head[what] if pulls else -1)
-                while transfer >= 0:
-                    due_ns[transfer] = now + request_ns[way_of[transfer]]
-                    valued[values] = transfer
-                    values += 1
-                    transfer = post_next[transfer]
+                                woken[ready] = op
+                                ready += 1
+                    if done == chained:
+                        break
+                    op = _at(chain[done])
+                    done += 1
+                    low, high = _at(block[op]), _at(local_end[op])
+                    for transfer in range(asked_ptr[op], asked_ptr[op + 1]):
+                        valued[values] = transfer
+                        values += 1
+                    transfer = np.int64(post_head[op] if pulls else -1)
+                    while transfer >= 0:
+                        due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        valued[values] = transfer
+                        values += 1
+                        transfer = post_next[transfer]
+                    if record:
+                        start_ns[op] = now
+                        began[starts], ended[ends] = op, op
+                        starts, ends = starts + 1, ends + 1
+                if executor and (by < 0 or places.cpu[device[by]]):
+                    mine = woken_from  # what a thread makes ready on its own device is the thread's, all else is pooled
+                    for one in range(woken_from, ready):
+                        here = device[woken[one]]
+                        if by >= 0 and here == device[by]:
+                            woken[mine] = woken[one]
+                            mine += 1
+                        elif places.cpu[here]:  # a stream has it already
+                            _append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
+                            served = _touch(here, touched, touched_in, turn, served)
+                    if by >= 0:
+                        here = device[by]
+                        lane = lane_ptr[here] + lane_of[by]
+                        _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
+                        served = _touch(here, touched, touched_in, turn, served)
+            for i in range(values):
+                transfer = _at(valued[i])
+                if pulls:
+                    conditions[transfer] -= 1
+                    if conditions[transfer] > 0:
+                        continue
+                    if due_ns[transfer] > now:
+                        size = _rise(key, task, size, due_ns[transfer], requests + transfer)
+                        continue
                 if record:
-                    ended[ends] = what
-                    ends += 1
-            elif what >= latent:
-                path = way_of[what - latent]
-                _join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
-                continue
-            elif what >= requests:
-                valued[values] = what - requests
-                values += 1
-                continue
-            elif what >= n:
-                transfer = _at(what - wires if what >= wires else what - unpacking if what >= unpacking else what - n)
-                if what < unpacking:
+                    asked_ns[transfer] = now
+                if works and took_ns[n + transfer] > 0:
+                    fresh[news] = n + transfer
+                    news += 1
+                else:
                     asking[asks] = transfer
                     asks += 1
-                    continue
-                if record and what >= wires:
-                    came_ns[transfer] = now
-                    ended[ends] = unpacking + transfer
-                    ends += 1
-                if works and what >= wires and took_ns[unpacking + transfer] > 0:
-                    fresh[news] = unpacking + transfer
-                    news += 1
-                    continue
+            if asks > 1:
+                _sort(asking, asks)
+            for i in range(asks):
+                transfer = _at(asking[i])
+                way = _at(way_of[transfer])
+                begin = now
+                for place in range(held_ptr[way], held_ptr[way + 1]):
+                    begin = max(begin, free_ns[_at(held_link[_at(place)])])
+                end = begin + end_ns[transfer]
+                for place in range(held_ptr[way], held_ptr[way + 1]):
+                    free_ns[_at(held_link[_at(place)])] = end
+                end_ns[transfer] = end
                 if record:
-                    ended[ends] = n + transfer
-                    ends += 1
-                low, high = _at(span_from[transfer]), _at(span_to[transfer])
-            if executor and by < 0:
-                served = _launch(
-                    low,
-                    high,
-                    told,
-                    block,
-                    local_end,
-                    consumer,
-                    places.cpu,
-                    instant,
-                    threads,
-                    device,
-                    touched,
-                    touched_in,
-                    turn,
-                    served,
-                )
-            chained, done = 0, 0
-            while True:
-                for place in range(low, high):
-                    op = np.int64(told[_at(place)])
-                    if op < 0:
-                        edge = ~op
-                        op = _at(consumer[edge])
-                        if merged[op]:
-                            if merged[op] == turn:
-                                first[op] = min(first[op], edge)
-                            continue
-                        merged[op], first[op] = turn, edge
-                    waits[op] -= 1
-                    if waits[op] == 0:
-                        left -= 1
-                        if record:
-                            ready_ns[op] = now
-                        if instant[op]:
-                            chain[chained] = op
-                            chained += 1
-                        else:
-                            woken[ready] = op
-                            ready += 1
-                if done == chained:
-                    break
-                op = _at(chain[done])
-                done += 1
-                low, high = _at(block[op]), _at(local_end[op])
-                for transfer in range(asked_ptr[op], asked_ptr[op + 1]):
-                    valued[values] = transfer
-                    values += 1
-                transfer = np.int64(post_head[op] if pulls else -1)
-                while transfer >= 0:
-                    due_ns[transfer] = now + request_ns[way_of[transfer]]
-                    valued[values] = transfer
-                    values += 1
-                    transfer = post_next[transfer]
-                if record:
-                    start_ns[op] = now
-                    began[starts], ended[ends] = op, op
-                    starts, ends = starts + 1, ends + 1
-            if executor and (by < 0 or places.cpu[device[by]]):
-                mine = woken_from  # what a thread makes ready on its own device is the thread's, all else is pooled
-                for one in range(woken_from, ready):
-                    here = device[woken[one]]
-                    if by >= 0 and here == device[by]:
-                        woken[mine] = woken[one]
-                        mine += 1
-                    elif places.cpu[here]:  # a stream has it already
-                        _append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
+                    sent_ns[transfer] = begin
+                kind = latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
+                if kind == latent and end == now:
+                    alone = True
+                    _join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
+                else:
+                    alone = not in_turn[way] or wire_head[way] == wire_end[way]
+                    if in_turn[way]:
+                        wire[_at(wire_end[way])] = transfer
+                        wire_end[way] += 1
+                    if alone:
+                        size = _rise(key, task, size, end, kind + transfer)
+                if record and (alone or held_ptr[way] == held_ptr[way + 1]):
+                    if begin > now:
+                        size = _rise(key, task, size, begin, begins + transfer)
+                    else:
+                        began[starts] = n + transfer
+                        starts += 1
+            if executor:
+                for i in range(news):
+                    job = fresh[i]
+                    here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
+                    _append(job, here, threads.pool_head, threads.pool_tail, threads.following)
+                    served = _touch(here, touched, touched_in, turn, served)
+                for i in range(served):
+                    here = touched[i]
+                    for lane in range(lane_ptr[here], lane_ptr[here + 1]):
+                        follows = _next_job(threads, here, lane) if lane_free[lane] else np.int64(-1)
+                        if follows >= 0:
+                            lane_free[lane] = False
+                            lane_of[follows] = lane - lane_ptr[here]
+                            brief += 1
+                            chain[jobs - brief] = follows
+            else:
+                for i in range(news):
+                    woken[ready] = fresh[i]
+                    ready += 1
+                if ready > 1 and order == PLAIN:
+                    _sort(woken, ready)
+                for i in range(ready):
+                    job = _at(woken[i])
+                    here = _at(
+                        device[job]
+                        if job < n
+                        else home[source_of[job - n]]
+                        if job < unpacking
+                        else home[target_of[job - unpacking]]
+                    )
+                    if order == RANKED:
+                        place = place_of[job] if job < n else job - jobs  # the work of transfers comes before all ops
+                        _offer(queue, region[here], queue_end[here] - head[here], place)
+                        queue_end[here] += 1
                         served = _touch(here, touched, touched_in, turn, served)
-                if by >= 0:
-                    here = device[by]
-                    lane = lane_ptr[here] + lane_of[by]
-                    _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
-                    served = _touch(here, touched, touched_in, turn, served)
-        for i in range(values):
-            transfer = _at(valued[i])
-            if pulls:
-                conditions[transfer] -= 1
-                if conditions[transfer] > 0:
-                    continue
-                if due_ns[transfer] > now:
-                    size = _rise(key, task, size, due_ns[transfer], requests + transfer)
-                    continue
-            if record:
-                asked_ns[transfer] = now
-            if works and took_ns[n + transfer] > 0:
-                fresh[news] = n + transfer
-                news += 1
-            else:
-                asking[asks] = transfer
-                asks += 1
-        if asks > 1:
-            _sort(asking, asks)
-        for i in range(asks):
-            transfer = _at(asking[i])
-            way = _at(way_of[transfer])
-            begin = now
-            for place in range(held_ptr[way], held_ptr[way + 1]):
-                begin = max(begin, free_ns[_at(held_link[_at(place)])])
-            end = begin + end_ns[transfer]
-            for place in range(held_ptr[way], held_ptr[way + 1]):
-                free_ns[_at(held_link[_at(place)])] = end
-            end_ns[transfer] = end
-            if record:
-                sent_ns[transfer] = begin
-            kind = latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
-            if kind == latent and end == now:
-                alone = True
-                _join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
-            else:
-                alone = not in_turn[way] or wire_head[way] == wire_end[way]
-                if in_turn[way]:
-                    wire[_at(wire_end[way])] = transfer
-                    wire_end[way] += 1
-                if alone:
-                    size = _rise(key, task, size, end, kind + transfer)
-            if record and (alone or held_ptr[way] == held_ptr[way + 1]):
-                if begin > now:
-                    size = _rise(key, task, size, begin, begins + transfer)
-                else:
-                    began[starts] = n + transfer
-                    starts += 1
-        if executor:
-            for i in range(news):
-                job = fresh[i]
-                here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
-                _append(job, here, threads.pool_head, threads.pool_tail, threads.following)
-                served = _touch(here, touched, touched_in, turn, served)
-            for i in range(served):
-                here = touched[i]
-                for lane in range(lane_ptr[here], lane_ptr[here + 1]):
-                    follows = _next_job(threads, here, lane) if lane_free[lane] else np.int64(-1)
-                    if follows >= 0:
-                        lane_free[lane] = False
-                        lane_of[follows] = lane - lane_ptr[here]
+                    elif idle[here] > 0:
+                        idle[here] -= 1
                         brief += 1
-                        chain[jobs - brief] = follows
-        else:
-            for i in range(news):
-                woken[ready] = fresh[i]
-                ready += 1
-            if ready > 1 and order == PLAIN:
-                _sort(woken, ready)
-            for i in range(ready):
-                job = _at(woken[i])
-                here = _at(
-                    device[job]
-                    if job < n
-                    else home[source_of[job - n]]
-                    if job < unpacking
-                    else home[target_of[job - unpacking]]
+                        chain[jobs - brief] = job
+                    else:
+                        queue[_at(queue_end[here])] = job
+                        queue_end[here] += 1
+                for i in range(served):
+                    here = touched[i]
+                    while idle[here] > 0 and head[here] < queue_end[here]:
+                        best = _take(queue, region[here], queue_end[here] - head[here])
+                        queue_end[here] -= 1
+                        idle[here] -= 1
+                        brief += 1
+                        chain[jobs - brief] = ops[best] if best >= 0 else best + jobs
+            for i in range(brief):
+                job = _at(chain[jobs - 1 - i])
+                if bounded and job < n and now + tail[job] > limit:
+                    return GIVEN_UP
+                if record:
+                    start_ns[job] = now
+                    if job < n:
+                        began[starts] = job
+                        starts += 1
+                size = _rise(key, task, size, now + took_ns[job], job)
+            if record:
+                _begin_all(held, memory, device, tensor_bytes, places.handed, way_of, tensor_of, target_of, starts, now)
+                _end_all(
+                    held,
+                    memory,
+                    device,
+                    consumer,
+                    nodes.edge_tensor,
+                    told,
+                    first,
+                    places.handed,
+                    way_of,
+                    tensor_of,
+                    span_from,
+                    span_to,
+                    asked_ptr,
+                    start_ns,
+                    len(tensor_bytes),
+                    ends,
+                    now,
                 )
-                if order == RANKED:
-                    place = place_of[job] if job < n else job - jobs  # the work of transfers comes before all ops
-                    _offer(queue, region[here], queue_end[here] - head[here], place)
-                    queue_end[here] += 1
-                    served = _touch(here, touched, touched_in, turn, served)
-                elif idle[here] > 0:
-                    idle[here] -= 1
-                    brief += 1
-                    chain[jobs - brief] = job
-                else:
-                    queue[_at(queue_end[here])] = job
-                    queue_end[here] += 1
-            for i in range(served):
-                here = touched[i]
-                while idle[here] > 0 and head[here] < queue_end[here]:
-                    best = _take(queue, region[here], queue_end[here] - head[here])
-                    queue_end[here] -= 1
-                    idle[here] -= 1
-                    brief += 1
-                    chain[jobs - brief] = ops[best] if best >= 0 else best + jobs
-        for i in range(brief):
-            job = _at(chain[jobs - 1 - i])
-            if bounded and job < n and now + tail[job] > limit:
-                return GIVEN_UP
-            if record:
-                start_ns[job] = now
-                if job < n:
-                    began[starts] = job
-                    starts += 1
-            size = _rise(key, task, size, now + took_ns[job], job)
-        if record:
-            _begin_all(held, memory, device, tensor_bytes, places.handed, way_of, tensor_of, target_of, starts, now)
-            _end_all(
-                held,
-                memory,
-                device,
-                consumer,
-                nodes.edge_tensor,
-                told,
-                first,
-                places.handed,
-                way_of,
-                tensor_of,
-                span_from,
-                span_to,
-                asked_ptr,
-                start_ns,
-                len(tensor_bytes),
-                ends,
-                now,
-            )
-        upcoming = key[0] if size > 0 else np.int64(NEVER)
-        if shares:
-            if sizes[1] > 0:
-                _settle(fair, shared, wire_base, now, turn)
-            if sizes[0] > 0:
-                upcoming = min(upcoming, next_ns[soonest[0]])
-        if upcoming == NEVER:
-            break
-        if upcoming > now:
-            if record:
-                _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
-            now = upcoming
-            if now > limit:
-                return GIVEN_UP
-    if record and left == 0:
-        _give_back(held, memory, nodes.edge_tensor, len(tensor_bytes), now)
-        _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
-    return now if left == 0 else STUCK
+            upcoming = key[0] if size > 0 else np.int64(NEVER)
+            if shares:
+                if sizes[1] > 0:
+                    _settle(fair, shared, wire_base, now, turn)
+                if sizes[0] > 0:
+                    upcoming = min(upcoming, next_ns[soonest[0]])
+            if upcoming == NEVER:
+                break
+            if upcoming > now:
+                if record:
+                    _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
+                now = upcoming
+                if now > limit:
+                    return GIVEN_UP
+        if record and left == 0:
+            _give_back(held, memory, nodes.edge_tensor, len(tensor_bytes), now)
+            _advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
+        return now if left == 0 else STUCK
+
+    return _play
+
+
+_PLAIN_LOOP, _FULL_LOOP = _loop(False), _loop(True)
 
 
 def _signature() -> object:
@@ -1320,34 +1331,58 @@ def _play_some(
     makespans: Ints,
     peaks: npt.NDArray[np.int64],
 ) -> None:
-    """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `_play`.
+    """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `_loop`.
 
     The parts of a `Flat` and of a `Work` come first. `ops` has a row for all runs, or one per run; the order RANKED
     alone reads it. Fills in `makespans` [B] and, where it has rows, `peaks` [B, D]; a record of the last run is in the
     `Work`.
     """
+    waits = places.pulls[0] or places.works[0] or len(shared.link) > 0
+    plain = not (record or waits or order == EXECUTOR)
     for run in range(start, len(devices), step):
         ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]
-        makespans[run] = _play(
-            nodes,
-            places,
-            shared,
-            held,
-            found,
-            queues,
-            pending,
-            in_round,
-            noted,
-            fair,
-            threads,
-            memory,
-            devices[run],
-            order,
-            ranked,
-            tail,
-            limit,
-            record,
-        )
+        if plain:
+            makespans[run] = _PLAIN_LOOP(
+                nodes,
+                places,
+                shared,
+                held,
+                found,
+                queues,
+                pending,
+                in_round,
+                noted,
+                fair,
+                threads,
+                memory,
+                devices[run],
+                order,
+                ranked,
+                tail,
+                limit,
+                record,
+            )
+        else:
+            makespans[run] = _FULL_LOOP(
+                nodes,
+                places,
+                shared,
+                held,
+                found,
+                queues,
+                pending,
+                in_round,
+                noted,
+                fair,
+                threads,
+                memory,
+                devices[run],
+                order,
+                ranked,
+                tail,
+                limit,
+                record,
+            )
         for where in range(peaks.shape[1] if len(peaks) > 0 else 0):
             peaks[run, where] = memory.peak[where]
 

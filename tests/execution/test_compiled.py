@@ -51,6 +51,8 @@ def check_equal(
     spans, peaks = evaluate(prepared, [theirs.device], peaks=True, **given)  # type: ignore[call-overload]
     assert spans.tolist() == [theirs.makespan]
     assert peaks.tolist() == [used.peak_bytes.tolist()]
+    bare: list[int] = evaluate(prepared, [theirs.device], **given).tolist()  # type: ignore[call-overload]
+    assert bare == [theirs.makespan], "without a record, mostly by the plain variant of the loop"
 
 
 def outcome_of(
