@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from numbers import Integral
 from typing import TypeAlias
 
 Nanos: TypeAlias = int
@@ -103,3 +104,8 @@ def show_bytes(value: Bytes) -> str:
 def show_rate(value: int) -> str:
     """Print a bandwidth given in bytes per second: "25 GB/s"."""
     return _scaled(value, ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s")))
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an integer, numpy's included, and no truth."""
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
-from simulator.units import Bytes, Nanos
+from simulator.units import Bytes, Nanos, is_whole
 
 if TYPE_CHECKING:
     import networkx
@@ -66,10 +66,11 @@ class Link:
     contention: Contention | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.latency_ns <= MAX_LATENCY_NS or not 0 < self.bytes_per_s <= MAX_RATE:
+        whole = is_whole(self.latency_ns) and is_whole(self.bytes_per_s)
+        if not (whole and 0 <= self.latency_ns <= MAX_LATENCY_NS and 0 < self.bytes_per_s <= MAX_RATE):
             raise ClusterError(
                 f"Link {self.name!r} has latency {self.latency_ns} ns and {self.bytes_per_s} bytes/s; give a latency "
-                f"from 0 to {MAX_LATENCY_NS:,} ns and a bandwidth from 1 to {MAX_RATE:,} bytes/s."
+                f"from 0 to {MAX_LATENCY_NS:,} ns and a bandwidth from 1 to {MAX_RATE:,} bytes/s, whole numbers both."
             )
         if self.contention not in (None, *CONTENTIONS):
             raise ClusterError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from simulator.errors import ClusterError
-from simulator.units import Bytes, Nanos, show_nanos
+from simulator.units import Bytes, Nanos, is_whole, show_nanos
 from simulator.wording import near
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Protocol:
         for field in fields(self):
             value = getattr(self, field.name)
             most, unit = (MAX_PS_PER_BYTE, "ps") if field.name.endswith("_byte") else (MAX_LATENCY_NS, "ns")
-            if field.name not in ("name", "source") and not 0 <= value <= most:
+            if field.name not in ("name", "source") and not (is_whole(value) and 0 <= value <= most):
                 raise ClusterError(
-                    f"Protocol {self.name!r} has {field.name} {value}; give from 0 to {most:,} {unit}, that is "
-                    f"{show_nanos(most // 1000 if unit == 'ps' else most)}."
+                    f"Protocol {self.name!r} has {field.name} {value}; give whole numbers from 0 to {most:,} {unit}, "
+                    f"that is {show_nanos(most // 1000 if unit == 'ps' else most)}."
                 )
 
     def pack_ns(self, nbytes: Bytes) -> Nanos:

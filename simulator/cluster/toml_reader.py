@@ -75,7 +75,7 @@ class Reader:
         """The value as a quantity with its unit."""
         try:
             if not isinstance(value, str):
-                raise ValueError(f'{value!r} needs a unit: write it in quotes, "25 GB/s"')
+                raise ValueError(f"{value!r} needs a unit: write both in quotes")
             return parse(value)
         except ValueError as error:
             self.fail(f"{at[2]}: {error}", *at)

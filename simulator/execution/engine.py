@@ -194,13 +194,13 @@ def check_flows(tables: Tables, crossing: Crossings, flows: npt.NDArray[np.bool_
         name = tables.names[tables.tensor_op[crossing.tensor[largest]]]
         raise ClusterError(
             f"The output of {name!r} has {int(nbytes[largest])} bytes, and a transfer over shared links can have "
-            f'{MAX_FLOW_BYTES} at most; choose contention="serial".'
+            f'{MAX_FLOW_BYTES} at most; choose the contention "serial" or "none" for them.'
         )
     slowest = int(tables.ways.bytes_per_s[crossing.way[flows]].min())
     if slowest < int(flows.sum()):
         raise ClusterError(
             f"{int(flows.sum())} transfers may share a link of {slowest} bytes/s, which leaves less than one byte per "
-            'second for each; use faster links or contention="serial".'
+            'second for each; use faster links or the contention "serial".'
         )
 
 

@@ -237,10 +237,11 @@ def _orders(
         made = np.zeros((0, len(tables)), np.int32)
     else:
         given = np.atleast_2d(_table(priorities))
-        if given.ndim != 2 or given.shape[1] != len(prepared.names) or len(given) not in (1, count):
+        sized = given.ndim == 2 and given.shape[1] == len(prepared.names) and len(given) in (1, count)
+        if not sized or given.dtype.kind not in "iuf" or (given != given).any():
             raise SimvizError(
-                f"Priorities of shape {list(given.shape)}: give one per node, [{len(prepared.names)}] or "
-                f"[{count}, {len(prepared.names)}]."
+                f"Priorities of shape {list(given.shape)} and type {given.dtype}: give one number per node, "
+                f"[{len(prepared.names)}] or [{count}, {len(prepared.names)}]."
             )
         made = np.argsort(given[:, tables.node], axis=1, kind="stable").astype(np.int32)
     made.setflags(write=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.errors import UnsupportedError
+from simulator.errors import ClusterError, UnsupportedError
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def ways_of(cluster: Cluster) -> Ways:
 def discipline(ways: Ways, contention: str) -> Discipline:
     """Apply the simulation's contention to the links that have none of their own.
 
-    Raises UnsupportedError for a way on which one link serves in turn and another is shared: what the first would let
-    through depends on what the second leaves.
+    Raises ClusterError for a way on which one link serves in turn and another is shared: what the first would let
+    through depends on what the second leaves. UnsupportedError for a contention that there is not.
     """
     if contention not in CONTENTIONS:
         raise UnsupportedError(
@@ -133,13 +133,24 @@ def discipline(ways: Ways, contention: str) -> Discipline:
     shared = [tuple(link for link in links if of_link[link] == "fair") for links in ways.links]
     for waits, flows in zip(held, shared, strict=True):
         if waits and flows:
-            raise UnsupportedError(
-                f"Link {ways.link_names[waits[0]]!r} is serial and {ways.link_names[flows[0]]!r} is shared fairly, but "
-                "one way leads over both; give them one contention."
-            )
+            raise _mixed(ways, waits[0], flows[0])
     rates = ways.link_bytes_per_s.tolist()
     cap = [
         min((rates[link] for link in links if link not in flows), default=0) if flows else 0
         for links, flows in zip(ways.links, shared, strict=True)
     ]
     return Discipline(tuple(held), tuple(shared), tuple(cap), flags([bool(flows) for flows in shared]))
+
+
+def _mixed(ways: Ways, serial: int, fair: int) -> ClusterError:
+    """The error for two links of one way; the simulation can mend it where it speaks for one of them."""
+    asks = [link for link in (serial, fair) if ways.link_contention[link] is not None]
+    if len(asks) == 2:
+        advice = "Give them one contention."
+    else:
+        name, said = ways.link_names[asks[0]], ways.link_contention[asks[0]]
+        advice = f"Simulate with the contention {said!r}, as {name!r} says itself, or let the other say it, too."
+    return ClusterError(
+        f"Link {ways.link_names[serial]!r} is serial and {ways.link_names[fair]!r} is shared fairly, but one way leads "
+        f"over both. {advice}"
+    )

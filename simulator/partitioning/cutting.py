@@ -61,8 +61,8 @@ def partition(
     Recvs, as the option `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved
     control flow: it is taken over where TensorFlow decides by chance, and nowhere else.
 
-    Raises SimvizError if the assignment or the step is one of another graph or cluster, UnsupportedError if Recvs are
-    scheduled and a loop crosses devices.
+    Raises SimvizError if the assignment or the step is one of another graph or cluster, or a device is none of it;
+    UnsupportedError if Recvs are scheduled and a loop crosses devices.
     """
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
@@ -103,6 +103,13 @@ def _cut(
             f"The values do not belong together: a graph of {len(graph)} nodes on {cluster.name}, an assignment of "
             f"{len(assignment)} nodes to {len(assignment.devices)} devices, a step of {len(step.runs)} nodes. Place "
             "this graph on this cluster first."
+        )
+    known = (assignment.device >= 0) & (assignment.device < len(names))
+    if not known.all():
+        node = int(np.argmin(known))
+        raise SimvizError(
+            f"Node {graph.names[node]!r} is on device {int(assignment.device[node])}; {cluster.name} has {len(names)} "
+            "devices, from 0."
         )
     client = exchange(graph, step)
     first, *later = levels

@@ -140,7 +140,13 @@ def test_the_guide_s_examples_are_read():
 
 @pytest.mark.parametrize(
     "figures",
-    [{"send_ns": -1}, {"latency_ns": MAX_LATENCY_NS + 1}, {"request_ns": 2**63}, {"send_ps_per_byte": 10**7}],
+    [
+        {"send_ns": -1},
+        {"latency_ns": MAX_LATENCY_NS + 1},
+        {"request_ns": 2**63},
+        {"send_ps_per_byte": 10**7},
+        {"send_ns": 0.5},
+    ],
 )
 def test_an_impossible_protocol_is_refused(figures):
     with pytest.raises(ClusterError, match=f"Protocol 'bad' has {next(iter(figures))}"):
@@ -149,7 +155,16 @@ def test_an_impossible_protocol_is_refused(figures):
 
 @pytest.mark.parametrize(
     ("latency", "rate", "contention"),
-    [(-1, 1, None), (2**63, 1, None), (0, 0, None), (0, -5, None), (0, MAX_RATE + 1, None), (0, 1, "unfair")],
+    [
+        (-1, 1, None),
+        (2**63, 1, None),
+        (0, 0, None),
+        (0, -5, None),
+        (0, MAX_RATE + 1, None),
+        (0, 1, "unfair"),
+        (0, 1.5, None),
+        (0.5, 1, None),
+    ],
 )
 def test_an_impossible_link_is_refused(latency, rate, contention):
     with pytest.raises(ClusterError, match="Link 'bad' has"):

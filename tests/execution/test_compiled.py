@@ -241,6 +241,9 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
         evaluate(prepared, rows, order="lifo")
     with pytest.raises(SimvizError, match=r"Priorities of shape \[2, 300\]"):
         evaluate(prepared, rows, order="priority", priorities=rows[:2])
+    for wrong in ([float("nan")] * 300, ["1"] * 300):
+        with pytest.raises(SimvizError, match="one number per node"):
+            evaluate(prepared, rows, order="priority", priorities=wrong)
     times = np.array(prepared.tables.run_ns)
     times[7, 2] = -1
     rows[:, 7] = 0, 2, 2

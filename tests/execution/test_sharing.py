@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
-from simulator.errors import ClusterError, UnsupportedError
+from simulator.errors import ClusterError
 from simulator.execution.engine import run
 from simulator.execution.sharing import MAX_FLOW_BYTES, shares
 from simulator.execution.tables import of_step
@@ -217,5 +217,16 @@ def test_what_sharing_cannot_count_is_refused() -> None:
         run(large, [0, 0, 0, 1, 1], contention="fair")
     mixed = cluster(["a:0/CPU:0", "b:0/CPU:0"], [Link("x", 0, 9, "fair"), Link("y", 0, 9, "serial")], {(0, 1): (0, 1)})
     tables = of_step(graph, whole(graph), mixed, costs(graph, mixed))
-    with pytest.raises(UnsupportedError, match="'y' is serial and 'x' is shared fairly"):
+    with pytest.raises(ClusterError, match=r"'y' is serial and 'x' is shared fairly.*Give them one contention"):
         run(tables, [0] * 5)
+
+
+def test_who_can_mend_a_way_with_two_contentions_is_said() -> None:
+    graph = story("x = Const").built()
+    for own, other in (("fair", "serial"), ("serial", "fair")):
+        links = [Link("nic", 0, 9, own), Link("pcie", 0, 9)]
+        on = cluster(["a:0/CPU:0", "b:0/CPU:0"], links, {(0, 1): (0, 1)})
+        tables = of_step(graph, whole(graph), on, costs(graph, on))
+        run(tables, [0], contention=own)
+        with pytest.raises(ClusterError, match=f"Simulate with the contention '{own}', as 'nic' says itself"):
+            run(tables, [0], contention=other)

@@ -334,6 +334,11 @@ def test_values_of_another_graph_or_cluster_are_refused() -> None:
     ):
         with pytest.raises(SimvizError, match="do not belong together"):
             partition(graph, given, on, step=step)
+    for unknown in (2, -1):
+        rows = [0] * len(graph)
+        rows[3] = unknown
+        with pytest.raises(SimvizError, match=rf"Node '.*' is on device {unknown}; .* has 2 devices"):
+            partition(graph, assigned(apart(2), rows), apart(2), step=whole(graph))
 
 
 def test_control_flow_beside_control_flow_goes_where_it_was_seen_if_some_order_leads_there() -> None:

@@ -128,6 +128,7 @@ def test_every_way_to_delay_recvs_says_what_it_changed(here, capsysbinary, rule)
         ([GRAPH, "--feed", "images"], "NAME=32,224,224,3"),
         ([GRAPH, "--feed", "image=1,2"], "images"),
         ([GRAPH, "--batch", "0"], "--batch"),
+        ([GRAPH, "--seed", "-1"], "seed"),
         ([GRAPH, "-o", "a.jpeg"], ".svg"),
         ([GRAPH, "-o", "nowhere/a.html"], "no folder"),
         ([GRAPH, "--costs", "nowhere.csv"], "nowhere.csv"),

@@ -20,10 +20,11 @@ from simulator.errors import SimvizError
 from simulator.execution.loops import masks
 from simulator.execution.loops.flow import Flow
 from simulator.execution.loops.liveness import Grids
-from simulator.execution.loops.trips import NAMED, find_conditions, is_number
+from simulator.execution.loops.trips import NAMED, find_conditions
 from simulator.execution.loops.values import MAX_DEPTH, PASSED_ON, Values, always, followed, linear
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.units import is_whole
 from simulator.wording import near, printable, some
 
 Choice: TypeAlias = "bool | float | int"
@@ -149,16 +150,24 @@ def _asked(
     for op, predicate in predicates.items():
         for name, turned in predicate.names.items():
             known.setdefault(name, (predicate.origin, turned, op))
-    check_branches(branches, known)
+    looping = {name for name, (origin, _, _) in known.items() if _loop_of(flow, conditions, origin) is not None}
+    for name in branches:
+        if name in looping:
+            raise SimvizError(f"{name!r} is a loop's condition; say with trips how often the loop runs.")
+    check_branches(branches, [name for name in known if name not in looping])
     found: dict[Output, tuple[Choice, bool]] = {}
     for name, choice in branches.items():
         origin, turned, op = known[name]
-        if _loop_of(flow, conditions, origin) is not None:
-            raise SimvizError(f"{name!r} is a loop's condition; say with trips how often the loop runs.")
         _check_choice(flow, op, name, choice)
         if found.setdefault(origin, (choice, turned)) != (choice, turned):
             raise SimvizError(f"{name!r} and another of the names in branches are one predicate; give it once.")
     return found
+
+
+def check_seed(seed: int) -> None:
+    """Raise SimvizError for a seed from which nothing can be drawn."""
+    if not is_whole(seed) or seed < 0:
+        raise SimvizError(f"A seed is a whole number, 0 or more, not {seed!r}.")
 
 
 def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]) -> None:
@@ -173,7 +182,7 @@ def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]
 def _check_choice(flow: Flow, op: int, name: str, choice: Choice) -> None:
     if flow.ops.kind[op] == "_SwitchN":
         sides = _sides(flow, op)
-        if not is_number(choice) or not 0 <= choice < sides:
+        if not is_whole(choice) or not 0 <= choice < sides:
             raise SimvizError(f"{name!r} chooses among {sides} branches: give a number from 0 to {sides - 1}.")
     elif not _is_probability(choice):
         raise SimvizError(f"branches[{name!r}] is {choice!r}; give True, False or a probability between 0 and 1.")
@@ -201,7 +210,7 @@ def _chosen(
 
 
 def _spelled(choice: Choice) -> str:
-    if isinstance(choice, bool) or is_number(choice):
+    if isinstance(choice, bool) or is_whole(choice):
         return str(choice).lower()
     return f"with probability {float(choice):g}"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from numbers import Integral
 
 from simulator.errors import SimvizError
 from simulator.execution.loops.flow import Flow
 from simulator.execution.loops.values import Values, followed, holds
 from simulator.graph.control_flow import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.units import is_whole
 from simulator.wording import counted, near, printable, some
 
 EVERY = "*"  # stands for every loop
@@ -36,16 +36,11 @@ def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
     """Raise SimvizError for a count that is none, or a loop that the step does not have."""
     known = list(frames)
     for name, count in (trips or {}).items():
-        if not is_number(count) or count < 0:
+        if not is_whole(count) or count < 0:
             raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
         if name != EVERY and name not in known:
             listed = f"its loops are {some([_quoted(one) for one in known])}" if known else "it has none"
             raise SimvizError(f"The step has no loop {name!r}; {listed}.{near(name, known)}")
-
-
-def is_number(value: object) -> bool:
-    """Whether it is an integer, numpy's included, and no truth."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def find_trips(flow: Flow, trips: Mapping[str, int] | None) -> tuple[Trips, Values]:

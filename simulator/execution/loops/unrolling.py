@@ -23,7 +23,7 @@ import numpy as np
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.assembling import Edges, Ops, forward, join
-from simulator.execution.loops.branches import Choice, check_branches, find_branches
+from simulator.execution.loops.branches import Choice, check_branches, check_seed, find_branches
 from simulator.execution.loops.delivery import Delivered, deliver
 from simulator.execution.loops.flow import Flow, has_control_flow, read_flow
 from simulator.execution.loops.layout import Column, Layout, lay_out, path_to
@@ -60,10 +60,11 @@ def unrolled(
     """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
 
     In order of (iteration in which its values are read, op); signals come last. With `device`, that of each op, every
-    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for a name
-    or count that is none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where something outside of
-    loops would never run.
+    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for a
+    name, count or seed that is none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where something
+    outside of loops would never run.
     """
+    check_seed(seed)
     if not has_control_flow(ops):
         check_trips(trips, ())
         check_branches(branches, ())
