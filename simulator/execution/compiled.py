@@ -1184,6 +1184,8 @@ def _loop(full: bool) -> Callable[..., int]:
                         began[starts] = n + transfer
                         starts += 1
             if executor:
+                if news > 1:
+                    _sort(fresh, news)
                 for i in range(news):
                     job = fresh[i]
                     here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]

@@ -156,7 +156,7 @@ class Executor:
 
     def begin(self, released: list[int], fresh: list[int]) -> list[int]:
         """The jobs that start now, given those that have left their lanes, and the work of transfers that is ready."""
-        self.offer(fresh, -1)
+        self.offer(sorted(fresh), -1)
         for job in released:
             insort(self.idle[self.device[job]], self.lane[job])
             self.touched.append(self.device[job])
