@@ -224,7 +224,7 @@ class Round(NamedTuple):
 
     batch: Annotated[Ints, "J+E+1"]  # tasks that end
     woken: Annotated[Ints, "J"]  # jobs that are ready
-    fresh: Annotated[Ids, "2E"]  # work of transfers that is ready
+    fresh: Annotated[Ints, "2E"]  # work of transfers that is ready
     valued: Annotated[Ids, "2E"]  # transfers of which one more condition holds
     asking: Annotated[Ints, "E"]  # transfers that go to the wire; before: edges of a group that cross
     chain: Annotated[
