@@ -1,6 +1,6 @@
 """Max-min fair sharing of links by the transfers that are on them, in integers.
 
-The model of flow-level network simulation (Bertsekas and Gallager, Data Networks, 2nd ed., §6.5.2, progressive
+The model of flow-level network simulation (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2, progressive
 filling): no flow's rate can grow without that of one with no larger rate shrinking. Rates are whole bytes per second,
 so that work, rate times nanoseconds, is a whole number of nanobytes (10^-9 byte): 64-bit integers hold what a transfer
 of MAX_FLOW_BYTES still has before it. Shares are rounded down and ends up, so a link never carries more than its rate
