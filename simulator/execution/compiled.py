@@ -565,6 +565,7 @@ def _prepend(job: int, at: int, head: Ids, tail: Ids, following: Ids) -> None:
 
 @_inner
 def _launch(
+    ready: int,
     low: int,
     high: int,
     told: Ids,
@@ -580,14 +581,21 @@ def _launch(
     turn: int,
     served: int,
 ) -> int:
-    """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps, and what follows."""
-    done, known = np.int64(0), np.int64(0)
+    """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps, and what follows.
+
+    `ready` is one more that is launched, -1: none.
+    """
+    done, known, source = np.int64(0), np.int64(0), np.int64(-1)
+    if ready >= 0:
+        threads.unlaunched[ready], threads.stack[0], known = 0, ready, np.int64(1)
+        _append(ready, device[ready], threads.pool_head, threads.pool_tail, threads.following)
+        served = _touch(device[ready], touched, touched_in, turn, served)
     while True:
         for place in range(low, high):
             entry = told[place]
             op = entry if entry >= 0 else consumer[~entry]
             here = device[op]
-            if cpu[here] or (entry < 0 and threads.merged[op]):
+            if cpu[here] or (source >= 0 and here != source) or (entry < 0 and threads.merged[op]):
                 continue
             threads.merged[op] |= entry < 0
             threads.unlaunched[op] -= 1
@@ -599,7 +607,8 @@ def _launch(
                     served = _touch(here, touched, touched_in, turn, served)
         if done == known:
             return served
-        low, high = np.int64(block[threads.stack[done]]), np.int64(local_end[threads.stack[done]])
+        op = threads.stack[done]
+        low, high, source = np.int64(block[op]), np.int64(local_end[op]), np.int64(device[op])
         done += 1
 
 
@@ -1064,6 +1073,7 @@ def _loop(full: bool) -> Callable[..., int]:
                     low, high = _at(span_from[transfer]), _at(span_to[transfer])
                 if executor and by < 0:
                     served = _launch(
+                        np.int64(-1),
                         low,
                         high,
                         told,
@@ -1120,17 +1130,36 @@ def _loop(full: bool) -> Callable[..., int]:
                         start_ns[op] = now
                         began[starts], ended[ends] = op, op
                         starts, ends = starts + 1, ends + 1
-                if executor and (by < 0 or places.cpu[device[by]]):
+                if executor:
                     mine = woken_from  # what a thread makes ready on its own device is the thread's, all else is pooled
                     for one in range(woken_from, ready):
                         here = device[woken[one]]
-                        if by >= 0 and here == device[by]:
+                        if not places.cpu[here]:
+                            if threads.unlaunched[woken[one]] > 0:  # else the stream has it already
+                                served = _launch(
+                                    np.int64(woken[one]),
+                                    np.int64(0),
+                                    np.int64(0),
+                                    told,
+                                    block,
+                                    local_end,
+                                    consumer,
+                                    places.cpu,
+                                    instant,
+                                    threads,
+                                    device,
+                                    touched,
+                                    touched_in,
+                                    turn,
+                                    served,
+                                )
+                        elif by >= 0 and here == device[by]:
                             woken[mine] = woken[one]
                             mine += 1
-                        elif places.cpu[here]:  # a stream has it already
+                        else:
                             _append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
                             served = _touch(here, touched, touched_in, turn, served)
-                    if by >= 0:
+                    if by >= 0 and places.cpu[device[by]]:
                         here = device[by]
                         lane = lane_ptr[here] + lane_of[by]
                         _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)

@@ -100,7 +100,8 @@ class Executor:
 
     A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
     soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a
-    launch does not wait for the stream; every op of a GPU is inexpensive to its executor.
+    launch does not wait for the stream; every op of a GPU is inexpensive to its executor. What also waits for a signal
+    of another device, as loops of a whole step do, is launched when it is ready.
     """
 
     grouped = True
@@ -124,20 +125,22 @@ class Executor:
 
     def offer(self, jobs: list[int], by: int) -> None:
         """These are ready, in order of discovery; `by`: the op whose end made them so, -1: an arrival, or nobody."""
-        if by < 0:
-            for job in jobs:
-                where = self.device[job]
-                if not self.streams[where] or job >= len(self.cheap):
-                    self.pool[where].append(job)
-                    self.touched.append(where)
-            return
-        where = self.device[by]
-        if not self.streams[where]:  # a stream has them already
+        if by >= 0 and not self.streams[self.device[by]]:
+            where = self.device[by]
             here = [job for job in jobs if self.device[job] == where]
             self._schedule(here, self.own[where][self.lane[by]], self.pool[where])
             self.touched.append(where)
-            if len(here) < len(jobs):  # what reads copies of a constant elsewhere
-                self.offer([job for job in jobs if self.device[job] != where], -1)
+            if len(here) == len(jobs):
+                return
+            jobs = [job for job in jobs if self.device[job] != where]  # what reads copies of a constant, or a signal
+        for job in jobs:
+            where = self.device[job]
+            if not self.streams[where] or job >= len(self.cheap):
+                self.pool[where].append(job)
+                self.touched.append(where)
+            elif self.unlaunched[job] > 0:  # else the stream has it already
+                self.unlaunched[job] = 1
+                self.arrive([job])
 
     def _schedule(self, jobs: list[int], own: deque[int], pool: deque[int]) -> None:
         kept = -1
@@ -175,16 +178,22 @@ class Executor:
 
     def arrive(self, told: list[int]) -> None:
         """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps."""
-        told = list(told)
-        for entry in told:  # grows meanwhile
+        launched: list[int] = []
+        self._count(told, launched, -1)
+        for op in launched:  # grows meanwhile
+            self._count(self.local[self.local_ptr[op] : self.local_ptr[op + 1]], launched, self.device[op])
+
+    def _count(self, told: list[int], launched: list[int], by: int) -> None:
+        """One thing less keeps these ops; `by`: the device on which it was launched, which alone knows; -1: all."""
+        for entry in told:
             op = entry if entry >= 0 else self.consumer[~entry]
             where = self.device[op]
-            if not self.streams[where] or (entry < 0 and self.merged[op]):
+            if not self.streams[where] or (by >= 0 and where != by) or (entry < 0 and self.merged[op]):
                 continue
             self.merged[op] |= entry < 0
             self.unlaunched[op] -= 1
             if not self.unlaunched[op]:
-                told += self.local[self.local_ptr[op] : self.local_ptr[op + 1]]
+                launched.append(op)
                 if not self.instant[op]:
                     self.pool[where].append(op)
                     self.touched.append(where)

@@ -127,7 +127,8 @@ class Maker:
     def loop(self, start: str, depth: int = 1) -> str:
         """A counting loop whose nodes are anywhere, perhaps with another one inside; returns its Exit."""
         at = f"while{len(self.rows.names)}"
-        frame = {"frame_name": AttrValue(s=f"{self.prefix}{at}".encode()), "parallel_iterations": AttrValue(i=7)}
+        parallel = (1, 2, 7)[len(self.rows.names) % 3]
+        frame = {"frame_name": AttrValue(s=f"{self.prefix}{at}".encode()), "parallel_iterations": AttrValue(i=parallel)}
         kind = {"T": type_attr()}
         enter = self.add("Enter", [start], name=f"{at}/Enter", is_constant=AttrValue(b=False), **frame, **kind)
         outside = self.add("Const", [f"^{start}"], name=f"{at}/outside", **typed("Const", ()))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
+from simulator.columns import ids
 from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.engine import run
 from simulator.execution.laws import check_trace
@@ -18,7 +19,7 @@ from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, partition
-from tests.execution.cases import CLUSTERS, apart, assigned, costs, whole
+from tests.execution.cases import CLUSTERS, apart, assigned, cluster, costs, whole
 from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.execution.loops.executor import Executor, Tag
 from tests.partitioning.cases import random_graph
@@ -71,6 +72,26 @@ def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour:
     )  # a constant that was copied has no row of its own left
     here = live_counts(tables_of(graph, trips={"*": trips}))
     assert all(here[graph.names[row]] == count for row, count in there.items())
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3))
+def test_a_whole_step_with_loops_anywhere_ends_in_every_order(seed: int, on, trips: int) -> None:
+    graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
+    tables = of_step(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
+    for order in ("fifo", "tensorflow"):
+        outcome = run(tables, tables.placed(ids(rows)), order=order)
+        assert (outcome.start_ns >= outcome.ready_ns).all()
+
+
+def test_a_stream_waits_for_the_end_of_an_iteration_elsewhere() -> None:
+    rows = begun()
+    counting(rows, "loop", "x", 3, lambda value, _: rows.add("other", "Tanh", [value], **typed("Tanh", ())), parallel=1)
+    graph, on = rows.built(), cluster(["w:0/CPU:0", "w:0/GPU:0", "w:0/GPU:1"])
+    tables = of_step(graph, whole(graph), on, costs(graph, on, 10))
+    device = tables.placed(ids([2 if name == "other" else int("loop/x" in name) for name in graph.names]))
+    ends = [run(tables, device, order=order).makespan for order in ("fifo", "tensorflow")]
+    assert min(ends) > 3 * (2 * 100 + 10)  # there and back, and what is done there
 
 
 def test_nested_loops_are_counted_by_hand() -> None:
