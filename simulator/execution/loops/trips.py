@@ -7,7 +7,7 @@ counted up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -86,6 +86,11 @@ def find_conditions(flow: Flow) -> dict[int, tuple[int, int]]:
 def _told(values: Values, condition: tuple[int, int] | None) -> int | None:
     found = holds(values, *condition) if condition is not None else None
     return None if found is None or found == inf else int(found)
+
+
+def unused_trips(trips: Mapping[str, int] | None, frames: Sequence[object]) -> tuple[str, ...]:
+    """A note where trips were asked for and there is no loop."""
+    return ("The step has no loop, so trips change nothing.",) if trips and not frames else ()
 
 
 def trip_notes(flow: Flow, trips: Trips) -> list[str]:

@@ -28,7 +28,7 @@ from simulator.execution.loops.delivery import Delivered, deliver
 from simulator.execution.loops.flow import Flow, has_control_flow, read_flow
 from simulator.execution.loops.layout import Column, Layout, lay_out, path_to
 from simulator.execution.loops.liveness import Grids, Liveness, grids, liveness
-from simulator.execution.loops.trips import check_trips, find_trips, trip_notes
+from simulator.execution.loops.trips import check_trips, find_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.graph.control_flow import MERGES
 from simulator.wording import counted, printable
@@ -68,7 +68,7 @@ def unrolled(
     if not has_control_flow(ops):
         check_trips(trips, ())
         check_branches(branches, ())
-        return Unrolled(ops, forward(edges), ())
+        return Unrolled(ops, forward(edges), unused_trips(trips, ()))
     flow = read_flow(graph, ops, edges)
     if flow.mixed is not None:
         return _as_it_stands(flow, asked=bool(trips or branches))
@@ -86,7 +86,7 @@ def unrolled(
     return Unrolled(
         ops=_ops(flow, layout, signals, lost),
         edges=_edges(flow, layout, given, signals, lost),
-        notes=(*trip_notes(flow, found), *said),
+        notes=(*unused_trips(trips, flow.frames[1:]), *trip_notes(flow, found), *said),
     )
 
 

@@ -207,6 +207,15 @@ def test_a_predicate_in_a_loop_is_drawn_anew_in_every_iteration() -> None:
     assert counts["loop/x/Exit"] == 1
 
 
+def test_trips_of_a_step_without_loops_are_noted() -> None:
+    rows = begun()
+    assert tables_of(rows.built(), trips={"*": 3}).notes == ("The step has no loop, so trips change nothing.",)
+    predicate(rows)
+    conditional(rows, "c", "x", "p")
+    assert "The step has no loop, so trips change nothing." in tables_of(rows.built(), trips={"*": 3}).notes
+    assert not any("no loop" in note for note in tables_of(rows.built()).notes)
+
+
 def test_a_case_takes_one_of_its_branches() -> None:
     rows = begun()
     rows.add("k", "Placeholder", dtype=type_attr(INT32), _output_shapes=scalars(1))
