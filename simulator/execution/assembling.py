@@ -260,7 +260,7 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
             f"The cost table has {len(costs)} rows, too few for this graph; estimate costs for this graph."
         )
     column = [costs.kinds.index(cluster.kinds[kind]) for kind in cluster.kind_of]
-    times = costs.run_ns[ops.cost_row][:, column].astype(np.int64)
+    times = np.ascontiguousarray(costs.run_ns[:, column][ops.cost_row], np.int64)  # the compiled loop shares it
     times[instant] = np.minimum(times[instant], 0)
     times[ops.inserted] = 0
     times[(ops.bound[:, None] >= 0) & (ops.bound[:, None] != np.arange(len(cluster)))] = -1

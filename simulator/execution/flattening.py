@@ -61,7 +61,7 @@ def flat(tables: Tables, contention: str) -> Flat:
         group_edge=ids(np.append(edge_ptr[first], edge_ptr[-1])),
         edge_tensor=tables.edge_tensor,
         consumer=tables.consumer,
-        reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)),
+        reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)) if gate.any() else tables.consumer,
         host=tables.consumer_host,
         waits=ids(waits),
         roots=ids(roots),
