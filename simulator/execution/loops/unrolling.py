@@ -70,6 +70,7 @@ def unrolled(
         check_branches(branches, ())
         return Unrolled(ops, forward(edges), unused_trips(trips, ()))
     flow = read_flow(graph, ops, edges)
+    _check_triggers(flow)
     if flow.mixed is not None:
         return _as_it_stands(flow, asked=bool(trips or branches))
     found, values = find_trips(flow, trips)
@@ -88,6 +89,18 @@ def unrolled(
         edges=_edges(flow, layout, given, signals, lost),
         notes=(*unused_trips(trips, flow.frames[1:]), *trip_notes(flow, found), *said),
     )
+
+
+def _check_triggers(flow: Flow) -> None:
+    """Refuse pieces in which Recvs wait for a moment inside a loop, which comes once per iteration or never."""
+    for op, kind in enumerate(flow.ops.kind):
+        if kind == "ControlTrigger" and flow.ops.inserted[op] and flow.frame[op]:
+            loop = printable(flow.frames[flow.frame[op]].name)
+            raise UnsupportedError(
+                f"TensorFlow's scheduling lets Recvs wait for {flow.name(op)}, which follows a node inside the loop "
+                f"'{loop}'; schedule none, or by the white paper's rule.",
+                node=flow.ops.names[op],
+            )
 
 
 def _as_it_stands(flow: Flow, *, asked: bool) -> Unrolled:

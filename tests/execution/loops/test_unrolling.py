@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.columns import ids
-from simulator.errors import DeadlockError, SimvizError
+from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.engine import run
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
@@ -23,7 +23,7 @@ from tests.execution.cases import CLUSTERS, apart, assigned, cluster, costs, who
 from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.execution.loops.executor import Executor, Tag
 from tests.partitioning.cases import random_graph
-from tests.strategies import BOOL, INT32, Rows, type_attr, typed
+from tests.strategies import BOOL, INT32, Rows, loop, type_attr, typed
 
 
 def tables_of(graph: Graph, **options: object) -> Tables:
@@ -246,3 +246,19 @@ def test_what_a_loop_never_gives_is_said() -> None:
     with pytest.raises(DeadlockError, match="'after' never runs: with these trips and branches nothing comes from"):
         tables_of(rows.built(), branches={"p": True})
     assert live_counts(tables_of(rows.built(), branches={"p": False}))["after"] == 1
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_recvs_that_wait_for_a_moment_inside_a_loop_are_refused(count: int) -> None:
+    draft = Rows()
+    draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
+    last = loop(draft, start="x")
+    for at in range(12):
+        last = draft.add(f"n{at}", "Neg", [last], **typed("Neg", (4,)))
+    graph, on = draft.built(), cluster(["w:0/CPU:0", "w:0/CPU:1", "w:1/CPU:0"])
+    rows = [int(name[1:]) % 2 if name[0] == "n" else 0 for name in graph.names]
+    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour="master", recv_scheduling=True)
+    with pytest.raises(
+        UnsupportedError, match=r"wait for 'synch_\d+_G\d+', which follows a node inside the loop 'while'"
+    ):
+        simulate(pieces, on, costs(graph, on, 10), trips={"*": count})
