@@ -13,7 +13,8 @@ from pathlib import Path
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
 from viz import holding
-from viz.running import Request, run
+from viz.request import Request
+from viz.running import run
 
 PLACES = (("8gpu", "requested"), ("ps=2,worker=2x2gpu", "tensorflow"), ("ps=2,worker=2x2gpu", "whitepaper"))
 BATCH = 32

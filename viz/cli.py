@@ -5,21 +5,26 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from simulator.errors import DeadlockError, GraphError, InfeasibleError, SimvizError, UnsupportedError
+from simulator.errors import (
+    DeadlockError,
+    GraphError,
+    InfeasibleError,
+    OracleError,
+    OutOfMemoryError,
+    SimvizError,
+    UnsupportedError,
+)
 from simulator.wording import printable
 from viz.options import parser
 
 if TYPE_CHECKING:
     import argparse
 
-    from viz.running import Request
     from viz.scene import Scene
-
-_Value = TypeVar("_Value")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,10 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(asked)
     except SimvizError as error:
-        from viz.running import exit_code
-
         _complain(_in_the_users_words(error, asked.graph))
-        return exit_code(error)
+        return _exit_code(error)
     except KeyboardInterrupt:
         _complain("interrupted; nothing was written")
         return 130
@@ -79,49 +82,13 @@ def _in_the_users_words(error: SimvizError, graph: str) -> str:
     return f"{graph}: {message}" if about_graph and graph not in message else message
 
 
+def _exit_code(error: SimvizError) -> int:
+    """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
+    return 1 if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) else 2
+
+
 def _complain(message: str) -> None:
     print("simviz:", printable(message, keep="\n"), file=sys.stderr)
-
-
-def _request(asked: argparse.Namespace) -> Request:
-    from viz.parsing import parse_branch, parse_feed, parse_trips
-    from viz.running import Request
-
-    if asked.batch < 1 or asked.batch > 2**31:
-        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
-    return Request(
-        graph=asked.graph,
-        cluster=asked.cluster,
-        algorithm=asked.algorithm,
-        signature=asked.signature,
-        fetches=tuple(asked.fetch) if asked.fetch else None,
-        feeds=_named("--feed", asked.feed, parse_feed),
-        batch=asked.batch,
-        keep_calls=asked.keep_calls,
-        costs=asked.costs,
-        soft=asked.soft,
-        master=asked.master,
-        flavour=asked.flavour,
-        recv_scheduling=asked.recv_scheduling,
-        order=asked.order,
-        contention=asked.contention,
-        protocol=asked.protocol,
-        engine=asked.engine,
-        trips=_named("--trips", asked.trips, parse_trips),
-        branches=_named("--branch", asked.branch, parse_branch),
-        check=asked.check,
-        seed=asked.seed,
-    )
-
-
-def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
-    """What an option says of each name. Raises SimvizError with the option's name."""
-    from viz.parsing import gathered
-
-    try:
-        return gathered(texts, parse)
-    except ValueError as error:
-        raise SimvizError(f"{option}: {error}") from None
 
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
@@ -149,10 +116,12 @@ def _default_report(graph: str) -> str:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    from viz.running import run
+    from viz.request import read_request
 
-    request = _request(asked)
+    request = read_request(asked)
     outputs = _outputs(asked)
+    from viz.running import run  # only now: it loads much, and what is asked may be wrong
+
     with _progress(asked.quiet) as say:
         scene = run(request, say)
         written = _write(scene, asked, outputs, say)

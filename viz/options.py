@@ -59,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     _add_step(made.add_argument_group("the step"))
     _add_placement(made.add_argument_group("where it runs"))
     _add_simulation(made.add_argument_group("how the step is simulated"))
+    _add_control_flow(made.add_argument_group("loops and branches"))
     _add_output(made.add_argument_group("what is written"))
     return made
 
@@ -147,6 +148,18 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
     )
     add(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="which event loop runs: python, or compiled by numba; they agree to the nanosecond (default: auto, "
+        "compiled where the step is large enough to pay for loading it)",
+    )
+    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
+
+
+def _add_control_flow(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
         "--trips",
         action="append",
         default=[],
@@ -163,14 +176,6 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         "for a Case the branch's number; repeatable (default: as a constant says, else true)",
     )
     add("--seed", type=int, default=0, metavar="N", help="where chance enters: likely branches (default: 0)")
-    add(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="which event loop runs: python, or compiled by numba; they agree to the nanosecond (default: auto, "
-        "compiled where the step is large enough to pay for loading it)",
-    )
-    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:

@@ -15,7 +15,8 @@ from simulator.graph.messages import GraphDef
 from simulator.partitioning import partition_files
 from viz.dot import draw_graph
 from viz.record import to_json
-from viz.running import Request, run
+from viz.request import Request
+from viz.running import run
 from viz.scene import Scene
 from viz.summary import summarise
 

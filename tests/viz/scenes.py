@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from viz.running import Request, run
+from viz.request import Request
+from viz.running import run
 from viz.scene import Scene
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"

@@ -10,6 +10,8 @@ from simulator.execution.receiving import Received
 from tests.viz.browsing import click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz.holding import peaks
+from viz.request import Request
+from viz.running import run
 
 pytestmark = [
     pytest.mark.browser,
@@ -205,8 +207,6 @@ def test_a_difference_is_shown_with_both_sides_and_the_rule(browser, tmp_path):
 
 
 def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
-    from viz.running import Request, run
-
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=64x8gpu", algorithm="requested"))
     page = opened(browser, tmp_path, scene)
     settled(browser)
@@ -218,8 +218,6 @@ def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
 
 
 def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser, tmp_path):
-    from viz.running import Request, run
-
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", fetches=("train", "logits/BiasAdd:0")))
     page = opened(browser, tmp_path, scene)
     panel = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
@@ -236,8 +234,6 @@ def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser, tmp_path)
 
 
 def test_a_graph_of_one_node_still_opens(browser, tmp_path):
-    from viz.running import Request, run
-
     source = tmp_path / "one.pbtxt"
     source.write_text('node { name: "only" op: "NoOp" }\n')
     page = opened(browser, tmp_path, replace(run(Request(str(source), cluster="cpu=1")), title=""))

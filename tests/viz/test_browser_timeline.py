@@ -9,7 +9,8 @@ from simulator.execution.trace import PACK, UNPACK, WIRE, transfer_of
 from tests.viz.browsing import click, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, loop
 from viz.handling import critical_stretches, handling
-from viz.running import Request, run
+from viz.request import Request
+from viz.running import run
 
 pytestmark = [
     pytest.mark.browser,

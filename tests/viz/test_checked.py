@@ -9,7 +9,8 @@ from simulator.errors import InfeasibleError
 from simulator.oracle.refusing import Refusal
 from tests.viz.scenes import EXAMPLE, example
 from viz import checked
-from viz.running import Request, run
+from viz.request import Request
+from viz.running import run
 from viz.summary import summarise
 
 FOUND = {
@@ -87,7 +88,7 @@ def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm, monkeypatch)
         asked.append((cluster.name, error.node, soft))
         return Refusal(agree=True, said="TensorFlow refuses too")
 
-    monkeypatch.setattr("simulator.oracle.check_refusal", refuse)
+    monkeypatch.setattr("viz.asking.check_refusal", refuse)
     with pytest.raises(InfeasibleError, match=r"TensorFlow refuses too$"):
         run(Request(str(EXAMPLE), cluster="2gpu", algorithm=algorithm, check=True))
     assert asked == [("2gpu with a client", "conv1/weights/Initializer/random_uniform/RandomUniform", True)]
@@ -98,6 +99,7 @@ def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypat
         if algorithm == "single":
             raise InfeasibleError("does not fit")
 
-    monkeypatch.setattr("placement.place", full)
+    for module in ("running", "asking"):
+        monkeypatch.setattr(f"viz.{module}.place", full)
     with pytest.raises(InfeasibleError, match="does not fit\nTensorFlow was not asked: by its own rules"):
         run(Request(str(EXAMPLE), cluster="cpu=2", algorithm="single", check=True))

@@ -91,7 +91,7 @@ def test_names_stay_names():
 
 def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed():
     code = (
-        "import hashlib, sys; from viz.running import Request, run;"
+        "import hashlib, sys; from viz.request import Request; from viz.running import run;"
         "from viz import draw_report, draw_timeline, draw_graph;"
         "s = run(Request(sys.argv[1], cluster='ps=2,worker=1x2gpu', algorithm='requested'));"
         "print(hashlib.sha256((draw_report(s) + draw_graph(s) + draw_timeline(s)).encode()).hexdigest())"

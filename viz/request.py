@@ -1,0 +1,88 @@
+"""What the user asked for, as a value, and how it is read from the command line's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from simulator.errors import SimvizError
+from viz.parsing import MOST, gathered, parse_branch, parse_feed, parse_trips
+
+if TYPE_CHECKING:
+    import argparse
+
+    from simulator.execution.loops import Choice
+    from simulator.graph.graph import Shape
+
+_PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, in the words of the command line."""
+
+    graph: str
+    cluster: str | None = None
+    algorithm: str = "whitepaper"
+    signature: str | None = None
+    fetches: tuple[str, ...] | None = None
+    feeds: Mapping[str, Shape] = field(default_factory=dict)
+    batch: int = 1
+    keep_calls: bool = False
+    costs: str | None = None
+    soft: bool = True
+    master: str | None = None
+    flavour: str = "local"
+    recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
+    order: str = "auto"  # as in `simulate`, like the next one and `engine`
+    contention: str = "serial"
+    protocol: str | None = None  # between tasks; None: the cluster's own
+    engine: str = "auto"
+    trips: Mapping[str, int] = field(default_factory=dict)
+    branches: Mapping[str, Choice] = field(default_factory=dict)
+    check: bool = False
+    seed: int = 0
+
+    @property
+    def predicts(self) -> bool:
+        """Whether TensorFlow is expected to place the graph alike by itself."""
+        return self.algorithm in _PREDICTED
+
+
+def read_request(asked: argparse.Namespace) -> Request:
+    """The request that the options of `viz.options.parser` make. Raises SimvizError with the option that is wrong."""
+    if not 1 <= asked.batch <= MOST:
+        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
+    return Request(
+        graph=asked.graph,
+        cluster=asked.cluster,
+        algorithm=asked.algorithm,
+        signature=asked.signature,
+        fetches=tuple(asked.fetch) if asked.fetch else None,
+        feeds=_named("--feed", asked.feed, parse_feed),
+        batch=asked.batch,
+        keep_calls=asked.keep_calls,
+        costs=asked.costs,
+        soft=asked.soft,
+        master=asked.master,
+        flavour=asked.flavour,
+        recv_scheduling=asked.recv_scheduling,
+        order=asked.order,
+        contention=asked.contention,
+        protocol=asked.protocol,
+        engine=asked.engine,
+        trips=_named("--trips", asked.trips, parse_trips),
+        branches=_named("--branch", asked.branch, parse_branch),
+        check=asked.check,
+        seed=asked.seed,
+    )
+
+
+def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
+    """What an option says of each name. Raises SimvizError with the option's name."""
+    try:
+        return gathered(texts, parse)
+    except ValueError as error:
+        raise SimvizError(f"{option}: {error}") from None
