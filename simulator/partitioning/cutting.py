@@ -16,12 +16,12 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
+from simulator.partitioning.attributes import INCARNATION
 from simulator.partitioning.client import FLAVOURS, LOCAL, MASTER, attach, client_nodes
 from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
 from simulator.partitioning.draft import CONTROL, LAST, Added, step_wires
 from simulator.partitioning.levels import Level, local_level, master_level, worker_level
-from simulator.partitioning.pairs import INCARNATION
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate
 from simulator.partitioning.scheduling import earliest_starts, with_starts, with_triggers

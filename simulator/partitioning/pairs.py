@@ -4,9 +4,7 @@
     control    src -^> Const -> _Send  ~>  _Recv -> Identity -^> dst
 
 The rules of `tensorflow/core/graph/graph_partition.cc`: wires with the same source output, destination device and
-destination memory share a pair, except readers of a reference, whose reads must follow their other inputs. Memory
-kinds are those of `tensorflow/core/framework/memory_types.cc`; on a GPU, an output and an input on different sides
-take a pair within the device.
+destination memory share a pair, except readers of a reference, whose reads must follow their other inputs.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.graph import ops
-from simulator.graph.dtypes import FLOAT, REF, base
-from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.messages import AttrValue
+from simulator.graph.dtypes import REF, base
+from simulator.graph.graph import Graph, Shape
+from simulator.partitioning.attributes import pair_attrs
 from simulator.partitioning.draft import (
     CONTROL,
     EMPTY,
@@ -32,29 +30,10 @@ from simulator.partitioning.draft import (
     Wires,
     empty_attrs,
     float_attrs,
-    text_attr,
-    type_attr,
     wires,
 )
+from simulator.partitioning.ends import Ends
 from simulator.partitioning.levels import Level
-
-INCARNATION = 1  # of every device of a local session; a cluster's are random
-_INCARNATION = AttrValue(i=INCARNATION)
-_FALSE = AttrValue(b=False)
-_START = AttrValue(i=0)  # of a Recv that reads a reference
-
-
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """What each wire joins. Axis: wires."""
-
-    src_device: Column
-    dst_device: Column
-    dtype: Column  # of the source output, REF more for a reference; FLOAT for control
-    src_host: npt.NDArray[np.bool_]  # the value is produced in host memory
-    dst_host: npt.NDArray[np.bool_]  # it is read in host memory
-    on_host: npt.NDArray[np.bool_]  # the flag of the pair's key: as dst_host, and true for whatever a CPU reads
-    crosses: npt.NDArray[np.bool_]  # needs a pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,53 +48,6 @@ class Pairs:
     first: Column  # first of the nodes that were added for it
     name: tuple[str, ...]  # tensor_name
     numbers: tuple[int, ...]  # per counter the next number after all of them
-
-
-def find_ends(graph: Graph, given: Wires, device: Column, added: Added, cluster: Cluster, level: Level) -> Ends:
-    """Devices, types and memory kinds at both ends of every wire."""
-    src_device, dst_device = device[given.src], device[given.dst]
-    is_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)
-    types = tuple(one.type for one in cluster.devices)
-    away = level.location[src_device] != level.location[dst_device]
-    alone = (src_device == dst_device) & ~is_cpu[dst_device]  # may need a pair within the device
-    asked = away | alone  # the only wires whose memory kinds matter
-    data = given.port != CONTROL
-    src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
-    rows = np.flatnonzero(asked & data)
-    sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
-    host = {
-        node: ops.host_memory(*_definition(graph, added, node), types[device[node]], graph.library)
-        for node in sorted({*sources, *targets})
-    }
-    ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
-    src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
-    dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
-    mixed = alone & data & (src_host != dst_host)
-    return Ends(
-        src_device=src_device,
-        dst_device=dst_device,
-        dtype=_types(graph, given, added),
-        src_host=src_host,
-        dst_host=dst_host,
-        on_host=is_cpu[dst_device] | dst_host,
-        crosses=away | mixed,
-    )
-
-
-def _definition(graph: Graph, added: Added, node: int) -> tuple[str, Attrs]:
-    if node < len(graph):
-        return graph.ops[node], graph.attrs[node]
-    return added.ops[node - len(graph)], added.attrs[node - len(graph)]
-
-
-def _types(graph: Graph, given: Wires, added: Added) -> Column:
-    """Type of each wire's source output, FLOAT for control."""
-    found = np.full(len(given), FLOAT)
-    known = (given.port != CONTROL) & (given.src < len(graph))
-    found[known] = graph.tensor_dtype[graph.tensor_ptr[given.src[known]] + given.port[known]]
-    for wire in np.flatnonzero((given.port != CONTROL) & (given.src >= len(graph))).tolist():
-        found[wire] = added.outputs[int(given.src[wire]) - len(graph)][int(given.port[wire])][0]
-    return found
 
 
 def make_pairs(
@@ -172,41 +104,30 @@ def _add_nodes(
     ends_of = zip(*(column[wire].tolist() for column in columns), strict=True)
     for (src, port, dst, slot, edge, here, there, dtype), (src_host, dst_host) in zip(ends_of, hosts, strict=True):
         name, origin = names[src], origins[src]
-        number = numbers[counter[here]]
         tensor_name = f"edge_{edge}_{name}"
-        between = {
-            "tensor_name": AttrValue(s=tensor_name.encode()),
-            "send_device": text_attr(devices[here]),
-            "recv_device": text_attr(devices[there]),
-            "send_device_incarnation": _INCARNATION,
-            "client_terminated": _FALSE,
-            "_src": text_attr(name),
-            "_dst": text_attr(names[dst]),
-        }
-        value = EMPTY
-        if port == CONTROL:
+        control = port == CONTROL
+        value = EMPTY if control else (base(dtype), *_shape_and_bytes(graph, added, src, port))
+        reference = dtype > REF
+        kind = dtype if reference and _takes_reference(graph, dst, slot) else value[0]  # what is read, not what is sent
+        sending, receiving = pair_attrs(
+            tensor_name, (name, names[dst]), (devices[here], devices[there]), (value[0], kind), reference=reference
+        )
+        number = numbers[counter[here]]
+        if control:
             rows.append((f"{name}/ctrl{suffix}{number}", "Const", empty_attrs(), origin, here, (EMPTY,)))
             number += 1
-        else:
-            value = (base(dtype), *_shape_and_bytes(graph, added, src, port))
-        kind = type_attr(value[0])
-        received = {"tensor_type": kind, **between}
-        if dtype > REF:
-            received["_start_time"] = _START
-            if _takes_reference(graph, dst, slot):  # the pair has the type that is read, not the one that is sent
-                received["tensor_type"] = type_attr(dtype)
         send = first + len(rows)
-        sender, receiver = "_HostSend" if src_host else "_Send", "_HostRecv" if dst_host else "_Recv"
-        rows.append((f"{name}{suffix}{number}", sender, {"T": kind, **between}, origin, here, ()))
-        rows.append((f"{name}{suffix}{number + 1}", receiver, received, origin, there, (value,)))
         recv = out = send + 1
+        rows.append((f"{name}{suffix}{number}", "_HostSend" if src_host else "_Send", sending, origin, here, ()))
+        receiver = "_HostRecv" if dst_host else "_Recv"
+        rows.append((f"{name}{suffix}{number + 1}", receiver, receiving, origin, there, (value,)))
         number += 2
-        if port == CONTROL:
+        if control:
+            out = recv + 1
             rows.append((f"{name}{suffix}{number}", "Identity", float_attrs(), origin, there, (EMPTY,)))
             number += 1
-            out = recv + 1
         numbers[counter[here]] = number
-        made.append((send, recv, out, send - (port == CONTROL), tensor_name))
+        made.append((send, recv, out, send - control, tensor_name))
     added.extend(rows)
     nodes = np.array([row[:4] for row in made], np.int64).reshape(-1, 4)
     return Pairs(

@@ -13,8 +13,9 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.graph.graph import Graph
 from simulator.partitioning.assembling import assemble
 from simulator.partitioning.draft import CONTROL, Added, Column, Wires
+from simulator.partitioning.ends import Ends, find_ends
 from simulator.partitioning.levels import Level, worker_wires
-from simulator.partitioning.pairs import Ends, Pairs, find_ends, make_pairs, pair_wires
+from simulator.partitioning.pairs import Pairs, make_pairs, pair_wires
 
 
 @dataclass(frozen=True, eq=False)
