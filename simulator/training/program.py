@@ -1,0 +1,33 @@
+"""What one client runs again and again: its graph, before anything is placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from simulator.graph.graph import Graph
+
+Role: TypeAlias = Literal["worker", "updates"]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One client: a session at a task, and the step that it runs in a loop.
+
+    Between-graph replication has one per worker, in-graph replication one in all, or one per tower where towers do not
+    wait for each other. A chief that averages gradients in a thread of its own (SyncReplicasOptimizer's queue runner)
+    has a second one with the role "updates". Programs come in order of their workers, updates last.
+
+    Where many are the same but for the task, all but the first are `like` it: they are placed and cut once.
+    """
+
+    name: str  # "worker:3", "worker:0 updates", "worker:0 tower:1"
+    task: str  # "/job:worker/replica:0/task:3": its master's; what is fed and fetched passes through its CPU
+    graph: Graph  # with the devices that it asks for
+    fetches: tuple[str, ...]  # nodes or tensors that a step runs
+    feeds: tuple[str, ...] = ()
+    role: Role = "worker"  # "worker": its steps are training steps
+    like: int | None = None  # row of the program that is the same with `task` in place of its own
+    examples: int = 0  # that one step works on; 0: unknown
+    counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is
+    filters: tuple[str, ...] = ()  # device_filters of the session; none: it waits for all tasks
