@@ -70,9 +70,10 @@ def place(
     TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance, and no others.
     `order` and `contention` are those of `simulate`, and how the plans that a search finds are judged by it.
 
-    Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
+    Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
+    SimvizError for an algorithm that there is not.
     """
-    if algorithm not in ALGORITHMS:
+    if algorithm not in tuple(ALGORITHMS):  # which takes what has no hash, too
         hint = near(algorithm, list(ALGORITHMS))
         raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
     constraints = constrain(graph, cluster, soft=soft)

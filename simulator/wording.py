@@ -13,7 +13,7 @@ def near(name: str, names: Sequence[str]) -> str:
     """A clause " Did you mean 'a' or 'b'?" with the nearest names, or nothing."""
     from difflib import get_close_matches
 
-    if len(name) > MAX_NEAR:
+    if not isinstance(name, str) or len(name) > MAX_NEAR:  # a notebook can ask for anything
         return ""
     distance = 4 if len(names) > MAX_COMPARED else MAX_NEAR  # among many, only names of about this length
     pool = [n for n in names if abs(len(n) - len(name)) < distance][:MAX_COMPARED]

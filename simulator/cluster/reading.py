@@ -42,6 +42,8 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object]) -> Clust
         import json
 
         return read_tf_config(json.dumps({"cluster": dict(source)}), "the mapping")
+    if not isinstance(source, str | os.PathLike):
+        raise ClusterError(f"{source!r} describes no cluster: give a string, a path or a ClusterSpec as a mapping")
     text = os.fspath(source)
     if text in presets():
         path = files("simulator.cluster").joinpath("presets").joinpath(f"{text}.toml")

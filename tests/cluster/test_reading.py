@@ -202,7 +202,7 @@ def test_a_torn_matrix_is_refused(tmp_path):
         load_cluster(written(tmp_path, MATRIX.replace("GPU1\tNV2", "GPU1\tNV1")))
 
 
-@pytest.mark.parametrize("text", ["nothing", "/nowhere.toml", ".", "{}", '{"cluster": {"ps": 3}}', "x" * 5000])
+@pytest.mark.parametrize("text", [3, None, "nothing", "/nowhere.toml", ".", "{}", '{"cluster": {"ps": 3}}', "x" * 5000])
 def test_what_is_no_cluster_is_refused(text):
     with pytest.raises(ClusterError):
         load_cluster(text)

@@ -292,6 +292,9 @@ def test_an_unknown_algorithm_is_answered_with_the_known_ones():
     graph, cluster = tasks({}, ["a"]), cluster_of("c")
     with pytest.raises(SimvizError, match=r"choose one of tensorflow, requested, single.*Did you mean 'heft'"):
         placed_on(graph, cluster, [(1,)], algorithm="hefty")
+    for none in (3, ["heft"]):
+        with pytest.raises(SimvizError, match="There is no algorithm"):
+            placed_on(graph, cluster, [(1,)], algorithm=none)
 
 
 def test_an_empty_graph_is_placed():

@@ -60,11 +60,13 @@ def unrolled(
     """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
 
     In order of (iteration in which its values are read, op); signals come last. With `device`, that of each op, every
-    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for a
-    name, count or seed that is none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where something
-    outside of loops would never run.
+    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for
+    names, a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where
+    something outside of loops would never run.
     """
     check_seed(seed)
+    _check_named("trips", trips, "loops to counts")
+    _check_named("branches", branches, "predicates to the ways that are taken")
     if not has_control_flow(ops):
         check_trips(trips, ())
         check_branches(branches, ())
@@ -89,6 +91,11 @@ def unrolled(
         edges=_edges(flow, layout, given, signals, lost),
         notes=(*unused_trips(trips, flow.frames[1:]), *trip_notes(flow, found), *said),
     )
+
+
+def _check_named(what: str, given: Mapping[str, object] | None, wanted: str) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise SimvizError(f"{what} is {given!r}; give a mapping from the names of {wanted}.")
 
 
 def _check_triggers(flow: Flow) -> None:

@@ -55,13 +55,13 @@ def choose_step(
        calls were expanded, those of the graph before, for what ends inside a body is not asked for;
     5. all sinks.
 
-    Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for fetches together
-    with a signature, and for a graph without nodes.
+    Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for what is no name,
+    for fetches together with a signature, and for a graph without nodes.
     """
     if not len(graph):
         raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")
-    feeds = (feeds,) if isinstance(feeds, str) else feeds
-    fetches = (fetches,) if isinstance(fetches, str) else fetches
+    feeds = _listed("feeds", feeds)
+    fetches = None if fetches is None else _listed("fetches", fetches)
     if fetches is not None and signature is not None:
         raise GraphError(f"{graph.source}: give fetches or the signature {signature!r}, not both.")
     if fetches is not None:
@@ -71,6 +71,16 @@ def choose_step(
     if signature is not None:
         return _signature(graph, feeds, signature, f"the signature {signature!r} that was asked for")
     return _default(graph, feeds)
+
+
+def _listed(what: str, names: str | Iterable[str]) -> tuple[str, ...]:
+    """The names; one may stand without a list. Raises GraphError for what is none."""
+    if isinstance(names, str):
+        return (names,)
+    found = tuple(names) if isinstance(names, Iterable) else (names,)
+    if not all(isinstance(one, str) for one in found):
+        raise GraphError(f"{what} are nodes and tensors by name, not {names!r}.")
+    return found
 
 
 def _default(graph: Graph, feeds: Sequence[str]) -> Step:

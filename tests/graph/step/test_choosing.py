@@ -249,6 +249,8 @@ def test_what_waits_for_a_fed_node_makes_it_run_in_earnest():
         ({"fetches": ["loss"], "feeds": ["train"]}, "'train' has no output, so it cannot be fed"),
         ({"fetches": ["loss"], "signature": "s"}, "not both"),
         ({"signature": "s"}, "has no signatures"),
+        ({"fetches": 3}, "fetches are nodes and tensors by name, not 3"),
+        ({"feeds": [b"x"]}, "feeds are nodes and tensors by name, not [b'x']"),
     ],
 )
 def test_mistakes_are_named(options, sentence):
