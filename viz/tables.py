@@ -15,7 +15,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
 from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
-from simulator.graph import shapes
+from simulator.graph import unsized
 from simulator.graph.step import exchange
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
@@ -245,7 +245,7 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
     """Ops of the step with outputs of unknown size that somebody reads, with how many each, the most first."""
-    return list(shapes.unknown_shapes(scene.graph, scene.step).items())
+    return list(unsized.unknown_shapes(scene.graph, scene.step).items())
 
 
 def notes(scene: Scene) -> list[str]:

@@ -17,6 +17,7 @@ from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import CASES, IFS, WHILES
+from simulator.graph.unsized import unsized
 from simulator.wording import counted
 
 if TYPE_CHECKING:
@@ -142,8 +143,16 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
     unknown = int((partitions.nbytes < 0).sum())
     if unknown:
         notes.append(f"{unknown} transfers carry a value of unknown size, which counts as 0 bytes.")
-    rows = np.unique(tables.tensor_row[tables.tensor_row >= 0])
-    unsized = int((graph.tensor_bytes[rows] < 0).sum())
-    if unsized:
-        notes.append(f"{unsized} tensors of unknown size take no memory here.")
+    unknown = _unsized(graph, partitions, tables)
+    if unknown:
+        notes.append(f"{unknown} tensors of unknown size take no memory here.")
     return tuple(notes)
+
+
+def _unsized(graph: Graph, partitions: Partitions, tables: Tables) -> int:
+    """Tensors of unknown size that something reads, each once, wherever and however often it is held."""
+    read = np.zeros(len(graph.tensor_node), bool)
+    read[tables.tensor_row[tables.tensor_row >= 0]] = True
+    node = graph.tensor_node[read & unsized(graph, graph.tensor_bytes)]
+    given = partitions.endpoint[node]  # the tensor that the client hands in there
+    return int((~partitions.inserted[node]).sum()) + len(np.unique(given[given >= 0]))

@@ -6,20 +6,18 @@ edge of the graph, placeholders and what is dequeued or iterated, gets the batch
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.columns import Ints
 from simulator.errors import GraphError, OracleError
-from simulator.graph.dtypes import REF, STRING
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of, tensor_sizes
+from simulator.graph.unsized import unsized
+from simulator.units import is_whole
 from simulator.wording import some
 
 Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]]
@@ -30,8 +28,6 @@ _ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
 _PIPELINES = _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
 _DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
 _LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
-# Workspace that cuDNN passes from forward to backward: TensorFlow itself does not say how large.
-_OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
 # What these make depends on values: no inference says how large it is, nor how large what follows from it.
 _UNIQUES = frozenset(("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "ListDiff"))
 _DECODERS = frozenset(("DecodeRaw", "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "DecodeBmp"))
@@ -51,8 +47,10 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
     that does not exist, for another rank than the file's, for a negative dimension or a batch below 1, and for feeds
     with which TensorFlow refuses the graph while it takes it without them.
     """
-    if batch < 1:
-        raise GraphError(f"a batch of {batch} is not possible; give a number from 1")
+    if not is_whole(batch) or batch < 1:
+        raise GraphError(f"a batch of {batch!r} is not possible; give a whole number from 1")
+    if not isinstance(feeds, Mapping):
+        raise GraphError(f"feeds maps the names of tensors to their shapes; it is {feeds!r}")
     shapes = _declared(graph)
     given = {_tensor(graph, name): shape for name, shape in feeds.items()}
     for row, shape in given.items():
@@ -72,32 +70,6 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
     notes += _wanted(graph, shapes, sizes)
     return replace(graph, tensor_shape=tuple(shapes), tensor_bytes=sizes, notes=(*graph.notes, *notes))
-
-
-def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
-    """How many tensors of unknown size each op makes, most first, ties by name; those that cost 0 bytes.
-
-    Only tensors that somebody reads count, of nodes that run in the step. The size of strings is never known, and
-    that of a handle never matters: neither counts.
-    """
-    rows = _unknown_rows(graph, graph.tensor_bytes)
-    if step is not None:
-        rows = rows & step.runs[graph.tensor_node]
-    counts = Counter(graph.ops[graph.tensor_node[row]] for row in np.flatnonzero(rows).tolist())
-    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
-
-
-def _unknown_rows(graph: Graph, sizes: Ints) -> npt.NDArray[np.bool_]:
-    """[T] whether the size of a tensor that somebody reads is unknown though its type has one."""
-    dtype = graph.tensor_dtype % REF
-    unknown = (sizes < 0) & (dtype != STRING)
-    read = np.zeros(len(unknown), bool)
-    read[graph.edge_tensor[graph.edge_tensor >= 0]] = True
-    rows: npt.NDArray[np.bool_] = unknown & read
-    for row in np.flatnonzero(rows).tolist():
-        if (graph.ops[graph.tensor_node[row]], int(graph.tensor_port[row])) in _OPAQUE:
-            rows[row] = False
-    return rows
 
 
 def _declared(graph: Graph) -> list[Shape | None]:
@@ -143,7 +115,7 @@ def _handle_shape(graph: Graph, node: int) -> Shape | None:
 def _inferable(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
     """Whether some tensor's size is unknown though all that it is made from is known: inference can say more."""
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
-    unknown = _unknown_rows(graph, sizes)
+    unknown = unsized(graph, sizes)
     if not unknown.any():
         return False
     open_nodes = np.zeros(len(graph), bool)
@@ -170,6 +142,8 @@ def _tensor(graph: Graph, name: str) -> int:
 
 def _check(graph: Graph, row: int, known: Shape | None, shape: Shape) -> None:
     name = graph.tensor_name(row)
+    if not isinstance(shape, Sequence) or not all(is_whole(side) for side in shape):
+        raise GraphError(f"{name!r} is fed the shape {shape!r}; give its dimensions as whole numbers", node=name)
     if any(side < 0 for side in shape):
         shown = ",".join(map(str, shape))
         raise GraphError(f"the shape {shown} fed to {name!r} has a negative dimension", node=name)
@@ -243,7 +217,7 @@ def _blame_feeds(
 
 def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[str]:
     """Name the placeholders of which only a feed can say how large they are."""
-    rows = np.flatnonzero(_unknown_rows(graph, sizes)).tolist()
+    rows = np.flatnonzero(unsized(graph, sizes)).tolist()
     names = [
         f"{graph.tensor_name(row)} ({_written(shapes[row])})"
         for row in rows

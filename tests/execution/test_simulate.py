@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator.columns import ints
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import WIRE, transfer_task
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.graph.unsized import unknown_shapes
 from simulator.partitioning import partition
-from tests.execution.cases import apart, assigned, attrs_of, costs, whole
+from simulator.partitioning.client import FLAVOURS
+from tests.execution.cases import apart, assigned, attrs_of, costs, dags, runs, steps, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, type_attr
 
@@ -52,6 +57,10 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
         ({"contention": "polite"}, UnsupportedError, "contention='polite' is not modelled; choose 'serial' or 'fair'"),
         ({"trips": {"while": 3}}, SimvizError, "no loop 'while'; it has none"),
         ({"branches": {"p": True}}, SimvizError, "No branch of the step goes by 'p'"),
+        ({"trips": 3}, SimvizError, "trips is 3; give a mapping from the names of loops"),
+        ({"branches": ["p"]}, SimvizError, r"branches is \['p'\]; give a mapping"),
+        ({"trips": {3: 3}}, SimvizError, "no loop 3; it has none"),
+        ({"branches": {3: True}}, SimvizError, "No branch of the step goes by 3"),
         ({"order": "priority"}, SimvizError, "There are no priorities"),
     ],
 )
@@ -73,8 +82,20 @@ def test_what_is_guessed_is_counted() -> None:
     assert simulate(pieces, on, costs(graph, on)).notes == (
         "Predicates that nothing tells are taken to hold, of a Case branch 0: 'p:0' true.",
         "1 transfers carry a value of unknown size, which counts as 0 bytes.",
-        "6 tensors of unknown size take no memory here.",
+        "5 tensors of unknown size take no memory here.",
     )
+
+
+@given(st.data(), dags(), st.sampled_from(FLAVOURS))
+def test_what_has_no_size_counts_alike_in_the_step_and_in_its_pieces(
+    data: st.DataObject, graph: Graph, flavour: str
+) -> None:
+    step = data.draw(steps(graph))
+    on, priced, rows = data.draw(runs(graph))
+    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=flavour)
+    unknown = sum(unknown_shapes(graph, step).values())
+    said = f"{unknown} tensors of unknown size take no memory here."
+    assert [note for note in simulate(pieces, on, priced).notes if "no memory" in note] == [said] * (unknown > 0)
 
 
 def test_an_empty_step_gives_an_empty_trace() -> None:

@@ -1,13 +1,13 @@
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError, OracleError
 from simulator.graph.messages import AttrValue
-from simulator.graph.shapes import unknown_shapes, with_shapes
+from simulator.graph.shapes import with_shapes
+from simulator.graph.step import choose_step
+from simulator.graph.unsized import unknown_shapes
 from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
 
 
@@ -214,8 +214,20 @@ def test_strings_handles_and_what_nobody_reads_are_not_unknown():
 def test_only_the_nodes_of_the_step_count():
     graph = chain().built()
     assert unknown_shapes(graph) == {"MatMul": 1, "Placeholder": 1, "Relu": 1}
-    step = SimpleNamespace(runs=np.array([True, True, False, False, False]))
-    assert unknown_shapes(graph, step) == {"Placeholder": 1}
+    step = choose_step(graph, fetches="z")
+    assert unknown_shapes(graph, step) == {"MatMul": 1, "Placeholder": 1}, "what only others read does not count"
+    step = choose_step(graph, fetches="z:0", feeds="y")
+    assert unknown_shapes(graph, step) == {"MatMul": 1, "Relu": 1}, "what the client hands in and gets counts"
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 1.5}, {"batch": "1"}, {"feeds": 3}, {"feeds": {"x": 3}}, {"feeds": {"x": (2.0, 784)}}]
+)
+def test_what_is_no_batch_and_no_shape_is_refused(options):
+    with pytest.raises(
+        GraphError, match=r"batch of .* not possible|feeds maps the names|is fed the shape .* whole numbers"
+    ):
+        with_shapes(chain().built(), **options)
 
 
 @given(graphs(), st.integers(1, 50), st.integers(1, 50))
