@@ -1,0 +1,94 @@
+"""Noise: how much longer than usual a step's work takes, one factor per task, client and step.
+
+A factor is an entry of a table of 65,536 quantiles in fixed point, FACTOR_BITS after the point, whose mean is 1. A hash
+of seed, task, client and step picks it, so that it needs no memory, does not depend on the order in which anybody asks
+and is the same in every engine. `splitmix64`, `entry` and `scaled` are written such that numba compiles them, too,
+given unsigned 64-bit numbers; Python's integers do as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import exp, fsum, isfinite, log1p
+from statistics import NormalDist
+
+from simulator.columns import Ints, ints
+from simulator.units import Nanos
+
+FACTOR_BITS = 16
+ONE = 1 << FACTOR_BITS  # the factor 1
+QUANTILES = 1 << 16
+MAX_FACTOR = 1 << 14  # of a table's entry, so that scaled times stay far from 2^63
+
+_GAMMA = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def splitmix64(state: int) -> int:
+    """The number that SplitMix64 draws in that state; its next state is `state` + 0x9e3779b97f4a7c15.
+
+    Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014; constants of Vigna's version.
+    """
+    z = (state + _GAMMA) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def entry(seed: int, task: int, client: int, step: int) -> int:
+    """Which of the QUANTILES the step of that client draws on that task. All are below 2^64, none negative."""
+    return splitmix64(splitmix64(splitmix64(splitmix64(seed) ^ task) ^ client) ^ step) >> 48
+
+
+def scaled(work: Nanos, factor: int) -> Nanos:
+    """Work times a factor in fixed point, rounded up; in two parts, so that 64 bits hold it."""
+    return (work >> 16) * factor + (((work & 0xFFFF) * factor + 0xFFFF) >> 16)
+
+
+def lognormal(sigma: float) -> Ints:
+    """[QUANTILES] factors whose logarithm is normal with that standard deviation.
+
+    Raises ValueError for a sigma below 0 or so large that the mean rests on a few quantiles.
+    """
+    if not 0 <= sigma <= 2:
+        raise ValueError(f"sigma is {sigma:g}; give a number from 0 to 2")
+    normal = NormalDist()
+    return _table([exp(sigma * normal.inv_cdf(at)) for at in _places()])
+
+
+def exponential(share: float = 1.0) -> Ints:
+    """[QUANTILES] factors of which `share` is exponential and the rest constant. Raises ValueError outside 0 to 1."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share is {share:g}; give a number from 0 to 1")
+    return _table([1 - share - share * log1p(-at) for at in _places()])
+
+
+def empirical(values: Sequence[float]) -> Ints:
+    """[QUANTILES] factors as often as they were measured, in any unit: only their ratio to the mean counts.
+
+    Raises ValueError for no values, one that is negative or not finite, and where all quantiles are 0.
+    """
+    wrong = next((value for value in values if not (isfinite(value) and value >= 0)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is no duration; give numbers of 0 or more")
+    ordered, count = sorted(values), len(values)
+    drawn = [ordered[int(at * count)] for at in _places()] if values else [0.0]
+    if not any(drawn):
+        raise ValueError("its numbers are 0, all or nearly all; give durations")
+    return _table([value / drawn[-1] for value in drawn])  # in this unit no sum overflows
+
+
+def _places() -> list[float]:
+    """The middles of QUANTILES equal parts of 0 to 1: exact in binary."""
+    return [(2 * k + 1) / (2 * QUANTILES) for k in range(QUANTILES)]
+
+
+def _table(values: Sequence[float]) -> Ints:
+    """In fixed point, in their order, with a mean of exactly 1: rounding errors are carried on, not added up."""
+    total = fsum(values)
+    if max(values) * QUANTILES > MAX_FACTOR * total:
+        raise ValueError(f"the largest is more than {MAX_FACTOR:,} times the mean; leave out what is no noise")
+    rising = [round(reached / total * ONE * QUANTILES) for reached in accumulate(values)]
+    rising[-1] = ONE * QUANTILES
+    return ints([upper - lower for lower, upper in zip([0, *rising], rising, strict=False)])

@@ -1,0 +1,37 @@
+"""Pauses of a task: when work ends that may only go on between them. numba compiles `stretched`, too."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simulator.units import Nanos
+
+
+class Pauses(NamedTuple):
+    """A task stands still from `phase` for `length`, and again after every `period`; a period of 0: once.
+
+    The length is above 0 and, where there is a period, below it.
+    """
+
+    phase: Nanos
+    period: Nanos
+    length: Nanos
+
+
+def stretched(now: Nanos, work: Nanos, phase: Nanos, period: Nanos, length: Nanos) -> Nanos:
+    """When work ends that begins now: the first moment before which the task was awake for that long since now.
+
+    Work of no length ends now, in a pause as well. A pause that begins at that very moment is not waited for.
+    """
+    if work == 0:
+        return now
+    awake = period - length  # of each period
+    since = now - phase
+    if since > 0:  # count time awake since the first pause began
+        whole = since // period if period else 0
+        since = whole * awake + max(0, since - whole * period - length)
+    target = since + work
+    if target <= 0:
+        return phase + target
+    whole = (target - 1) // awake if period else 0
+    return phase + whole * period + length + target - whole * awake

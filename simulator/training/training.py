@@ -1,0 +1,71 @@
+"""The result of many steps of many clients: when each step ran, what it counted, who waited, what the links carried.
+
+Axes: C clients, K tasks, D devices, L links (of the cluster), S steps, U updates of the global step. Everything is
+summed while it runs, so that memory grows with steps and updates alone, a few numbers each; only the recorded steps
+have slices, in `trace`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simulator.execution.trace import Trace
+    from simulator.partitioning import Partitions
+    from simulator.units import Nanos
+
+# Columns of `Training.task_ns`. A moment at which a task computes and sends counts as computing.
+COMPUTING, SENDING, WAITING = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A run from time 0, at which the clients ask for their sessions, to `end_ns`, the last update that was asked for.
+
+    A step that was cut short by a crash is no row of steps, and one that was under way at the end is none. Updates
+    that a parameter server lost are rows of updates: their time was spent.
+    """
+
+    regime: str  # "sync:aggregate=8,total=10,tokens=10", as read_regime reads it
+    tasks: tuple[str, ...]  # [K] full names, in the cluster's order
+    devices: tuple[str, ...]  # [D] full names
+    links: tuple[str, ...]  # [L]
+
+    clients: tuple[str, ...]  # [C] names of their programs
+    client_task: Ids  # [C] row of `tasks`
+    is_worker: Flags  # [C] its steps are training steps; not: it updates for others
+    session_ns: Ints  # [C] its session starts
+    waited_for: Ids  # [C] row of the task whose coming up its session waited for last; -1: for none
+
+    step_client: Ids  # [S] steps in order of (end, client)
+    step_number: Ids  # [S] 0, 1, .. within the client, those cut short included
+    step_start_ns: Ints  # [S]
+    step_end_ns: Ints  # [S]
+    step_waiting_ns: Ints  # [S] of it in which it waited for a token or a gradient and nothing of it was under way
+
+    update_ns: Ints  # [U] ascending: when the global step was counted up
+    update_client: Ids  # [U] whose op did so
+    update_staleness: Ids  # [U] updates by others since that client's step began
+    update_gradients: Ids  # [U] replicas' gradients that it applied
+    update_examples: Ints  # [U] examples behind those; 0: unknown
+
+    dropped: int  # gradients that came too late for their accumulator, counted once per step and accumulator
+    lost_updates: int  # updates that fell behind the last checkpoint of a parameter server that died
+
+    task_ns: npt.NDArray[np.int64]  # [K, 3] COMPUTING, SENDING, WAITING; a row's sum is `end_ns`
+    device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
+    device_lanes: Ids  # [D]
+    link_bytes: Ints  # [L] of the transfers that crossed it
+    link_busy_ns: Ints  # [L] time in which it carried something
+
+    end_ns: Nanos
+    trace: Trace | None = None  # of the recorded steps
+    partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
+    notes: tuple[str, ...] = ()  # what was assumed
