@@ -75,7 +75,9 @@ def test_arguments_do_not_stand_for_each_other() -> None:
     assert len(drawn) >= 80  # of 81; two of 65,536 may meet
 
 
-@pytest.mark.parametrize("table", [lognormal(0.5), lognormal(2), exponential(), exponential(0.25), empirical([3, 1, 2])])
+@pytest.mark.parametrize(
+    "table", [lognormal(0.5), lognormal(2), exponential(), exponential(0.25), empirical([3, 1, 2])]
+)
 def test_the_mean_factor_is_one(table: np.ndarray) -> None:
     assert len(table) == QUANTILES
     assert int(table.sum()) == ONE * QUANTILES

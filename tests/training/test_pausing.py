@@ -31,7 +31,9 @@ def test_work_ends_when_a_count_of_the_moments_awake_says(now: int, work: int, p
 
 
 @given(st.integers(0, 2**52), st.integers(1, 2**52), st.integers(0, 2**52), st.integers(0, 2**30), pauses())
-def test_what_begins_later_or_takes_longer_ends_no_earlier(now: int, work: int, later: int, more: int, p: Pauses) -> None:
+def test_what_begins_later_or_takes_longer_ends_no_earlier(
+    now: int, work: int, later: int, more: int, p: Pauses
+) -> None:
     end = stretched(now, work, *p)
     assert end >= now + work
     assert stretched(now + later, work, *p) >= end
