@@ -116,10 +116,15 @@ def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
     if len(lost):
         first = lost[0]
         name = tables.names[tables.tensor_op[tensor[first]]]
-        raise ClusterError(
-            f"The cluster has no route from {tables.devices[start[first]]} to {tables.devices[end[first]]}, which the "
-            f"output of {name!r} would have to take; add a link or place its consumers elsewhere."
-        )
+        raise no_route(tables.devices[start[first]], tables.devices[end[first]], f"the output of {name!r}")
+
+
+def no_route(start: str, end: str, what: str) -> ClusterError:
+    """The error for what would have to be sent from one device to the other."""
+    return ClusterError(
+        f"The cluster has no route from {start} to {end}, which {what} would have to take; add a link or place its "
+        "consumers elsewhere."
+    )
 
 
 def _durations(ways: Ways, way: Ids, nbytes: Ints) -> Ints:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from simulator.columns import Ints, ids, ints
 from simulator.errors import OutOfMemoryError, SimvizError
 from simulator.execution.trace import Allocations, Residents, Trace
+from simulator.partitioning.naming import carried
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
 from simulator.wording import some
 
@@ -161,9 +162,7 @@ def _said(held: _Held, task: _Task) -> str:
     cut, (kind, row) = held.partitions, task
     if kind != _TRANSFER:
         return f"what is fed as {cut.graph.names[row]}" if kind == _FEED else cut.graph.names[row]
-    value = cut.graph.in_ptr[cut.send[row]]
-    sender = cut.devices[int(cut.src_device[row])]
-    return f"the copy of {cut.graph.tensor_name(int(cut.graph.edge_tensor[value]))} from {sender}"
+    return f"the copy of {carried(cut, row)} from {cut.devices[int(cut.src_device[row])]}"
 
 
 def _live(held: _Held, row: int) -> Live:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.columns import flags, ids, ints
 from simulator.execution.choosing import choose, load
 from simulator.execution.critical import critical_path
+from simulator.execution.crossings import no_route
 from simulator.execution.engine import Outcome, chosen_order
 from simulator.execution.engine import run as plain_run
 from simulator.execution.lifetimes import allocations, residents, usage
@@ -18,6 +19,7 @@ from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.unsized import unsized
+from simulator.partitioning.naming import carried
 from simulator.wording import counted
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def simulate(
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
     tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
+    _check_routes(partitions, tables)
     compiled = choose(engine, len(tables) + len(partitions.send))
     run = load().run if compiled else plain_run
     outcome = run(
@@ -71,6 +74,16 @@ def simulate(
     )
     how = {"order": order, "contention": contention, "engine": "compiled" if compiled else "python"}
     return _trace(partitions, tables, outcome, how)
+
+
+def _check_routes(partitions: Partitions, tables: Tables) -> None:
+    """The engine would say so, too, by the names in the pieces; a transfer in a loop that never runs needs no route."""
+    here, there = partitions.src_device, partitions.dst_device
+    lost = np.flatnonzero(tables.latency_ns[here, there] < 0)
+    for row in lost[np.isin(partitions.send[lost], tables.node)].tolist():
+        name = carried(partitions, row)
+        what = f"the control edge from {name[1:]!r}" if partitions.tensor[row] < 0 else f"the tensor {name!r}"
+        raise no_route(partitions.devices[here[row]], partitions.devices[there[row]], what)
 
 
 def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mapping[str, str]) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
-from simulator.errors import SimvizError, UnsupportedError
+from simulator.errors import ClusterError, SimvizError, UnsupportedError
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import WIRE, transfer_task
 from simulator.graph.graph import Graph
@@ -17,10 +18,11 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.unsized import unknown_shapes
 from simulator.partitioning import partition
 from simulator.partitioning.client import FLAVOURS
-from tests.execution.cases import apart, assigned, attrs_of, costs, dags, runs, steps, whole
+from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, type_attr
 
+TWO = ("a:0/CPU:0", "b:0/CPU:0")
 NODES = ("x = Const", "a = Neg x", "b = Neg x", "c = Neg b")
 
 
@@ -84,6 +86,15 @@ def test_what_is_guessed_is_counted() -> None:
         "1 transfers carry a value of unknown size, which counts as 0 bytes.",
         "5 tensors of unknown size take no memory here.",
     )
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_missing_route_is_told_by_the_names_of_the_graph(flavour: str) -> None:
+    graph, on = story("x = Placeholder", "a = Neg x", "n = NoOp ^a").built(), cluster(TWO, (), {(0, 1): None})
+    for rows, what in (([0, 1, 1], "the tensor 'x:0'"), ([0, 0, 1], "the control edge from 'a'")):
+        pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
+        with pytest.raises(ClusterError, match=rf"no route from /job:a/.* to /job:b/.* {re.escape(what)} would have"):
+            simulate(pieces, on, costs(graph, on))
 
 
 @given(st.data(), dags(), st.sampled_from(FLAVOURS))

@@ -19,6 +19,7 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from simulator.partitioning.laws import partition_laws
+from simulator.partitioning.naming import carried
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed
@@ -38,6 +39,9 @@ def test_the_pieces_of_a_step_are_lawful(seed: int, on, loops: int, data: st.Dat
     for flavour in FLAVOURS:
         pieces = partition(graph, placed, on, step=step, flavour=flavour)
         assert partition_laws(graph, step, on, placed, pieces) == []
+        for transfer, tensor in enumerate(pieces.tensor.tolist()):
+            name = graph.tensor_name(tensor) if tensor >= 0 else f"^{graph.names[-1 - tensor]}"
+            assert carried(pieces, transfer) == name
 
 
 @given(graphs(), CLUSTERS, st.randoms(use_true_random=False))

@@ -7,7 +7,6 @@ anything, it holds: assertions hold, a training step trains, and what is guarded
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -23,6 +22,7 @@ from simulator.execution.loops.liveness import Grids
 from simulator.execution.loops.trips import NAMED, find_conditions
 from simulator.execution.loops.values import MAX_DEPTH, PASSED_ON, Values, always, followed, linear
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
@@ -31,7 +31,6 @@ Choice: TypeAlias = "bool | float | int"
 Output: TypeAlias = "tuple[int, int]"  # op and port
 
 _VALUES = PASSED_ON - {"LoopCond"}
-_ARG = re.compile(r"_arg_(.*)_(\d+)_\d+", re.DOTALL)  # how the cut names what a local session hands in
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +125,10 @@ def _frame_of(flow: Flow, at: Output) -> int:
 
 def _label(flow: Flow, at: Output) -> str:
     """ "node:port" of an output, in the graph and in its pieces alike."""
-    name = flow.ops.names[at[0]]
-    if flow.ops.kind[at[0]] == "_Arg":
-        made = _ARG.fullmatch(name)
-        return f"{made[1]}:{made[2]}" if made else name.removesuffix(" (fed)")
-    key = flow.attrs(at[0]).get("tensor_name") if flow.ops.kind[at[0]] in RECVS else None  # what a master hands in
-    return key.s.decode("utf-8", "replace") if key is not None else f"{name}:{at[1]}"
+    name, kind = flow.ops.names[at[0]], flow.ops.kind[at[0]]
+    if kind == "_Arg" or (kind in RECVS and "tensor_name" in flow.attrs(at[0])):
+        return fed_name(name.removesuffix(" (fed)"), flow.attrs(at[0]))
+    return f"{name}:{at[1]}"
 
 
 def _names(flow: Flow, at: Output) -> list[str]:
