@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from simulator.graph.graph import Attrs
 from simulator.partitioning.partitions import Partitions
 
 _ARG = re.compile(r"_arg_(.*)_(\d+)_\d+", re.DOTALL)  # how `client` names what a local session hands in
+_COPY = re.compile(
+    r"/replicate/_\d+(/ctrl/_\d+)?\Z"
+)  # how `replication` names a copy, and `pairs` what stands for its end
 
 
 def fed_name(name: str, attrs: Attrs) -> str:
@@ -23,14 +24,20 @@ def fed_name(name: str, attrs: Attrs) -> str:
 
 def carried(cut: Partitions, transfer: int) -> str:
     """ "node:port" of the value that a transfer carries, "^node" for a control edge."""
-    graph, from_send = cut.graph, dict(zip(cut.recv.tolist(), cut.send.tolist(), strict=True))
-    send = int(cut.send[transfer])
-    while (source := int(graph.edge_src[graph.in_ptr[send]])) in from_send:  # a worker passes on what it received
-        send = from_send[source]
-    if cut.endpoint[source] >= 0:
-        return fed_name(graph.names[source], graph.attrs[source])
-    named = np.flatnonzero(~cut.inserted & (cut.origin == cut.origin[send]))  # none: a constant that is there in copies
-    name = graph.names[int(named[0]) if len(named) else source]
-    return (
-        f"^{name}" if cut.tensor[transfer] < 0 else f"{name}:{graph.tensor_port[graph.edge_tensor[graph.in_ptr[send]]]}"
-    )
+    graph, sends = cut.graph, dict(zip(cut.recv.tolist(), cut.send.tolist(), strict=True))
+    node, port = int(cut.send[transfer]), 0
+    while cut.inserted[node] and cut.endpoint[node] < 0:  # back through the pairs, of which a value may pass several
+        if node in sends:
+            node = sends[node]
+            continue
+        edges = range(graph.in_ptr[node], graph.in_ptr[node + 1])
+        carrying = [edge for edge in edges if cut.origin[graph.edge_src[edge]] == cut.origin[node]]
+        if not carrying:  # a constant of which there are only copies
+            break
+        port = int(graph.tensor_port[graph.edge_tensor[carrying[0]]])
+        node = int(graph.edge_src[carrying[0]])
+    if cut.endpoint[node] >= 0:
+        tensor = fed_name(graph.names[node], graph.attrs[node])
+    else:
+        tensor = f"{_COPY.sub('', graph.names[node]) if cut.inserted[node] else graph.names[node]}:{port}"
+    return tensor if cut.tensor[transfer] >= 0 else f"^{tensor.rpartition(':')[0]}"

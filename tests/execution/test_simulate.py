@@ -90,8 +90,15 @@ def test_what_is_guessed_is_counted() -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_missing_route_is_told_by_the_names_of_the_graph(flavour: str) -> None:
-    graph, on = story("x = Placeholder", "a = Neg x", "n = NoOp ^a").built(), cluster(TWO, (), {(0, 1): None})
-    for rows, what in (([0, 1, 1], "the tensor 'x:0'"), ([0, 0, 1], "the control edge from 'a'")):
+    graph, on = (
+        story("x = Placeholder", "a = Neg x", "n = NoOp ^a", "m = NoOp ^x").built(),
+        cluster(TWO, (), {(0, 1): None}),
+    )
+    for rows, what in (
+        ([0, 1, 1, 0], "the tensor 'x:0'"),
+        ([0, 0, 1, 0], "the control edge from 'a'"),
+        ([0, 0, 0, 1], "the control edge from 'x'"),
+    ):
         pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
         with pytest.raises(ClusterError, match=rf"no route from /job:a/.* to /job:b/.* {re.escape(what)} would have"):
             simulate(pieces, on, costs(graph, on))
