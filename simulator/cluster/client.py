@@ -21,11 +21,11 @@ def connected(cluster: Cluster, master: str) -> Cluster:
     `standin_client:0` is a task with one CPU that is added where the cluster has none. Raises ClusterError for a task
     that the cluster lacks.
     """
-    known = {_short(task): task for task in cluster.tasks}
+    known = {short_task(task): task for task in cluster.tasks}
     task = master if master in cluster.tasks else known.get(master if ":" in master else f"{master}:0")
     if task is not None:
         return replace(cluster, master=task)
-    if master in ("standin_client", _short(STANDIN_CLIENT), STANDIN_CLIENT):
+    if master in ("standin_client", short_task(STANDIN_CLIENT), STANDIN_CLIENT):
         return with_client(cluster)
     raise ClusterError(
         f"The cluster {cluster.name!r} has no task {master!r} to connect to; its tasks are {some(list(known))}."
@@ -61,7 +61,7 @@ def can_hold_master(cluster: Cluster) -> bool:
     return own == {f"{task}/device:CPU:{number}" for number in range(len(own))}
 
 
-def _short(task: str) -> str:
+def short_task(task: str) -> str:
     """ "ps:1" of "/job:ps/replica:0/task:1"; a replica other than 0 is written between the two."""
     fields = dict(part.split(":", 1) for part in task.strip("/").split("/"))
     replica = "" if fields.get("replica", "0") == "0" else f"{fields['replica']}:"

@@ -108,7 +108,7 @@ def test_the_laws_have_the_spread_that_they_are_asked_for() -> None:
     assert np.isclose(np.median(exponential() / ONE), log(2), rtol=0.001)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any), st.integers(1, 10**9))
 def test_measured_times_come_as_often_as_they_were_measured(values: list[int], unit: int) -> None:
     table, mean = empirical(values), sum(values) / len(values)
