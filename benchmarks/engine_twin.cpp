@@ -55,17 +55,17 @@ struct Heap {
 }  // namespace
 
 struct Flat {
-    int64_t ops, tensors, edges, devices, ways, links, roots, pulls;
+    int64_t ops, tensors, edges, devices, kinds, ways, links, roots, pulls;
     const int32_t *block, *group_ptr, *group_edge, *edge_tensor, *consumer, *reader;
     const uint8_t* host;
     const int32_t *waits, *root;
     const uint8_t* instant;
-    const int64_t *run_ns, *tensor_bytes;
+    const int64_t *kind_ns, *tensor_bytes;
     const int32_t* post;
-    const uint8_t* replicable;
+    const uint8_t *stays, *replicable;
     const int32_t* lanes;
     const uint8_t* cpu;
-    const int32_t *home, *way;
+    const int32_t *kind, *home, *way;
     const int64_t *latency_ns, *bytes_per_s;
     const int32_t *link_ptr, *link;
     const int32_t *in_ptr, *in_edge, *tensor_ptr, *tensor_op, *tensor_edge, *passes;
@@ -134,7 +134,7 @@ class Engine {
         int32_t count = 0;
         for (int32_t op = 0; op < n; ++op) {
             const int32_t here = device[op];
-            took_ns[op] = f.run_ns[op * f.devices + here];
+            took_ns[op] = f.kind_ns[op * f.kinds + f.kind[here]];
             if (took_ns[op] < 0) return kNoKernel;
             asked_ptr[op] = count;
             int32_t low = f.block[op], high = f.block[op + 1];

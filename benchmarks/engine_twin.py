@@ -15,15 +15,30 @@ from simulator.execution.flat import Flat
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
-REFUSALS = {-2: "an op has no kernel on its device", -3: "two devices have no way", -5: "ops wait for each other"}
+REFUSALS = {
+    -2: "an op has no kernel on its device, or times cannot be counted",
+    -3: "two devices have no way",
+    -5: "ops wait for each other",
+}
 # The struct in C++: lengths, then columns of `Flat`.
 _COLUMNS = (
     *("block", "group_ptr", "group_edge", "edge_tensor", "consumer", "reader", "host", "waits", "roots", "instant"),
-    *("run_ns", "tensor_bytes", "post", "replicable", "lanes", "cpu", "home", "way", "latency_ns", "bytes_per_s"),
-    *("held_ptr", "held", "in_ptr", "in_edge", "tensor_ptr", "tensor_op", "tensor_edge", "passes", "bound"),
+    *("kind_ns", "tensor_bytes", "post", "stays", "replicable", "lanes", "cpu", "kind", "home", "way", "latency_ns"),
+    *(
+        "bytes_per_s",
+        "held_ptr",
+        "held",
+        "in_ptr",
+        "in_edge",
+        "tensor_ptr",
+        "tensor_op",
+        "tensor_edge",
+        "passes",
+        "bound",
+    ),
     *("scratch_bytes", "resident_bytes"),
 )
-_LENGTHS = ("ops", "tensors", "edges", "devices", "ways", "links", "root_count", "pulls")
+_LENGTHS = ("ops", "tensors", "edges", "devices", "kinds", "ways", "links", "root_count", "pulls")
 
 
 class _Struct(ctypes.Structure):
@@ -64,7 +79,13 @@ class Twin:
         known = {**flat.nodes._asdict(), **flat.places._asdict(), **flat.held._asdict()}
         nodes, places = flat.nodes, flat.places
         lengths = (
-            *(len(nodes.waits), len(nodes.tensor_bytes), len(nodes.consumer), len(places.lanes)),
+            *(
+                len(nodes.waits),
+                len(nodes.tensor_bytes),
+                len(nodes.consumer),
+                len(places.lanes),
+                nodes.kind_ns.shape[1],
+            ),
             *(len(places.latency_ns), len(flat.shared.capacity), len(nodes.roots), int(places.pulls[0])),
         )
         columns = (known[name].ctypes.data for name in _COLUMNS)

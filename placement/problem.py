@@ -182,7 +182,8 @@ def _no_device(problem: Problem, row: int) -> InfeasibleError:
     tables, devices, before = problem.tables, problem.cluster.devices, problem.lawful[row]
     ops, resident = problem.ops[row], problem.resident[row]
     names = [tables.names[op] for op in ops]
-    allows = {tables.names[op]: tuple(devices[d].name for d in before if tables.run_ns[op, d] >= 0) for op in ops}
+    able = tables.run_ns >= 0
+    allows = {tables.names[op]: tuple(devices[d].name for d in before if able[op, d]) for op in ops}
     largest = max(devices[d].memory_bytes for d in before)
     if resident > largest:
         why = f"it keeps {show_bytes(resident)} resident, and its largest possible device has {show_bytes(largest)}"

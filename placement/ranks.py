@@ -35,8 +35,9 @@ def _mean_run(problem: Problem) -> list[int]:
     means = [0] * len(problem.group)
     for op, row in enumerate(problem.group):
         known.setdefault(problem.allowed[row], []).append(op)
+    run_ns = problem.tables.run_ns
     for devices, ops in known.items():
-        mean = np.rint(problem.tables.run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
+        mean = np.rint(run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
         for op, value in zip(ops, mean.tolist(), strict=True):
             means[op] = value
     return means

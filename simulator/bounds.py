@@ -39,7 +39,8 @@ def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step,
 def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
     """[n] time on the fastest device with a kernel; 0 where there is none."""
     never = np.iinfo(np.int64).max
-    fastest = np.where(tables.run_ns < 0, never, tables.run_ns).min(axis=1, initial=never)
+    run_ns = tables.run_ns
+    fastest = np.where(run_ns < 0, never, run_ns).min(axis=1, initial=never)
     return np.where(fastest == never, 0, fastest)
 
 

@@ -161,6 +161,7 @@ class ClusterColumns(TypedDict):
 
     devices: tuple[str, ...]
     cpu: Flags
+    kind: Ids
     home: Ids
     lanes: Ids
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
@@ -251,7 +252,7 @@ def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
 
 
 def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:
-    """[n, D] time of each op on each device; -1 where there is no kernel or it is not bound to, else 0 if instant."""
+    """[n, K] time of each op on each kind of device; -1 where there is no kernel, else 0 if it is instant."""
     unpriced = [kind for kind in cluster.kinds if kind not in costs.kinds]
     if unpriced:
         raise ClusterError(f"The cost table has no column for {unpriced[0]!r}; estimate costs for this cluster.")
@@ -259,11 +260,10 @@ def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> n
         raise SimvizError(
             f"The cost table has {len(costs)} rows, too few for this graph; estimate costs for this graph."
         )
-    column = [costs.kinds.index(cluster.kinds[kind]) for kind in cluster.kind_of]
+    column = [costs.kinds.index(kind) for kind in cluster.kinds]
     times = np.ascontiguousarray(costs.run_ns[:, column][ops.cost_row], np.int64)  # the compiled loop shares it
     times[instant] = np.minimum(times[instant], 0)
     times[ops.inserted] = 0
-    times[(ops.bound[:, None] >= 0) & (ops.bound[:, None] != np.arange(len(cluster)))] = -1
     times.setflags(write=False)
     return times
 
@@ -282,6 +282,7 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
     return ClusterColumns(
         devices=tuple(device.name for device in cluster.devices),
         cpu=flags([device.type == "CPU" for device in cluster.devices]),
+        kind=ids(cluster.kind_of),
         home=cluster.home,
         lanes=ids([device.lanes for device in cluster.devices]),
         routes=cluster.routes,

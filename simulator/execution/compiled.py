@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, from_dtype, int32, int64, njit, types, void
+from numba import boolean, config, from_dtype, int32, int64, njit, types, void
 
 from simulator.columns import ids, ints
 from simulator.execution import engine
@@ -36,7 +36,6 @@ from simulator.execution.flat import (
     GIVEN_UP,
     MATRICES,
     NEVER,
-    PARTS,
     PLAIN,
     RANKED,
     REFUSED,
@@ -51,8 +50,6 @@ from simulator.execution.flat import (
     Pending,
     Places,
     Queues,
-    Record,
-    Round,
     Shared,
     Threads,
     Work,
@@ -212,15 +209,26 @@ def _row(values: Ids, value: int) -> int:
 
 
 @_inner
-def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids, device: Ids, record: bool) -> int:
+def _find(
+    nodes: Nodes,
+    places: Places,
+    found: Found,
+    queues: Queues,
+    across: Ints,
+    came_by: Ids,
+    device: Ids,
+    full: bool,
+    record: bool,
+) -> int:
     """The transfers of an assignment, as `crossings`; how many there are, or REFUSED.
 
+    Counts on the way what each device and each way may have to queue. `full`: not only what the plain loop asks for.
     Long, because its arrays are in local names.
     """
     block, group_ptr, group_edge, edge_tensor = nodes.block, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
-    consumer, reader, host, run_ns, works = nodes.consumer, nodes.reader, nodes.host, nodes.run_ns, places.works[0]
+    consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, way, replicable, flowing = places.cpu, places.home, places.way, nodes.replicable, places.flowing
-    stays = nodes.stays
+    stays, works, end, wire_end = nodes.stays, full and places.works[0], queues.end, queues.wire_end
     latency_ns, bytes_per_s, tensor_bytes = places.latency_ns, places.bytes_per_s, nodes.tensor_bytes
     told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
     span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
@@ -230,24 +238,25 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
     total = 0.0
     for op in range(n):
         here = _at(device[op])
-        taken = run_ns[op, here]
+        taken = kind_ns[op, _at(kind[here])]
         if taken < 0:
             return REFUSED
         took_ns[op] = taken
         total += taken
+        end[here] += 1
         asked_ptr[op] = transfers
         low, high = _at(block[op]), _at(block[op + 1])
         for group in range(_at(group_ptr[op]), _at(group_ptr[op + 1])):
             first, last = _at(group_edge[group]), _at(group_edge[group + 1])
             copied = False
-            if replicable[edge_tensor[first]] and cpu[here]:
+            if replicable[_at(edge_tensor[first])] and cpu[here]:
                 for edge in range(first + 1, last):
                     copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
             crossing = 0
             for edge in range(first, last):
                 target = _at(device[_at(consumer[edge])])
                 source = _at(home[target]) if copied else here
-                if source == target or stays[edge_tensor[edge]]:
+                if source == target or stays[_at(edge_tensor[edge])]:
                     told[low] = reader[edge]
                     low += 1
                     if record:
@@ -277,7 +286,7 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
                         if wire_ns < 0:
                             return REFUSED
                     total += latency_ns[path] + wire_ns
-                    if flowing[path] and nbytes > 0:
+                    if full and flowing[path] and nbytes > 0:
                         if nbytes > MAX_FLOW_BYTES:
                             return REFUSED
                         flows += 1
@@ -290,8 +299,12 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
                             return REFUSED
                         took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
                         total += pack + unpack
-                    way_of[transfers], tensor_of[transfers] = path, carried
-                    source_of[transfers], target_of[transfers] = source, target
+                        end[_at(home[source])] += pack > 0
+                        end[_at(home[target])] += unpack > 0
+                    if full:
+                        tensor_of[transfers], source_of[transfers], target_of[transfers] = carried, source, target
+                    way_of[transfers] = path
+                    wire_end[path] += 1
                     end_ns[transfers] = latency_ns[path] + wire_ns
                     span_from[transfers] = high + at
                     transfers += 1
@@ -305,15 +318,10 @@ def _find(nodes: Nodes, places: Places, found: Found, across: Ints, came_by: Ids
 
 
 @_inner
-def _reset(
-    nodes: Nodes, places: Places, found: Found, queues: Queues, pending: Pending, device: Ids, transfers: int
-) -> None:
-    """Clear what a run needs clear, and give each device and each way its region of the queues."""
-    waits, all_waits, merged, first, lanes = pending.waits, nodes.waits, pending.merged, pending.first, places.lanes
-    idle, region, head, end, home = queues.idle, queues.region, queues.head, queues.end, places.home
-    wire_base, wire_head, wire_end, way_of = queues.wire_base, queues.wire_head, queues.wire_end, found.way_of
-    took_ns, free_ns, source_of, target_of = found.took_ns, queues.free_ns, found.source_of, found.target_of
-    n, edges, works = len(device), len(nodes.consumer), places.works[0]
+def _clear(nodes: Nodes, places: Places, queues: Queues, pending: Pending, full: bool) -> None:
+    """Clear what a run needs clear."""
+    waits, needs, merged, first, lanes = pending.waits, nodes.waits, pending.merged, pending.first, places.lanes
+    idle, end, wire_end, free_ns = queues.idle, queues.end, queues.wire_end, queues.free_ns
     for where in range(len(idle)):
         idle[where] = lanes[where]
         end[where] = 0
@@ -321,25 +329,22 @@ def _reset(
         wire_end[way] = 0
     for link in range(len(free_ns)):
         free_ns[link] = 0
-    for op in range(n):
-        waits[op] = all_waits[op]
-        merged[op], first[op] = 0, -1
-        end[device[op]] += 1
-    for transfer in range(transfers):
-        wire_end[way_of[transfer]] += 1
-        if works:
-            end[home[source_of[transfer]]] += took_ns[n + transfer] > 0
-            end[home[target_of[transfer]]] += took_ns[n + edges + transfer] > 0
+    for op in range(len(waits)):
+        waits[op] = needs[op]
+    for op in range(len(waits) if nodes.merges[0] else 0):
+        merged[op] = 0
+    for op in range(len(waits) if full else 0):
+        first[op] = -1
+
+
+@_inner
+def _divide(base: Ids, head: Ids, end: Ids) -> None:
+    """Lengths in `end` become regions of a queue, with nothing in them."""
     at = np.int64(0)
-    for where in range(len(idle)):
-        region[where], head[where] = at, at
-        at += end[where]
-        end[where] = head[where]
-    at = np.int64(0)
-    for way in range(len(wire_end)):
-        wire_base[way], wire_head[way] = at, at
-        at += wire_end[way]
-        wire_end[way] = wire_head[way]
+    for row in range(len(end)):
+        base[row], head[row] = at, at
+        at += end[row]
+        end[row] = head[row]
 
 
 @_inner
@@ -861,18 +866,8 @@ def _loop(full: bool) -> Callable[..., int]:
 
     @_inner
     def _play(
-        nodes: Nodes,
-        places: Places,
-        shared: Shared,
-        held: Held,
-        found: Found,
-        queues: Queues,
-        pending: Pending,
-        in_round: Round,
-        noted: Record,
-        fair: Fair,
-        threads: Threads,
-        memory: Memory,
+        flat: Flat,
+        work: Work,
         device: Ids,
         order: int,
         ops: Ids,
@@ -885,10 +880,14 @@ def _loop(full: bool) -> Callable[..., int]:
         Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step
         takes at least from its start. `noting`: fill in a record and count memory.
         """
-        transfers = _find(nodes, places, found, in_round.asking, memory.came_by, device, full and noting)
+        nodes, places, shared, held = flat
+        found, queues, pending, in_round, noted, fair, threads, memory = work
+        _clear(nodes, places, queues, pending, full)
+        transfers = _find(nodes, places, found, queues, in_round.asking, memory.came_by, device, full, full and noting)
         if transfers < 0:
             return transfers
-        _reset(nodes, places, found, queues, pending, device, transfers)
+        _divide(queues.region, queues.head, queues.end)
+        _divide(queues.wire_base, queues.wire_head, queues.wire_end)
         block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
         home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
         held_ptr, held_link = places.held_ptr, places.held
@@ -900,13 +899,8 @@ def _loop(full: bool) -> Callable[..., int]:
         wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
         waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
         due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
-        batch, woken, fresh, valued, asking = (
-            in_round.batch,
-            in_round.woken,
-            in_round.fresh,
-            in_round.valued,
-            in_round.asking,
-        )
+        batch, woken, fresh, asking = in_round.batch, in_round.woken, in_round.fresh, in_round.asking
+        valued = in_round.valued if full else asking  # whose value is there goes to the wire at once
         chain, touched, touched_in = in_round.chain, in_round.touched, in_round.touched_in
         ready_ns, start_ns, asked_ns, sent_ns, came_ns = (
             noted.ready_ns,
@@ -929,7 +923,7 @@ def _loop(full: bool) -> Callable[..., int]:
         pulls, works, record = full and places.pulls[0], full and places.works[0], full and noting
         unpacking, wires = n + edges, n + 2 * edges
         requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
-        jobs, executor, shares = wires, full and order == EXECUTOR, full and len(shared.link) > 0
+        last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
         for position in range(len(ops)):
             place_of[ops[position]] = position
         for where in range(len(touched_in)):
@@ -944,7 +938,7 @@ def _loop(full: bool) -> Callable[..., int]:
         if record:
             _resident(nodes, places, held, memory, device, transfers)
             _hand_in(held, memory, device, tensor_bytes)
-            for job in range(jobs):
+            for job in range(len(start_ns)):
                 start_ns[job] = 0
             for op in range(n):
                 ready_ns[op] = -1
@@ -961,7 +955,7 @@ def _loop(full: bool) -> Callable[..., int]:
                 if what < wires:
                     here = _at(
                         device[what]
-                        if what < n
+                        if not works or what < n
                         else home[source_of[what - n]]
                         if what < unpacking
                         else home[target_of[what - unpacking]]
@@ -979,8 +973,8 @@ def _loop(full: bool) -> Callable[..., int]:
                                     began[starts] = job
                                     starts += 1
                         else:
+                            chain[_at(last - brief)] = job
                             brief += 1
-                            chain[jobs - brief] = job
                     elif executor:
                         lane_free[lane_ptr[here] + lane_of[what]] = True
                         served = _touch(here, touched, touched_in, turn, served)
@@ -988,16 +982,15 @@ def _loop(full: bool) -> Callable[..., int]:
                         idle[here] += 1
                         if order == RANKED:
                             served = _touch(here, touched, touched_in, turn, served)
-                elif what < requests or latent <= what < begins:
+                elif not full or what < requests or latent <= what < begins:
                     way = _at(way_of[_at(what - wires if what < requests else what - latent)])
                     if in_turn[way]:
                         wire_head[way] += 1
                         if wire_head[way] < wire_end[way]:
                             transfer = _at(wire[_at(wire_head[way])])
                             when = end_ns[transfer]
-                            follows = (
-                                latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
-                            ) + transfer
+                            joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                            follows = (latent if joins else wires) + transfer
                             if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
                                 if sent_ns[transfer] <= now:
                                     began[starts] = n + transfer
@@ -1012,8 +1005,8 @@ def _loop(full: bool) -> Callable[..., int]:
                 else:
                     size -= 1
                     _sink(key, task, size, key[size], task[size])
-                if what < begins:
-                    batch[tasks] = what
+                if not full or what < begins:
+                    batch[_at(tasks)] = what
                     tasks += 1
             while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
                 way = soonest[0]
@@ -1026,13 +1019,13 @@ def _loop(full: bool) -> Callable[..., int]:
             if executor and tasks > 1:
                 _sort(batch, tasks)
             for at in range(tasks):
-                what = batch[at]
+                what = batch[_at(at)]
                 by, woken_from = np.int64(-1), ready
                 low, high = np.int64(edges), np.int64(len(told))
                 if 0 <= what < n:
                     by, low, high = what, _at(block[what]), _at(local_end[what])
                     for transfer in range(_at(asked_ptr[what]), _at(asked_ptr[what + 1])):
-                        valued[values] = transfer
+                        valued[_at(values)] = transfer
                         values += 1
                     transfer = np.int64(post_head[what] if pulls else -1)
                     while transfer >= 0:
@@ -1043,19 +1036,23 @@ def _loop(full: bool) -> Callable[..., int]:
                     if record:
                         ended[ends] = what
                         ends += 1
-                elif what >= latent:
+                elif full and what >= latent:
                     path = way_of[what - latent]
                     _join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
                     continue
-                elif what >= requests:
+                elif full and what >= requests:
                     valued[values] = what - requests
                     values += 1
                     continue
                 elif what >= n:
                     transfer = _at(
-                        what - wires if what >= wires else what - unpacking if what >= unpacking else what - n
+                        what - wires
+                        if not works or what >= wires
+                        else what - unpacking
+                        if what >= unpacking
+                        else what - n
                     )
-                    if what < unpacking:
+                    if works and what < unpacking:
                         asking[asks] = transfer
                         asks += 1
                         continue
@@ -1097,28 +1094,30 @@ def _loop(full: bool) -> Callable[..., int]:
                             edge = ~op
                             op = _at(consumer[edge])
                             if merged[op]:
-                                if merged[op] == turn:
+                                if full and merged[op] == turn:
                                     first[op] = min(first[op], edge)
                                 continue
-                            merged[op], first[op] = turn, edge
+                            merged[op] = turn
+                            if full:
+                                first[op] = edge
                         waits[op] -= 1
                         if waits[op] == 0:
                             left -= 1
                             if record:
                                 ready_ns[op] = now
                             if instant[op]:
-                                chain[chained] = op
+                                chain[_at(chained)] = op
                                 chained += 1
                             else:
-                                woken[ready] = op
+                                woken[_at(ready)] = op
                                 ready += 1
                     if done == chained:
                         break
                     op = _at(chain[done])
                     done += 1
                     low, high = _at(block[op]), _at(local_end[op])
-                    for transfer in range(asked_ptr[op], asked_ptr[op + 1]):
-                        valued[values] = transfer
+                    for transfer in range(_at(asked_ptr[op]), _at(asked_ptr[op + 1])):
+                        valued[_at(values)] = transfer
                         values += 1
                     transfer = np.int64(post_head[op] if pulls else -1)
                     while transfer >= 0:
@@ -1164,7 +1163,9 @@ def _loop(full: bool) -> Callable[..., int]:
                         lane = lane_ptr[here] + lane_of[by]
                         _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
                         served = _touch(here, touched, touched_in, turn, served)
-            for i in range(values):
+            if not full:
+                asks = values
+            for i in range(values if full else 0):
                 transfer = _at(valued[i])
                 if pulls:
                     conditions[transfer] -= 1
@@ -1184,7 +1185,7 @@ def _loop(full: bool) -> Callable[..., int]:
             if asks > 1:
                 _sort(asking, asks)
             for i in range(asks):
-                transfer = _at(asking[i])
+                transfer = _at(asking[_at(i)])
                 way = _at(way_of[transfer])
                 begin = now
                 for place in range(held_ptr[way], held_ptr[way + 1]):
@@ -1195,8 +1196,8 @@ def _loop(full: bool) -> Callable[..., int]:
                 end_ns[transfer] = end
                 if record:
                     sent_ns[transfer] = begin
-                kind = latent if flowing[way] and tensor_bytes[tensor_of[transfer]] > 0 else wires
-                if kind == latent and end == now:
+                joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                if joins and end == now:
                     alone = True
                     _join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
                 else:
@@ -1205,7 +1206,7 @@ def _loop(full: bool) -> Callable[..., int]:
                         wire[_at(wire_end[way])] = transfer
                         wire_end[way] += 1
                     if alone:
-                        size = _rise(key, task, size, end, kind + transfer)
+                        size = _rise(key, task, size, end, (latent if joins else wires) + transfer)
                 if record and (alone or held_ptr[way] == held_ptr[way + 1]):
                     if begin > now:
                         size = _rise(key, task, size, begin, begins + transfer)
@@ -1227,8 +1228,8 @@ def _loop(full: bool) -> Callable[..., int]:
                         if follows >= 0:
                             lane_free[lane] = False
                             lane_of[follows] = lane - lane_ptr[here]
+                            chain[last - brief] = follows
                             brief += 1
-                            chain[jobs - brief] = follows
             else:
                 for i in range(news):
                     woken[ready] = fresh[i]
@@ -1236,23 +1237,23 @@ def _loop(full: bool) -> Callable[..., int]:
                 if ready > 1 and order == PLAIN:
                     _sort(woken, ready)
                 for i in range(ready):
-                    job = _at(woken[i])
+                    job = _at(woken[_at(i)])
                     here = _at(
                         device[job]
-                        if job < n
+                        if not works or job < n
                         else home[source_of[job - n]]
                         if job < unpacking
                         else home[target_of[job - unpacking]]
                     )
                     if order == RANKED:
-                        place = place_of[job] if job < n else job - jobs  # the work of transfers comes before all ops
+                        place = place_of[job] if job < n else job - wires  # the work of transfers comes before all ops
                         _offer(queue, region[here], queue_end[here] - head[here], place)
                         queue_end[here] += 1
                         served = _touch(here, touched, touched_in, turn, served)
                     elif idle[here] > 0:
                         idle[here] -= 1
+                        chain[_at(last - brief)] = job
                         brief += 1
-                        chain[jobs - brief] = job
                     else:
                         queue[_at(queue_end[here])] = job
                         queue_end[here] += 1
@@ -1262,10 +1263,10 @@ def _loop(full: bool) -> Callable[..., int]:
                         best = _take(queue, region[here], queue_end[here] - head[here])
                         queue_end[here] -= 1
                         idle[here] -= 1
+                        chain[last - brief] = ops[best] if best >= 0 else best + wires
                         brief += 1
-                        chain[jobs - brief] = ops[best] if best >= 0 else best + jobs
             for i in range(brief):
-                job = _at(chain[jobs - 1 - i])
+                job = _at(chain[_at(last - i)])
                 if bounded and job < n and now + tail[job] > limit:
                     return GIVEN_UP
                 if record:
@@ -1323,34 +1324,25 @@ _PLAIN_LOOP, _FULL_LOOP = _loop(False), _loop(True)
 def _signature() -> object:
     """The one type of `play`, as the fields of `Flat` and `Work` say it."""
 
-    def part(kind: type, *, readonly: bool) -> object:
-        arrays = [
-            types.Array(from_dtype(element), 2 if name in MATRICES else 1, "C", readonly=readonly)
+    def tuple_of(kind: type, *, readonly: bool) -> object:
+        made = [
+            tuple_of(element, readonly=readonly)
+            if isinstance(element, type)
+            else types.Array(from_dtype(element), 2 if name in MATRICES else 1, "C", readonly=readonly)
             for name, element in fields(kind).items()
         ]
-        if len(set(arrays)) == 1:  # numba has a type of its own for these
-            return types.NamedUniTuple(arrays[0], len(arrays), kind)
-        return types.NamedTuple(arrays, kind)
+        if len(set(made)) == 1:  # numba has a type of its own for these
+            return types.NamedUniTuple(made[0], len(made), kind)
+        return types.NamedTuple(made, kind)
 
-    given = [part(kind, readonly=True) for kind in fields(Flat).values() if isinstance(kind, type)]
-    given += [part(kind, readonly=False) for kind in PARTS]
+    flat, work = tuple_of(Flat, readonly=True), tuple_of(Work, readonly=False)
     rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
-    return void(*given, rows, int64, rows, tail, int64, boolean, int64, int64, int64[::1], int64[:, ::1])
+    return void(flat, work, rows, int64, rows, tail, int64, boolean, int64, int64, int64[::1], int64[:, ::1])
 
 
 def _play_some(
-    nodes: Nodes,
-    places: Places,
-    shared: Shared,
-    held: Held,
-    found: Found,
-    queues: Queues,
-    pending: Pending,
-    in_round: Round,
-    noted: Record,
-    fair: Fair,
-    threads: Threads,
-    memory: Memory,
+    flat: Flat,
+    work: Work,
     devices: Rows,
     order: int,
     ops: Rows,
@@ -1364,58 +1356,19 @@ def _play_some(
 ) -> None:
     """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `_loop`.
 
-    The parts of a `Flat` and of a `Work` come first. `ops` has a row for all runs, or one per run; the order RANKED
-    alone reads it. Fills in `makespans` [B] and, where it has rows, `peaks` [B, D]; a record of the last run is in the
-    `Work`.
+    `ops` has a row for all runs, or one per run; the order RANKED alone reads it. Fills in `makespans` [B] and, where
+    it has rows, `peaks` [B, D]; a record of the last run is in the `Work`.
     """
-    waits = places.pulls[0] or places.works[0] or len(shared.link) > 0
+    waits = flat.places.pulls[0] or flat.places.works[0] or len(flat.shared.link) > 0
     plain = not (record or waits or order == EXECUTOR)
     for run in range(start, len(devices), step):
         ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]
         if plain:
-            makespans[run] = _PLAIN_LOOP(
-                nodes,
-                places,
-                shared,
-                held,
-                found,
-                queues,
-                pending,
-                in_round,
-                noted,
-                fair,
-                threads,
-                memory,
-                devices[run],
-                order,
-                ranked,
-                tail,
-                limit,
-                record,
-            )
+            makespans[run] = _PLAIN_LOOP(flat, work, devices[run], order, ranked, tail, limit, False)
         else:
-            makespans[run] = _FULL_LOOP(
-                nodes,
-                places,
-                shared,
-                held,
-                found,
-                queues,
-                pending,
-                in_round,
-                noted,
-                fair,
-                threads,
-                memory,
-                devices[run],
-                order,
-                ranked,
-                tail,
-                limit,
-                record,
-            )
+            makespans[run] = _FULL_LOOP(flat, work, devices[run], order, ranked, tail, limit, record)
         for where in range(peaks.shape[1] if len(peaks) > 0 else 0):
-            peaks[run, where] = memory.peak[where]
+            peaks[run, where] = work.memory.peak[where]
 
 
 def made(
@@ -1429,12 +1382,15 @@ def made(
     compiled again by every process.
     """
     options = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    vectorize, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, 0  # most lists are of two or three: it costs a tenth more
     try:
         return compiler(signature, cache=True, **options)(function), True
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         return compiler(signature, **options)(function), False
+    finally:
+        config.LOOP_VECTORIZE = vectorize
 
 
 play, kept = made(_play_some, _signature())
@@ -1458,7 +1414,7 @@ def run(
     makespan = np.zeros(1, np.int64)
     given = (ids(column[None]), CODES[chosen], ids(ops), ints([]))
     with tables.layouts.workspace() as work:
-        play(*tables.layouts.flat(contention), *work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
+        play(tables.layouts.flat(contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
             return engine.run(tables, device, priority, order=order, contention=contention)
         return _outcome(tables, column, crossing, work, int(makespan[0]), own_lanes=chosen == "tensorflow")
@@ -1468,8 +1424,13 @@ def _outcome(
     tables: Tables, device: Ids, crossing: Crossings, work: Work, makespan: Nanos, *, own_lanes: bool
 ) -> Outcome:
     n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
-    rows = np.concatenate([np.arange(n), n + np.arange(transfers), n + edges + np.arange(transfers)])
-    start_ns = ints(work.record.start_ns[rows])
+
+    def of_jobs(column: Column) -> npt.NDArray[np.integer]:  # those that there are; 0 where no protocol has work
+        if len(column) == n:
+            return np.append(column, np.zeros(2 * transfers, np.int64))
+        return np.concatenate([column[:n], column[n : n + transfers], column[n + edges : n + edges + transfers]])
+
+    start_ns = ints(of_jobs(work.record.start_ns))
     took_ns = np.append(work.found.took_ns[:n], [crossing.pack_ns, crossing.unpack_ns])
     played = Played(
         makespan=makespan,
@@ -1480,6 +1441,6 @@ def _outcome(
         sent=work.record.sent_ns[:transfers].tolist(),
         came=work.record.came_ns[:transfers].tolist(),
     )
-    lane = ids(work.threads.lane[rows]) if own_lanes else lanes(tables, device, crossing, start_ns)
+    lane = ids(of_jobs(work.threads.lane)) if own_lanes else lanes(tables, device, crossing, start_ns)
     asked = ints(work.record.asked_ns[:transfers])
     return outcome(tables, device, crossing, played, start_ns, ints(start_ns + took_ns), asked, lane)

@@ -53,9 +53,10 @@ def checked(tables: Tables, device: Sequence[int] | npt.NDArray[np.integer]) -> 
         raise SimvizError(
             f"Node {tables.names[op]!r} is on device {int(column[op])}; the cluster has {len(tables.devices)} devices."
         )
-    times = tables.run_ns[np.arange(len(tables)), column]
-    if (times < 0).any():
-        op = int(np.argmin(times))
+    unable = tables.kind_ns[np.arange(len(tables)), tables.kind[column]] < 0
+    unable |= (tables.bound >= 0) & (tables.bound != column)
+    if unable.any():
+        op = int(np.argmax(unable))
         name, where = tables.names[op], tables.devices[column[op]]
         raise InfeasibleError(f"Node {name!r} has no kernel for {where}; place it elsewhere.", members=[name])
     return column

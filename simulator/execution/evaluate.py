@@ -49,6 +49,11 @@ class Prepared:
     moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
 
     @cached_property
+    def lacks_kernels(self) -> bool:
+        """Whether some op cannot run everywhere."""
+        return bool((self.tables.kind_ns[self.tables.bound < 0] < 0).any())
+
+    @cached_property
     def rest_ns(self) -> Ints:
         """[n] the least time from an op's start to the end of the step: the longest chain behind it, at its fastest.
 
@@ -56,7 +61,7 @@ class Prepared:
         """
         tables = self.tables
         never = np.iinfo(np.int64).max
-        fastest = np.where(tables.run_ns < 0, never, tables.run_ns).min(axis=1, initial=never)
+        fastest = np.where(tables.kind_ns < 0, never, tables.kind_ns).min(axis=1, initial=never)
         rest = np.where(fastest == never, 0, fastest).tolist()
         ends = np.flatnonzero(~(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)))
         source = tables.tensor_op[tables.edge_tensor[ends]]
@@ -188,22 +193,23 @@ def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray
             f"Assignments of shape {list(given.shape)} and type {given.dtype}: give whole numbers [B, "
             f"{len(prepared.names)}], a row of devices per assignment with one for each node of the graph."
         )
-    known = (given >= 0) & (given < len(tables.devices))
-    if not known.all():
-        row, node = np.argwhere(~known)[0].tolist()
+    if given.min(initial=0) < 0 or given.max(initial=0) >= len(tables.devices):
+        row, node = np.argwhere((given < 0) | (given >= len(tables.devices)))[0].tolist()
         raise SimvizError(
             f"Assignment {row}: node {prepared.names[node]!r} is on device {given[row, node]}; the cluster has "
             f"{len(tables.devices)} devices."
         )
-    clients = tables.bound[tables.bound >= 0]
-    nodes = np.concatenate([given, np.broadcast_to(clients, (len(given), len(clients)))], axis=1)
+    bound = np.flatnonzero(tables.bound >= 0)
+    if len(bound) or prepared.moves:
+        clients = np.broadcast_to(tables.bound[bound], (len(given), len(bound)))
+        given = np.concatenate([given, clients], axis=1, dtype=np.int32)
     for node, beside in prepared.moves:
-        nodes[:, node] = nodes[:, beside]
-    placed = np.where(tables.bound < 0, nodes[:, tables.node], tables.bound)
-    found = np.ascontiguousarray(placed, np.int32)
+        given[:, node] = given[:, beside]
+    found = given.take(tables.node, axis=1).astype(np.int32, copy=False)
+    found[:, bound] = tables.bound[bound]
     found.setflags(write=False)
     lost = (tables.latency_ns < 0).any()
-    for row in range(len(found) if lost or (tables.run_ns[tables.bound < 0] < 0).any() else 0):
+    for row in range(len(found) if lost or prepared.lacks_kernels else 0):
         try:
             column = checked(tables, found[row])
             if lost:
@@ -271,15 +277,12 @@ def _run_block(
     peaks: Matrix,
 ) -> None:
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
-    tables, flat, given = (
-        rule.tables,
-        rule.tables.layouts.flat(rule.contention),
-        (rows, CODES[rule.order], orders, rule.rest_ns),
-    )
+    tables, given = rule.tables, (rows, CODES[rule.order], orders, rule.rest_ns)
+    flat = tables.layouts.flat(rule.contention)
 
     def some(start: int, step: int) -> None:
         with tables.layouts.workspace() as work:
-            play(*flat, *work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
+            play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
     makespans[:] = STUCK  # all is left to the plain loop if there is no other
     if loads():

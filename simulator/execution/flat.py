@@ -63,7 +63,8 @@ class Nodes(NamedTuple):
     instant: Flags  # [n] takes no lane and no time
     threaded: Flags  # [n] is instant, but TensorFlow's executor passes it on a thread
     inexpensive: Flags  # [n] its kernel says so
-    run_ns: npt.NDArray[np.int64]  # [n, D] -1: no kernel
+    merges: Flags  # [1] some op is a Merge that starts at the first of its data inputs
+    kind_ns: npt.NDArray[np.int64]  # [n, K] time on each kind of device, -1: no kernel
     tensor_bytes: Ints  # [T]
     post: Ids  # [T] the op at whose end a Recv waits for the tensor, -1: when the step begins
     stays: Flags  # [T] it never crosses
@@ -75,6 +76,7 @@ class Places(NamedTuple):
 
     lanes: Ids  # [D]
     cpu: Flags  # [D]
+    kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] CPU that stands for a device
     way: npt.NDArray[np.int32]  # [D, D] -1: none
     latency_ns: Ints  # [W]
@@ -96,7 +98,8 @@ class Places(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, W ways, L links, B big tensors.
+    """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, K kinds of devices, W ways, L links, B
+    big tensors.
 
     What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next. In few parts,
     as numba takes long to compile what reads from a tuple of many arrays.
@@ -155,7 +158,7 @@ class Memory(NamedTuple):
 
     came_by: Annotated[Ids, "E"]  # transfer that brings the value, -1: it is there
     began: Annotated[Ids, "n+E"]  # ops, and n + transfers, that began in this round
-    ended: Annotated[Ids, "J"]  # in order: ops that ended, n + transfers that came, n + E + those that left the wire
+    ended: Annotated[Ids, "n+2E"]  # in order: ops that ended, n + transfers that came, n + E + those that left the wire
     over: Annotated[Flags, "n+E"]  # ops, and n + transfers, that have ended
     owner: Annotated[Ids, "T+E"]  # copy whose buffer it is, -1: resident
     holds: Annotated[Ids, "T+E"]  # who needs the buffer: its producer, readers, transfers
@@ -225,7 +228,7 @@ class Round(NamedTuple):
     batch: Annotated[Ints, "J+E+1"]  # tasks that end
     woken: Annotated[Ints, "J"]  # jobs that are ready
     fresh: Annotated[Ints, "2E"]  # work of transfers that is ready
-    valued: Annotated[Ids, "2E"]  # transfers of which one more condition holds
+    valued: Annotated[Ints, "2E"]  # transfers of which one more condition holds
     asking: Annotated[Ints, "E"]  # transfers that go to the wire; before: edges of a group that cross
     chain: Annotated[
         Ids, "J"
@@ -247,8 +250,9 @@ class Record(NamedTuple):
 class Work(NamedTuple):
     """What a thread writes; every run begins by clearing what it needs. Axes as in `Flat`; X transfers, at most E.
 
-    Jobs take lanes: the n ops, n + x packs transfer x, n + E + x unpacks it: J = n + 2E. Tasks are jobs and, from J on
-    in steps of E, transfers on the wire, requests under way, flows whose latency is not over, transfers that begin.
+    Jobs take lanes: the n ops, n + x packs transfer x, n + E + x unpacks it; J = n + 2E, or n where no protocol keeps
+    processors busy. Tasks are jobs and, from n + 2E on in steps of E, transfers on the wire, requests under way, flows
+    whose latency is not over, transfers that begin.
     """
 
     found: Found
@@ -262,7 +266,7 @@ class Work(NamedTuple):
 
 
 PARTS = (Found, Queues, Pending, Round, Record, Fair, Threads, Memory)  # of Work
-MATRICES = frozenset({"run_ns", "way", "big_ns"})  # all other arrays have one axis
+MATRICES = frozenset({"kind_ns", "way", "big_ns"})  # all other arrays have one axis
 
 
 def columns(part: type) -> list[tuple[str, np.dtype[np.generic], str]]:

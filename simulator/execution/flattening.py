@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from simulator.execution.tables import Tables
 
 _MAX_NS = 2**61  # as in `crossings`
+_ALIGNED = 64  # bytes: a line of a processor's cache
 
 
 class Layouts:
@@ -53,12 +55,18 @@ def flat(tables: Tables, contention: str) -> Flat:
     waits[np.unique(tables.consumer[gate])] += 1
     roots = np.flatnonzero(waits == 0)
     waits[roots] = 1
-    first = np.flatnonzero(starts(tables.tensor_rank))[: len(tables.tensor_op)]  # tensor of each group
     edge_ptr = tables.consumer_ptr
+    group_ptr, group_edge = tables.tensor_ptr, edge_ptr
+    first = np.flatnonzero(starts(tables.tensor_rank))[: len(tables.tensor_op)]  # tensor of each group
+    if len(first) < len(tables.tensor_op):
+        group_ptr, group_edge = (
+            ids(np.searchsorted(first, tables.tensor_ptr)),
+            ids(np.append(edge_ptr[first], edge_ptr[-1])),
+        )
     nodes = Nodes(
         block=ids(edge_ptr[tables.tensor_ptr]),
-        group_ptr=ids(np.searchsorted(first, tables.tensor_ptr)),
-        group_edge=ids(np.append(edge_ptr[first], edge_ptr[-1])),
+        group_ptr=group_ptr,
+        group_edge=group_edge,
         edge_tensor=tables.edge_tensor,
         consumer=tables.consumer,
         reader=ids(np.where(gate, ~np.arange(len(gate)), tables.consumer)) if gate.any() else tables.consumer,
@@ -68,7 +76,8 @@ def flat(tables: Tables, contention: str) -> Flat:
         instant=tables.instant,
         threaded=tables.threaded,
         inexpensive=flags(tables.inexpensive | tables.instant),
-        run_ns=tables.run_ns,
+        merges=flags([gate.any()]),
+        kind_ns=tables.kind_ns,
         tensor_bytes=tables.tensor_bytes,
         post=tables.post,
         stays=tables.stays,
@@ -87,6 +96,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     return Places(
         lanes=tables.lanes,
         cpu=tables.cpu,
+        kind=tables.kind,
         home=tables.home,
         way=ways.of,
         latency_ns=ways.latency_ns,
@@ -169,9 +179,10 @@ def _rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it k
 
 
 def work(flat: Flat) -> Work:
-    """Memory for one thread. What a run never writes costs nothing: the system gives pages when they are touched."""
+    """Memory for one thread, in one piece fresh from the system: what a run never writes never becomes real."""
     nodes, places = flat.nodes, flat.places
     n, edges, devices = len(nodes.waits), len(nodes.reader), len(places.lanes)
+    jobs = n + 2 * edges if places.works[0] else n
     lanes = np.where(places.cpu, np.minimum(places.lanes, n + 2 * edges), 1).astype(np.int64)  # more are never used
     busy = min(int(places.lanes.sum(dtype=np.int64)), n + 2 * edges)
     sizes = {
@@ -183,8 +194,9 @@ def work(flat: Flat) -> Work:
         "n+E": n + edges,
         "E+R": edges + len(nodes.roots),
         "T+E": len(nodes.tensor_bytes) + edges,
-        "J": n + 2 * edges,
-        "J+E+1": n + 3 * edges + 1,
+        "n+2E": n + 2 * edges,
+        "J": jobs,
+        "J+E+1": jobs + edges + 1,
         "D": devices,
         "D+1": devices + 1,
         "W": len(places.latency_ns),
@@ -193,8 +205,23 @@ def work(flat: Flat) -> Work:
         "2": 2,
         "lanes": int(lanes.sum()),
     }
-    parts = (part(**{name: np.empty(sizes[axis], dtype) for name, dtype, axis in columns(part)}) for part in PARTS)
-    made = Work(*parts)  # type: ignore[arg-type]  # PARTS are their types, in order
+    wanted = [[(name, dtype, sizes[axis]) for name, dtype, axis in columns(part)] for part in PARTS]
+    arrays = _fresh([(dtype, size) for columns_of in wanted for _, dtype, size in columns_of])
+    parts = (part(**{name: next(arrays) for name, _, _ in of}) for part, of in zip(PARTS, wanted, strict=True))
+    made = Work(*parts)
     made.found.told[edges:] = nodes.roots
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
     return made
+
+
+def _fresh(wanted: list[tuple[np.dtype[np.generic], int]]) -> Iterator[npt.NDArray[Any]]:
+    """Arrays of these types and lengths, side by side in pages that nobody has used before.
+
+    An allocator would hand out again what was freed, which is real already.
+    """
+    sizes = [-(-dtype.itemsize * length // _ALIGNED) * _ALIGNED for dtype, length in wanted]
+    pages = mmap(-1, max(sum(sizes), 1))
+    at = 0
+    for (dtype, length), size in zip(wanted, sizes, strict=True):
+        yield np.frombuffer(pages, dtype, length, at)
+        at += size

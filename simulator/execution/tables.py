@@ -57,7 +57,7 @@ __all__ = ["OWN", "RESIDENT", "Tables", "of_partitions", "of_step"]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What the engine needs. Axes: n ops, T tensors, E edges, D devices, I iterations."""
+    """What the engine needs. Axes: n ops, T tensors, E edges, D devices, K kinds of devices, I iterations."""
 
     names: tuple[str, ...]  # [n] for messages
     node: Ids  # [n] graph row, not unique; for what the client hands in or gets, that of the tensor's node
@@ -65,7 +65,7 @@ class Tables:
     iterations: tuple[tuple[int, ...], ...]  # [I] the iteration of each loop around, outermost first; () comes first
     silent: Flags  # [n] dead, or a signal between iterations: nothing runs, but its edges count
     bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
-    run_ns: npt.NDArray[np.int64]  # [n, D] -1 no kernel, or not the one it is bound to; 0 for instant ops
+    kind_ns: npt.NDArray[np.int64]  # [n, K] run time on each kind of device; -1: no kernel; 0 for instant ops
     merge: Flags  # [n] starts at its first data input (and all its control inputs)
     inexpensive: Flags  # [n] its kernel says so: TensorFlow's executor never gives it a thread of its own
     threaded: Flags  # [n] instant, but the executor passes it on a thread: not what the cut made
@@ -88,6 +88,7 @@ class Tables:
     in_edge: Ids  # [E] edges sorted by (consumer, tensor)
     devices: tuple[str, ...]  # [D] full names
     cpu: Flags  # [D]
+    kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] as in Cluster
@@ -102,6 +103,12 @@ class Tables:
     def placed(self, device: Ids) -> Ids:
         """[n] the device of each op, given one per graph row: what the client hands in or gets is on the client's."""
         return ids(np.where(self.bound < 0, device[self.node], self.bound))
+
+    @property
+    def run_ns(self) -> npt.NDArray[np.int64]:
+        """[n, D] time on each device; -1: no kernel, or bound to another. Made anew each time, as few need it all."""
+        elsewhere = (self.bound[:, None] >= 0) & (self.bound[:, None] != np.arange(len(self.devices)))
+        return np.where(elsewhere, -1, self.kind_ns[:, self.kind])
 
     @cached_property
     def edge_tensor(self) -> Ids:
@@ -271,7 +278,7 @@ def _tables(
         iterations=ops.iterations,
         silent=ops.silent,
         bound=ops.bound,
-        run_ns=run_times(ops, instant, cluster, costs),
+        kind_ns=run_times(ops, instant, cluster, costs),
         merge=ops.merge,
         threaded=flags(instant & ~(ops.inserted & (ops.bound < 0))),
         inexpensive=flags([kind in INEXPENSIVE for kind in ops.kind]),

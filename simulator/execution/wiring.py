@@ -91,7 +91,7 @@ def job_device(tables: Tables, device: Ids, crossing: Crossings) -> Ids:
 
 def job_ns(tables: Tables, device: Ids, crossing: Crossings) -> Ints:
     """[J] how long each job takes; 0 for work that a transfer's protocol does not ask for."""
-    run_ns = tables.run_ns[np.arange(len(tables)), device]
+    run_ns = tables.kind_ns[np.arange(len(tables)), tables.kind[device]]
     return ints(np.concatenate([run_ns, crossing.pack_ns, crossing.unpack_ns]))
 
 

@@ -153,10 +153,10 @@ def test_errors_are_those_of_the_plain_loop() -> None:
         (ring, [0, 0, 0], DeadlockError),
         (tables, rows[1:], SimvizError),
         (tables, rows + 1, SimvizError),
-        (replace(tables, run_ns=tables.run_ns - 10**6), rows, InfeasibleError),
+        (replace(tables, kind_ns=tables.kind_ns - 10**6), rows, InfeasibleError),
         (replace(tables, latency_ns=lost), rows, ClusterError),
         (replace(tables, tensor_bytes=ints(np.full(len(tables.tensor_op), 2**62))), rows, ClusterError),
-        (replace(tables, run_ns=tables.run_ns + 2**58), rows, SimvizError),
+        (replace(tables, kind_ns=tables.kind_ns + 2**58), rows, SimvizError),
     ]
     for broken, device, kind in cases:
         with pytest.raises(kind) as ours:
@@ -247,8 +247,9 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     times = np.array(prepared.tables.run_ns)
     times[7, 2] = -1
     rows[:, 7] = 0, 2, 2
+    each_its_kind = replace(prepared.tables, kind_ns=times, kind=ids(range(4)))
     with pytest.raises(InfeasibleError, match=r"Assignment 1: Node 'n7' has no kernel"):
-        evaluate(replace(prepared, tables=replace(prepared.tables, run_ns=times)), rows)
+        evaluate(replace(prepared, tables=each_its_kind), rows)
     apart_ = np.array(prepared.tables.latency_ns)
     apart_[1, 2] = -1
     with pytest.raises(ClusterError, match=r"Assignment 0: The cluster has no route"):

@@ -161,7 +161,7 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     whole_ns = replace(tables, tensor_bytes=tables.tensor_bytes * 10)  # all rates divide 10 ** 10 bytes per second
     longer = replace(
         whole_ns,
-        run_ns=tables.run_ns * factor,
+        kind_ns=tables.kind_ns * factor,
         ways=replace(
             tables.ways,
             **{
