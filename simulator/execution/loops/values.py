@@ -15,13 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.execution.loops.flow import Flow
+from simulator.graph.constants import elements
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
-from simulator.graph.messages import Proto
 from simulator.partitioning.partitions import RECVS, SENDS
 
 MAX_DEPTH = 100  # ops that a value is followed back through
 MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
-MAX_ELEMENTS = 16  # of a constant that is looked into
 
 SAME_VALUE = frozenset(
     {"Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}
@@ -34,17 +33,6 @@ NEGATED: Mapping[str, str] = {
     "LessEqual": "Greater",
     "Equal": "NotEqual",
     "NotEqual": "Equal",
-}
-_NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
-    1: ("float_val", "<f4"),
-    2: ("double_val", "<f8"),
-    3: ("int_val", "<i4"),
-    4: ("int_val", "<u1"),
-    5: ("int_val", "<i2"),
-    6: ("int_val", "<i1"),
-    9: ("int64_val", "<i8"),
-    10: ("bool_val", "?"),
-    22: ("uint32_val", "<u4"),
 }
 
 
@@ -148,24 +136,7 @@ def followed(flow: Flow, at: tuple[int, int] | None, kinds: Collection[str]) -> 
 
 def constant(flow: Flow, op: int) -> list[float] | None:
     """The elements of a Const of numbers, if they are few."""
-    attr = flow.attrs(op).get("value")
-    if attr is None or not attr.HasField("tensor") or attr.tensor.dtype not in _NUMBERS:
-        return None
-    tensor: Proto = attr.tensor
-    count = 1
-    for dim in tensor.tensor_shape.dim:
-        count *= max(int(dim.size), 0)
-    if tensor.tensor_shape.unknown_rank or count > MAX_ELEMENTS:
-        return None
-    name, packed = _NUMBERS[tensor.dtype]
-    if tensor.tensor_content:
-        if len(tensor.tensor_content) != count * np.dtype(packed).itemsize:
-            return None
-        found = np.frombuffer(tensor.tensor_content, packed).tolist()
-    else:
-        found = list(getattr(tensor, name))[:count] or [0]
-        found += found[-1:] * (count - len(found))  # the last one stands for all that follow
-    return [float(value) if isinstance(value, float) else int(value) for value in found]
+    return elements(flow.attrs(op))
 
 
 def _whole(found: list[float] | None) -> Linear | None:

@@ -1,0 +1,46 @@
+"""What a Const holds, where it is small: sizes, counts and steps that decide what a graph does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from simulator.graph.graph import Attrs
+from simulator.graph.messages import Proto
+
+MAX_ELEMENTS = 16  # of a constant that is looked into
+
+_NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
+    1: ("float_val", "<f4"),
+    2: ("double_val", "<f8"),
+    3: ("int_val", "<i4"),
+    4: ("int_val", "<u1"),
+    5: ("int_val", "<i2"),
+    6: ("int_val", "<i1"),
+    9: ("int64_val", "<i8"),
+    10: ("bool_val", "?"),
+    22: ("uint32_val", "<u4"),
+}
+
+
+def elements(attrs: Attrs) -> list[float] | None:
+    """The elements of a Const with these attributes, row by row; None where they are no numbers or too many."""
+    attr = attrs.get("value")
+    if attr is None or not attr.HasField("tensor") or attr.tensor.dtype not in _NUMBERS:
+        return None
+    tensor: Proto = attr.tensor
+    count = 1
+    for dim in tensor.tensor_shape.dim:
+        count *= max(int(dim.size), 0)
+    if tensor.tensor_shape.unknown_rank or count > MAX_ELEMENTS:
+        return None
+    name, packed = _NUMBERS[tensor.dtype]
+    if tensor.tensor_content:
+        if len(tensor.tensor_content) != count * np.dtype(packed).itemsize:
+            return None
+        found = np.frombuffer(tensor.tensor_content, packed).tolist()
+    else:
+        found = list(getattr(tensor, name))[:count] or [0] * min(count, 1)  # all zeros are not written
+        found += found[-1:] * (count - len(found))  # the last one stands for all that follow
+    return [float(value) if isinstance(value, float) else int(value) for value in found]

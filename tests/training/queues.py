@@ -1,0 +1,90 @@
+"""Graphs of accumulators and queues for the tests: ops by hand, as TensorFlow's Python would write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.reading import load_cluster
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.graph.step import choose_step
+from simulator.partitioning import Partitions, partition
+from tests.strategies import FLOAT, INT32, Rows, shapes_attr, type_attr
+
+INT64 = 9
+PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+
+
+def text(value: str) -> Any:
+    return AttrValue(s=value.encode())
+
+
+def number(value: int) -> Any:
+    return AttrValue(i=value)
+
+
+def types(*dtypes: int) -> Any:
+    made = AttrValue()
+    made.list.type.extend(dtypes)
+    return made
+
+
+def const(rows: Rows, name: str, values: int | Sequence[int], *, device: str = PS, dtype: int = INT32) -> str:
+    """A Const of whole numbers: a scalar for one number, else a vector."""
+    array = np.array(values, np.int32 if dtype == INT32 else np.int64)
+    value = AttrValue()
+    value.tensor.dtype = dtype
+    value.tensor.tensor_shape.SetInParent()
+    for size in array.shape:
+        value.tensor.tensor_shape.dim.add(size=size)
+    value.tensor.tensor_content = array.tobytes()
+    return rows.add(name, "Const", device=device, dtype=type_attr(dtype), value=value)
+
+
+def accumulator(
+    rows: Rows, name: str, *, shared: str = "", device: str = PS, op: str = "ConditionalAccumulator"
+) -> str:
+    shape = AttrValue()
+    shape.shape.SetInParent()
+    return rows.add(
+        name, op, device=device, dtype=type_attr(), shape=shape, container=text(""), shared_name=text(shared)
+    )
+
+
+def queue(rows: Rows, name: str, *, capacity: int = -1, device: str = PS, op: str = "FIFOQueueV2", **attrs: Any) -> str:
+    return rows.add(name, op, device=device, component_types=types(INT64), capacity=number(capacity), **attrs)
+
+
+def gradient(rows: Rows, name: str = "g", *, device: str = WORKER) -> str:
+    return rows.add(
+        name, "Placeholder", device=device, dtype=type_attr(), shape=AttrValue(shape={}), _output_shapes=shapes_attr(())
+    )
+
+
+def apply(rows: Rows, handle: str, *, name: str = "apply", device: str = PS, after: Sequence[str] = ()) -> str:
+    step = const(rows, f"{name}/step", 0, dtype=INT64, device=WORKER)
+    given = gradient(rows, f"{name}/g")
+    return rows.add(
+        name, "AccumulatorApplyGradient", [handle, step, given, *after], device=device, dtype=type_attr(FLOAT)
+    )
+
+
+def take(rows: Rows, handle: str, needed: str, *, name: str = "take", device: str = PS) -> str:
+    return rows.add(name, "AccumulatorTakeGradient", [handle, needed], device=device, dtype=type_attr(FLOAT))
+
+
+def cut(
+    graph: Graph, cluster: Cluster | str, fetches: Sequence[str] | None = None, flavour: str = "local"
+) -> Partitions:
+    """The pieces of a step, placed as TensorFlow would."""
+    from placement.placing import place
+    from simulator.costs.roofline import estimate
+
+    on = load_cluster(cluster) if isinstance(cluster, str) else cluster
+    step = choose_step(graph, fetches=fetches)
+    placed = place(graph, on, estimate(graph, on), step=step, algorithm="tensorflow")
+    return partition(graph, placed, on, step=step, flavour=flavour)
