@@ -2,8 +2,8 @@
 
 A process per task with a thread per lane of its devices, one process for the links with a thread each, arrows from
 the op that made a value over its transfer to the first op that reads it, and a memory counter per device. The format
-is that of "Trace Event Format" (Google, 2016): complete events X, metadata M, counters C, flows s t f; `ts` and `dur`
-are microseconds, so a nanosecond is the third decimal.
+is that of "Trace Event Format" (Google, 2016): complete events X, or instants i where something takes no time, metadata
+M, counters C, flows s t f; `ts` and `dur` are microseconds, so a nanosecond is the third decimal.
 """
 
 from __future__ import annotations
@@ -105,16 +105,17 @@ def _named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
 
 
 def _slice(name: str, kind: str, place: Place, start: int, end: int, args: Args) -> Event:
-    return {
-        "ph": "X",
+    what: Event = {
         "name": _cut(name),
         "cat": kind,
         "pid": place[0],
         "tid": place[1],
         "ts": _micros(start),
-        "dur": _duration(start, end),
         "args": args,
     }
+    if start == end:
+        return {"ph": "i", "s": "t", **what}  # of its thread; a slice without length is what readers warn about
+    return {"ph": "X", "dur": _duration(start, end), **what}
 
 
 def _slices(stage: _Stage) -> Iterator[Event]:
@@ -194,8 +195,9 @@ def _transfers(stage: _Stage) -> Iterator[Event]:
 def _flows(stage: _Stage) -> Iterator[Event]:
     """Arrows maker -> packing -> transfer -> unpacking -> first reader.
 
-    An arrow binds to the slice that its time lies in. In a loop the maker is that of the transfer's iteration, or,
-    where a value comes from another one, the last that had ended; the reader is the first that starts afterwards.
+    An arrow binds to the slice that its time lies in, or to the instant that is there. In a loop the maker is that of
+    the transfer's iteration, or, where a value comes from another one, the last that had ended; the reader is the first
+    that starts afterwards.
     """
     scene, trace, cut = stage.scene, stage.scene.trace, transfers(stage.scene)
     first = {

@@ -53,19 +53,38 @@ def nanos(micros):
     return round(micros * 1000)
 
 
+def spans_of(drawn):
+    """What begins and ends, slices and instants, in the order in which they are drawn."""
+    return [event for event in drawn if event["ph"] in "Xi"]
+
+
+def reach(event):
+    """From where to where, as a reader adds it up, in microseconds."""
+    return event["ts"], event["ts"] + event.get("dur", 0)
+
+
 def test_every_slice_lies_in_a_named_lane(drawn):
     threads = {(e["pid"], e["tid"]) for e in of_phase(drawn, "M") if e["name"] == "thread_name"}
     processes = {e["pid"]: e["args"]["name"] for e in of_phase(drawn, "M") if e["name"] == "process_name"}
-    assert all((event["pid"], event["tid"]) in threads for event in of_phase(drawn, "X"))
+    assert all((event["pid"], event["tid"]) in threads for event in spans_of(drawn))
     assert {pid for pid, _ in threads} <= set(processes)
     assert list(processes.values()) == [*example().cluster.tasks, "links"]
 
 
 def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
     trace = example().trace
-    ops = [e for e in of_phase(drawn, "X") if "op" in e["args"]]
+    ops = [e for e in spans_of(drawn) if "op" in e["args"]]
     assert [nanos(e["ts"]) for e in ops] == trace.start_ns.tolist()
-    assert [nanos(e["ts"] + e["dur"]) for e in ops] == trace.end_ns.tolist()
+    assert [nanos(reach(e)[1]) for e in ops] == trace.end_ns.tolist()
+
+
+@pytest.mark.parametrize("scene", [example, shared], ids=lambda scene: scene.__name__)  # the loop has no such ops
+def test_what_takes_no_time_is_an_instant_of_its_thread(scene):
+    drawn = events(scene())
+    assert all(nanos(event["dur"]) > 0 for event in of_phase(drawn, "X"))
+    instants = of_phase(drawn, "i")
+    assert instants
+    assert all(event["s"] == "t" and "dur" not in event for event in instants)
 
 
 def test_a_transfer_is_on_every_link_of_its_route(drawn):
@@ -74,7 +93,7 @@ def test_a_transfer_is_on_every_link_of_its_route(drawn):
     took = scene.trace.transfer_start_ns >= 0
     pairs = zip(cut.src_device[took].tolist(), cut.dst_device[took].tolist(), strict=True)
     expected = sum(len(routes[src][dst]) or 1 for src, dst in pairs)
-    assert sum(e["cat"] == "transfer" for e in of_phase(drawn, "X")) == expected > 0
+    assert sum(e["cat"] == "transfer" for e in spans_of(drawn)) == expected > 0
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
@@ -82,7 +101,7 @@ def test_nothing_overlaps_within_a_lane(scene):
     lanes = defaultdict(list)
     for event in of_phase(events(scene()), "X"):
         # as a reader adds them up: a trace viewer knows no nanoseconds, and a sum that rounds up would overlap
-        lanes[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+        lanes[event["pid"], event["tid"]].append(reach(event))
     for spans in lanes.values():
         spans.sort()
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
@@ -93,11 +112,11 @@ def test_processors_pack_and_unpack_in_their_lanes(scene):
     scene = scene()
     drawn, trace = events(scene), scene.trace
     told = defaultdict(list)
-    for event in of_phase(drawn, "X"):
+    for event in spans_of(drawn):
         if event["cat"] in ("packing", "unpacking"):
             verb = {"packing": "send ", "unpacking": "receive "}[event["cat"]]
             assert event["name"].startswith(verb)
-            told[event["cat"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+            told[event["cat"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
     for kind, start, end in (
         ("packing", trace.pack_start_ns, trace.pack_end_ns),
         ("unpacking", trace.unpack_start_ns, trace.unpack_end_ns),
@@ -116,18 +135,18 @@ def test_the_stages_of_a_transfer_are_in_order(scene):
             args = event["args"]
             stages = [args[f"{stage} ns"] for stage in ("asked", "packed", "on the wire", "off the wire", "unpacked")]
             assert stages == sorted(stages)
-            assert stages[2:4] == [nanos(event["ts"]), nanos(event["ts"] + event["dur"])]
+            assert stages[2:4] == [nanos(event["ts"]), nanos(reach(event)[1])]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_what_is_marked_as_critical_covers_the_critical_path(scene):
     scene = scene()
     marked, seen = 0, set()
-    for event in of_phase(events(scene), "X"):
+    for event in spans_of(events(scene)):
         span = (event["name"], event["cat"], event["ts"])
         if event["args"].get("critical path") == "yes" and span not in seen:  # a transfer is on several links
             seen.add(span)
-            marked += nanos(event["ts"] + event["dur"]) - nanos(event["ts"])
+            marked += nanos(reach(event)[1]) - nanos(event["ts"])
     waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
     assert marked == scene.trace.makespan - waiting
 
@@ -143,9 +162,9 @@ def test_iterations_are_told_apart():
 
 def test_an_arrow_begins_at_the_maker_of_its_iteration():
     drawn = events(looped())
-    slices = [e for e in of_phase(drawn, "X") if "op" in e["args"]]
-    named = {(e["pid"], e["tid"], nanos(e["ts"] + e["dur"]) - 1): e["name"] for e in slices}
-    wires = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in of_phase(drawn, "X") if e["cat"] == "transfer"}
+    slices = [e for e in spans_of(drawn) if "op" in e["args"]]
+    named = {(e["pid"], e["tid"], nanos(reach(e)[1]) - 1): e["name"] for e in slices}
+    wires = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in spans_of(drawn) if e["cat"] == "transfer"}
     arrows = defaultdict(list)
     for event in drawn:
         if event["ph"] in "st":
@@ -172,8 +191,8 @@ def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
             arrows[event["id"]].append(event)
     assert arrows
     spans = defaultdict(list)
-    for event in of_phase(drawn, "X"):
-        spans[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+    for event in spans_of(drawn):
+        spans[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
     for parts in arrows.values():
         assert re.fullmatch("st{1,3}f", "".join(part["ph"] for part in parts))
         times = [nanos(part["ts"]) for part in parts]
@@ -213,7 +232,7 @@ def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own():
     stretched = replace(trace, transfer_start_ns=ints(np.maximum(0, start)))
     lanes = defaultdict(list)
     for event in of_phase(events(replace(scene, trace=stretched)), "X"):
-        lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(event["ts"] + event["dur"])))
+        lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
     for spans in lanes.values():
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(sorted(spans)))
-    assert len(lanes) > len({(e["pid"], e["tid"]) for e in of_phase(events(scene), "X")})
+    assert len(lanes) > len({(e["pid"], e["tid"]) for e in spans_of(events(scene))})
