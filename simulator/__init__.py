@@ -6,8 +6,9 @@ costs nothing. The values that they pass to one another are described in `docs/w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from simulator.exporting import exported
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
@@ -48,12 +49,4 @@ _EXPORTS = {
 __all__ = sorted(_EXPORTS)
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> Any:  # Any: the type of a lazily loaded export is that of the export
-    if name not in _EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_EXPORTS[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+__getattr__, __dir__ = exported(__name__, _EXPORTS)

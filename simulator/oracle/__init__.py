@@ -5,8 +5,9 @@ The functions are loaded when first used, so that the child processes, which nee
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from simulator.exporting import exported
 
 if TYPE_CHECKING:
     from simulator.oracle.checking import check as check
@@ -17,17 +18,13 @@ if TYPE_CHECKING:
     from simulator.oracle.refusing import check_refusal as check_refusal
 
 _EXPORTS = {
-    "Measurement": "measurement",
-    "check": "checking",
-    "check_refusal": "refusing",
-    "conversation": "observing",
-    "extended": "observing",
-    "observe": "observing",
+    "Measurement": "simulator.oracle.measurement",
+    "check": "simulator.oracle.checking",
+    "check_refusal": "simulator.oracle.refusing",
+    "conversation": "simulator.oracle.observing",
+    "extended": "simulator.oracle.observing",
+    "observe": "simulator.oracle.observing",
 }
 __all__ = sorted(_EXPORTS)
 
-
-def __getattr__(name: str) -> Any:  # Any: the type of a lazily loaded export is that of the export
-    if name not in _EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+__getattr__, __dir__ = exported(__name__, _EXPORTS)

@@ -1,0 +1,22 @@
+"""The names that a package shows, each loaded when first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's `__getattr__` and `__dir__` (PEP 562), given name -> module that holds it; Any: the export's type."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(names[name]), name)
+
+    def listed() -> list[str]:
+        return sorted([*vars(sys.modules[package]), *names])
+
+    return get, listed
