@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from simulator.units import show_nanos
 from simulator.wording import near, some
 
 _Row = TypeVar("_Row")
+Slower: TypeAlias = Mapping[str, tuple[str, Fraction]]  # a kind of devices -> the kind that it was, how much slower
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Disturbed:
     """What a run meets. Axes: K tasks, F tables of noise, Q crashes, B background senders."""
 
     cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed` makes costs
-    slower: Mapping[str, tuple[str, Fraction]]  # of each such kind the kind that it was, and the factor
+    slower: Slower  # such kinds
     up_ns: Ints  # [K] the task comes up
     noise: Ints  # [F, QUANTILES] factors in 2^16 fixed point
     noise_of: Ids  # [K] row of `noise`, -1: none
@@ -64,7 +65,10 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
     different = list(dict.fromkeys(one for one in noises if one is not None))
     crashes = _crashes(disturbances, cluster)
     traffic = [(*_ends(one, cluster), one.effect) for one in disturbances if isinstance(one.effect, Traffic)]
-    shaken, slower = _slow_devices(disturbances, _degraded(disturbances, cluster))
+    factors = [
+        Fraction(1) if one is None else one.factor for one in _per_row(disturbances, cluster, Slow, len(cluster))
+    ]
+    shaken, slower = slower_devices(_degraded(disturbances, cluster), factors)
     return Disturbed(
         cluster=shaken,
         slower=slower,
@@ -86,13 +90,13 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
     )
 
 
-def slowed(costs: CostTable, disturbed: Disturbed) -> CostTable:
+def slowed(costs: CostTable, slower: Slower) -> CostTable:
     """The costs with a column for each kind of slower devices: exact multiples, rounded up.
 
     Raises ClusterError for costs that are not of these devices.
     """
     columns = [costs.run_ns]
-    for old, factor in disturbed.slower.values():
+    for old, factor in slower.values():
         if old not in costs.kinds:
             raise ClusterError(f"The cost table has no column for {old!r}; estimate costs for this cluster.")
         own = costs.run_ns[:, costs.kinds.index(old)]
@@ -100,18 +104,25 @@ def slowed(costs: CostTable, disturbed: Disturbed) -> CostTable:
         columns.append(np.where(own < 0, own, np.minimum(exact, MAX_NS).astype(np.int64))[:, None])
     run_ns = np.concatenate(columns, axis=1)
     run_ns.setflags(write=False)
-    return replace(costs, kinds=(*costs.kinds, *disturbed.slower), run_ns=run_ns)
+    return replace(costs, kinds=(*costs.kinds, *slower), run_ns=run_ns)
 
 
-def tasks_disturbed(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[str, ...]:
-    """The tasks of the cluster that a disturbance is on, in its order: full names."""
-    rows = {
-        cluster.task_of[device]
-        for one in disturbances
-        if not isinstance(one.effect, OF_LINKS)
-        for device in _devices(one, cluster)[1]
-    }
-    return tuple(cluster.tasks[row] for row in sorted(rows))
+def without(disturbances: Sequence[Disturbance], tasks: Sequence[str], cluster: Cluster) -> tuple[Disturbance, ...]:
+    """Those that do not single out one of these tasks (full names) or a device of one."""
+    return tuple(one for one in disturbances if _singled_out(one, cluster) not in tasks)
+
+
+def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[str, ...]:
+    """The tasks that a disturbance names itself, not as one of a job or of all, in the cluster's order: full names."""
+    named = {_singled_out(one, cluster) for one in disturbances}
+    return tuple(task for task in cluster.tasks if task in named)
+
+
+def _singled_out(one: Disturbance, cluster: Cluster) -> str | None:
+    if isinstance(one.effect, OF_LINKS):
+        return None
+    exact, devices = _devices(one, cluster)
+    return cluster.devices[devices[0]].task if exact >= 2 else None
 
 
 def _devices(one: Disturbance, cluster: Cluster) -> tuple[int, list[int]]:
@@ -170,17 +181,18 @@ def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tupl
     return found
 
 
-def _slow_devices(
-    disturbances: Sequence[Disturbance], cluster: Cluster
-) -> tuple[Cluster, Mapping[str, tuple[str, Fraction]]]:
-    """Slower devices become devices of another kind, whose figures stay: only costs read them."""
+def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Cluster, Slower]:
+    """Devices whose ops take that many times as long ([D]) become devices of another kind.
+
+    Their figures stay: costs alone are read, see `slowed`.
+    """
     slower: dict[str, tuple[str, Fraction]] = {}
     devices = []
-    for device, slow in zip(cluster.devices, _per_row(disturbances, cluster, Slow, len(cluster)), strict=True):
+    for device, factor in zip(cluster.devices, factors, strict=True):
         kind = device.kind
-        if slow is not None and slow.factor != 1:
-            kind = f"{device.kind} taking {slow.factor} times as long"
-            slower[kind] = (device.kind, slow.factor)
+        if factor != 1:
+            kind = f"{device.kind} taking {factor} times as long"
+            slower[kind] = (device.kind, factor)
         devices.append(replace(device, kind=kind))
     return replace(cluster, devices=tuple(devices)), slower
 
