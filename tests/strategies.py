@@ -61,6 +61,23 @@ def type_attr(dtype: int = FLOAT) -> Any:
     return AttrValue(type=dtype)
 
 
+def types_attr(*dtypes: int) -> Any:
+    """A list of types, which may be empty."""
+    value = AttrValue()
+    value.list.SetInParent()
+    value.list.type.extend(dtypes)
+    return value
+
+
+def shape_attr(*sides: int) -> Any:
+    """`shape`; without sides a scalar's."""
+    value = AttrValue()
+    value.shape.SetInParent()
+    for side in sides:
+        value.shape.dim.add(size=side)
+    return value
+
+
 def shapes_attr(*shapes: Sequence[int] | None) -> Any:
     """`_output_shapes` with those shapes; None: unknown rank."""
     value = AttrValue()

@@ -13,7 +13,7 @@ from simulator.costs.table import FALLBACK
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.messages import AttrValue
-from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
+from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed
 
 
 def device(at=0, type="CPU", kind="cpu", flop_per_s=10**12, bytes_per_s=10**11, launch_ns=1000):
@@ -169,14 +169,6 @@ def test_variables_and_constants_are_resident():
     costs = estimate(made.built(), BOTH)
     assert costs.resident_bytes.tolist() == [800, 1600, 0, 20, 5, 0]
     assert any("2 nodes is unknown and counts 0: HashTableV2 1, VarHandleOp 1" in note for note in costs.notes)
-
-
-def shape_attr(*sides):
-    attr = AttrValue()
-    attr.shape.SetInParent()
-    for side in sides:
-        attr.shape.dim.add(size=side)
-    return attr
 
 
 def strings(*values):

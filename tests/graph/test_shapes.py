@@ -3,11 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError, OracleError
-from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
 from simulator.graph.unsized import unknown_shapes
-from tests.strategies import Rows, graphs, shapes_attr, type_attr, typed
+from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 
 def chain(first=(-1, 784), second=(-1, 10)):
@@ -142,31 +141,17 @@ def test_a_batch_of_nothing_is_refused():
 
 def test_what_a_pipeline_hands_out_gets_the_batch_too():
     made = Rows()
-    made.add("i", "IteratorGetNext", ["r"], output_types=listed(1, 3), _output_shapes=shapes_attr((-1, 9), (-1,)))
+    made.add("i", "IteratorGetNext", ["r"], output_types=types_attr(1, 3), _output_shapes=shapes_attr((-1, 9), (-1,)))
     made.add("r", "IteratorV2")
     made.add("z", "Neg", ["i"], T=type_attr(), _output_shapes=shapes_attr((-1, 9)))
     got = with_shapes(made.built(), batch=6)
     assert got.tensor_shape[:2] == ((6, 9), (6,))
 
 
-def listed(*types):
-    attr = AttrValue()
-    attr.list.type.extend(types)
-    return attr
-
-
-def declared(*sides):
-    attr = AttrValue()
-    attr.shape.SetInParent()
-    for side in sides:
-        attr.shape.dim.add(size=side)
-    return attr
-
-
 def test_without_shapes_in_the_file_what_declares_one_has_it():
     made = Rows()
-    made.add("x", "Placeholder", dtype=type_attr(), shape=declared(-1, 3))
-    made.add("v", "VariableV2", dtype=type_attr(), shape=declared(3, 2))
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 3))
+    made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2))
     made.add("k", "Const", dtype=type_attr(), value=typed("Const", (2, 2))["value"])
     got = with_shapes(made.built(producer=175), batch=5)
     assert got.tensor_shape == ((5, 3), (3, 2), (2, 2))
@@ -174,16 +159,16 @@ def test_without_shapes_in_the_file_what_declares_one_has_it():
 
 def test_the_scalar_of_an_old_placeholder_says_nothing():
     made = Rows()
-    made.add("x", "Placeholder", dtype=type_attr(), shape=declared())
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr())
     assert with_shapes(made.built(producer=21)).tensor_shape == (None,)
     assert with_shapes(made.built(producer=22)).tensor_shape == ((),)
 
 
 def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked():
     made = Rows()
-    made.add("v", "VariableV2", dtype=type_attr(), shape=declared(3, 2), _output_shapes=shapes_attr((3, 2)))
-    made.add("h", "VarHandleOp", dtype=type_attr(), shape=declared(4))
-    made.add("restore", "RestoreV2", ["p", "p", "p"], dtypes=listed(1, 1), _output_shapes=shapes_attr(None, None))
+    made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2), _output_shapes=shapes_attr((3, 2)))
+    made.add("h", "VarHandleOp", dtype=type_attr(), shape=shape_attr(4))
+    made.add("restore", "RestoreV2", ["p", "p", "p"], dtypes=types_attr(1, 1), _output_shapes=shapes_attr(None, None))
     made.add("p", "Placeholder", dtype=type_attr(7))
     made.add("i", "Identity", ["restore:1"], T=type_attr(), _output_shapes=shapes_attr(None))
     made.add("a", "Assign", ["v", "restore"], T=type_attr(), _output_shapes=shapes_attr((3, 2)))
@@ -194,7 +179,7 @@ def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked():
 
 def test_what_depends_on_values_is_no_reason_to_ask():
     made = Rows()
-    made.add("x", "Placeholder", dtype=type_attr(10), shape=declared(9), _output_shapes=shapes_attr((9,)))
+    made.add("x", "Placeholder", dtype=type_attr(10), shape=shape_attr(9), _output_shapes=shapes_attr((9,)))
     made.add("w", "Where", ["x"], T=type_attr(10), _output_shapes=shapes_attr((-1, 1)))
     made.add("s", "Squeeze", ["w"], T=type_attr(9), _output_shapes=shapes_attr((-1,)))
     made.add("n", "Neg", ["s"], T=type_attr(9), _output_shapes=shapes_attr((-1,)))

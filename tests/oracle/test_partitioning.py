@@ -13,15 +13,15 @@ from simulator.cluster.cluster import Cluster
 from simulator.comparison import compare
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
-from simulator.graph.messages import AttrValue, GraphDef
+from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import check, observe
 from simulator.oracle.measurement import Measurement
 from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.execution.test_receiving import looping, served
-from tests.partitioning.cases import random_rows
-from tests.strategies import Rows, type_attr, typed
+from tests.partitioning.cases import random_rows, without_predicate
+from tests.strategies import Rows
 
 pytestmark = pytest.mark.tensorflow
 
@@ -125,13 +125,7 @@ def _import(serialized: bytes, count: int) -> None:
 
 
 def test_a_loop_without_predicate_that_crosses_devices_is_refused_by_both() -> None:
-    rows = Rows()
-    rows.add("x", "Const", [], **typed("Const", (17,)))
-    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"f"))
-    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
-    rows.add("y", "Neg", ["m"], T=type_attr())
-    rows.add("next", "NextIteration", ["y"], T=type_attr())
-    graph = rows.built()
+    graph = without_predicate().built()
     step = choose_step(graph, fetches=["next"])
     placed = assigned(LOCAL, [0, 0, 0, 1, 0])
     pieces = partition(graph, placed, LOCAL, step=step)

@@ -152,6 +152,17 @@ class Maker:
         return self.add("Exit", [switch], name=f"{at}/Exit", **kind)
 
 
+def without_predicate() -> Rows:
+    """A loop that nothing ever stops: it has no Switch."""
+    rows = Rows()
+    rows.add("x", "Const", [], **typed("Const", (17,)))
+    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"f"))
+    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
+    rows.add("y", "Neg", ["m"], T=type_attr())
+    rows.add("next", "NextIteration", ["y"], T=type_attr())
+    return rows
+
+
 def random_rows(
     random: Random, devices: int, *, nodes: int, loops: int = 0, depth: int = 3, prefix: str = ""
 ) -> tuple[Rows, list[int]]:

@@ -12,7 +12,7 @@ from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition, partition_files, settled
 from tests.execution.cases import apart, assigned, cluster, whole
-from tests.partitioning.cases import random_graph
+from tests.partitioning.cases import random_graph, without_predicate
 from tests.strategies import INT32, Rows, colocation, type_attr, typed
 
 CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
@@ -217,13 +217,7 @@ def test_a_loop_is_closed_on_each_device_that_takes_part() -> None:
 
 
 def test_a_loop_without_predicate_is_cut_and_said() -> None:
-    rows = Rows()
-    rows.add("x", "Const", [], **typed("Const", (17,)))
-    rows.add("e", "Enter", ["x"], T=type_attr(), frame_name=AttrValue(s=b"f"))
-    rows.add("m", "Merge", ["e", "next"], T=type_attr(), N=AttrValue(i=2))
-    rows.add("y", "Neg", ["m"], T=type_attr())
-    rows.add("next", "NextIteration", ["y"], T=type_attr())
-    pieces = cut(rows, [0, 0, 0, 1, 0])
+    pieces = cut(without_predicate(), [0, 0, 0, 1, 0])
 
     assert pieces.refused == "A cross-device loop must have a pivot predicate: f"
     assert any(pieces.refused in note for note in pieces.notes)

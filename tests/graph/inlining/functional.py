@@ -2,20 +2,11 @@
 
 from simulator.graph.building import build
 from simulator.graph.messages import AttrValue, FunctionDef
+from tests.strategies import type_attr, types_attr
 
 FLOAT, INT32, BOOL = 1, 3, 10
 BINARY = {"AddV2": lambda a, b: a + b, "Mul": lambda a, b: a * b, "Sub": lambda a, b: a - b}
 RESULT = "z"  # the output argument of all of them
-
-
-def dtype(number):
-    return AttrValue(type=number)
-
-
-def dtypes(*numbers):
-    made = AttrValue()
-    made.list.type.extend(numbers)
-    return made
 
 
 def calls(name):
@@ -56,19 +47,19 @@ def graph(nodes, functions=(), **rest):
     )
 
 
-T = {"T": dtype(FLOAT)}
-PLACEHOLDER = {"dtype": dtype(FLOAT)}
+T = {"T": type_attr(FLOAT)}
+PLACEHOLDER = {"dtype": type_attr(FLOAT)}
 
 
 def call(name, inputs, results=1):
     """The attributes of a PartitionedCall."""
-    return {"f": calls(name), "Tin": dtypes(*[FLOAT] * inputs), "Tout": dtypes(*[FLOAT] * results)}
+    return {"f": calls(name), "Tin": types_attr(*[FLOAT] * inputs), "Tout": types_attr(*[FLOAT] * results)}
 
 
 def conditional(then, other, inputs, results=1):
     """The attributes of a StatelessIf on a bool."""
-    given = {"then_branch": calls(then), "else_branch": calls(other), "Tcond": dtype(BOOL)}
-    return {**given, "Tin": dtypes(*[FLOAT] * inputs), "Tout": dtypes(*[FLOAT] * results)}
+    given = {"then_branch": calls(then), "else_branch": calls(other), "Tcond": type_attr(BOOL)}
+    return {**given, "Tin": types_attr(*[FLOAT] * inputs), "Tout": types_attr(*[FLOAT] * results)}
 
 
 # ---- computing ---------------------------------------------------------------------------------------------------

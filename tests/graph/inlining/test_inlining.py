@@ -18,14 +18,13 @@ from tests.graph.inlining.functional import (
     call,
     calls,
     conditional,
-    dtype,
-    dtypes,
     function,
     graph,
 )
+from tests.strategies import type_attr, types_attr
 
 X = ("x", "Placeholder", [], PLACEHOLDER)
-P = ("p", "Placeholder", [], {"dtype": dtype(BOOL)})
+P = ("p", "Placeholder", [], {"dtype": type_attr(BOOL)})
 DOUBLE = function("double", ["a"], [("sum", "AddV2", ["a", "a"], T)], ["sum:z:0"])
 
 
@@ -90,7 +89,12 @@ def test_a_conditional_is_lowered_and_counted_once():
 
 
 def a_loop(controls=()):
-    attrs = {"T": dtypes(FLOAT), "cond": calls("less"), "body": calls("double"), "parallel_iterations": AttrValue(i=7)}
+    attrs = {
+        "T": types_attr(FLOAT),
+        "cond": calls("less"),
+        "body": calls("double"),
+        "parallel_iterations": AttrValue(i=7),
+    }
     less = function("less", ["a"], [("less", "Less", ["a", "a"], T)], [])
     less.signature.output_arg.add(name="go", type=BOOL)
     less.ret["go"] = "less:z:0"
@@ -118,14 +122,14 @@ def test_what_a_loop_waits_for_all_its_enters_wait_for():
 
 
 def test_arguments_may_be_lists_and_references_to_whole_lists():
-    body = function("f", [], [("both", "IdentityN", ["many"], {"T": dtypes(FLOAT, FLOAT)})], [])
+    body = function("f", [], [("both", "IdentityN", ["many"], {"T": types_attr(FLOAT, FLOAT)})], [])
     body.signature.attr.add(name="N", type="int")
     body.signature.attr.add(name="T", type="type")
     body.signature.input_arg.add(name="many", type_attr="T", number_attr="N")
     body.signature.output_arg.add(name="all", type_attr="T", number_attr="N")
     body.ret["all"] = "both:output"
     body.node_def.add(name="one", op="Neg", input=["many:1"]).attr["T"].placeholder = "T"
-    attrs = {"N": AttrValue(i=2), "T": dtype(FLOAT)}
+    attrs = {"N": AttrValue(i=2), "T": type_attr(FLOAT)}
     made = inline(graph([X, ("y", "Placeholder", [], PLACEHOLDER), ("c", "f", ["x", "y"], attrs)], [body]))
     assert made.node("c/both").inputs == ("Func/c/input/_0", "Func/c/input/_1")
     assert made.node("c/one").inputs == ("Func/c/input/_1",)
@@ -183,7 +187,7 @@ def test_shapes_are_carried_along():
 def test_functions_of_other_ops_stay_with_what_they_need():
     outer = function("outer", ["a"], [("c", "PartitionedCall", ["a"], call("double", 1))], ["c:output:0"])
     unused = function("unused", ["a"], [], ["a"])
-    gradient = {"f": calls("outer"), "Tin": dtypes(FLOAT, FLOAT), "Tout": dtypes(FLOAT)}
+    gradient = {"f": calls("outer"), "Tin": types_attr(FLOAT, FLOAT), "Tout": types_attr(FLOAT)}
     nodes = [X, ("g", "SymbolicGradient", ["x", "x"], gradient), ("c", "PartitionedCall", ["x"], call("unused", 1))]
     made = inline(graph(nodes, [outer, DOUBLE, unused]))
     assert list(made.library) == ["outer", "double"]

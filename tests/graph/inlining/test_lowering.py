@@ -10,8 +10,9 @@ from simulator.graph.creation import creation_of
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
-from tests.graph.inlining.functional import FLOAT, T, call, calls, conditional, dtype, function, graph
+from tests.graph.inlining.functional import FLOAT, T, call, calls, conditional, function, graph
 from tests.graph.inlining.test_inlining import DOUBLE, P, X, a_loop
+from tests.strategies import type_attr
 
 ON = {"_lower_using_switch_merge": AttrValue(b=True)}
 MARKED = {"_lower_as_multi_device_function": AttrValue(b=True)}
@@ -179,11 +180,11 @@ def test_in_a_loop_whose_iterations_overlap_it_is_a_sum(parallel, op):
 
 
 def test_a_call_that_hands_back_a_resource_is_isolated():
-    made = function("handle", ["a"], [("v", "VarHandleOp", [], {"dtype": dtype(FLOAT)})], ["v:resource:0", "a"])
+    made = function("handle", ["a"], [("v", "VarHandleOp", [], {"dtype": type_attr(FLOAT)})], ["v:resource:0", "a"])
     made.signature.output_arg[0].type = RESOURCE
     attrs = call("handle", 1)
     attrs["Tout"] = AttrValue(list={"type": [RESOURCE, FLOAT]})
-    reading = ("r", "ReadVariableOp", ["c"], {"dtype": dtype(FLOAT)})
+    reading = ("r", "ReadVariableOp", ["c"], {"dtype": type_attr(FLOAT)})
     lowered = lower(
         graph([X, ("c", "StatefulPartitionedCall", ["x"], attrs), reading, ("n", "NoOp", ["^c"], {})], [made])
     )

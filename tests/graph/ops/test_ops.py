@@ -9,18 +9,9 @@ from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.messages import AttrValue, FunctionDef, NodeDef
 from simulator.graph.ops import registry
+from tests.strategies import type_attr, types_attr
 
 FLOAT, INT32, STRING, BOOL, INT64, RESOURCE, VARIANT = 1, 3, 7, 10, 9, 20, 21
-
-
-def type_(dtype):
-    return AttrValue(type=dtype)
-
-
-def types(*dtypes):
-    made = AttrValue()
-    made.list.type.extend(dtypes)
-    return made
 
 
 def indices(*values):
@@ -49,19 +40,24 @@ def test_a_fresh_process_reads_the_file_once_and_parses_only_what_it_is_asked_fo
 @pytest.mark.parametrize(
     ("op", "attrs", "inputs", "outputs"),
     [
-        ("MatMul", {"T": type_(FLOAT)}, (FLOAT, FLOAT), (FLOAT,)),
+        ("MatMul", {"T": type_attr(FLOAT)}, (FLOAT, FLOAT), (FLOAT,)),
         ("NoOp", {}, (), ()),
-        ("Split", {"T": type_(FLOAT), "num_split": AttrValue(i=3)}, (INT32, FLOAT), (FLOAT, FLOAT, FLOAT)),
-        ("ConcatV2", {"T": type_(FLOAT), "N": AttrValue(i=2)}, (FLOAT, FLOAT, INT32), (FLOAT,)),  # Tidx has a default
-        ("Assign", {"T": type_(FLOAT)}, (FLOAT + 100, FLOAT), (FLOAT + 100,)),
-        ("IdentityN", {"T": types(FLOAT, INT32)}, (FLOAT, INT32), (FLOAT, INT32)),
-        ("IdentityN", {"T": types()}, (), ()),
-        ("Switch", {"T": type_(FLOAT)}, (FLOAT, BOOL), (FLOAT, FLOAT)),
-        ("Merge", {"T": type_(INT64), "N": AttrValue(i=2)}, (INT64, INT64), (INT64, INT32)),
+        ("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=3)}, (INT32, FLOAT), (FLOAT, FLOAT, FLOAT)),
+        (
+            "ConcatV2",
+            {"T": type_attr(FLOAT), "N": AttrValue(i=2)},
+            (FLOAT, FLOAT, INT32),
+            (FLOAT,),
+        ),  # Tidx has a default
+        ("Assign", {"T": type_attr(FLOAT)}, (FLOAT + 100, FLOAT), (FLOAT + 100,)),
+        ("IdentityN", {"T": types_attr(FLOAT, INT32)}, (FLOAT, INT32), (FLOAT, INT32)),
+        ("IdentityN", {"T": types_attr()}, (), ()),
+        ("Switch", {"T": type_attr(FLOAT)}, (FLOAT, BOOL), (FLOAT, FLOAT)),
+        ("Merge", {"T": type_attr(INT64), "N": AttrValue(i=2)}, (INT64, INT64), (INT64, INT32)),
         ("MatMul", {}, (0, 0), (0,)),  # the type is unknown, the number of inputs is not
         ("MatMul", {"T": AttrValue(placeholder="T")}, (0, 0), (0,)),
-        ("Split", {"T": type_(FLOAT)}, (INT32, FLOAT), None),
-        ("Split", {"T": type_(FLOAT), "num_split": AttrValue(f=2.0)}, (INT32, FLOAT), None),  # of the wrong kind
+        ("Split", {"T": type_attr(FLOAT)}, (INT32, FLOAT), None),
+        ("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(f=2.0)}, (INT32, FLOAT), None),  # of the wrong kind
         ("NoSuchOp", {}, None, None),
     ],
 )
@@ -71,7 +67,7 @@ def test_inputs_and_outputs(op, attrs, inputs, outputs):
 
 
 def test_ranges_of_output_arguments():
-    fused = ops.output_ranges("FusedBatchNormV3", {"T": type_(FLOAT), "U": type_(FLOAT)}, {})
+    fused = ops.output_ranges("FusedBatchNormV3", {"T": type_attr(FLOAT), "U": type_attr(FLOAT)}, {})
     assert fused[:2] == (("y", 0, 1), ("batch_mean", 1, 2))
     assert ops.output_ranges("Split", {"num_split": AttrValue(i=3)}, {}) == (("output", 0, 3),)
     assert ops.output_ranges("NoSuchOp", {}, {}) is None
@@ -90,11 +86,11 @@ def a_function():
 
 def test_a_library_function_is_an_op():
     library = {"pairs": a_function()}
-    attrs = {"T": type_(RESOURCE), "N": AttrValue(i=2)}
+    attrs = {"T": type_attr(RESOURCE), "N": AttrValue(i=2)}
     assert ops.inputs("pairs", attrs, library) == (RESOURCE, RESOURCE, INT32)
     assert ops.outputs("pairs", attrs, library) == (RESOURCE, RESOURCE)
     assert ops.output_ranges("pairs", attrs, library) == (("all", 0, 2),)
-    assert ops.inputs("pairs", {"T": type_(FLOAT)}, library) is None
+    assert ops.inputs("pairs", {"T": type_attr(FLOAT)}, library) is None
     assert ops.kernel_types("pairs", attrs) == (("GPU", 0), ("CPU", 0))
     assert ops.host_memory("pairs", attrs, "GPU", library) == ({0, 1, 2}, {0, 1})
     assert not ops.known("pairs")
@@ -103,33 +99,37 @@ def test_a_library_function_is_an_op():
 def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown():
     odd = a_function()
     odd.signature.attr[1].type = "no such kind"
-    assert ops.inputs("pairs", {"T": type_(FLOAT), "N": AttrValue(i=2)}, {"pairs": odd}) is None
+    assert ops.inputs("pairs", {"T": type_attr(FLOAT), "N": AttrValue(i=2)}, {"pairs": odd}) is None
 
 
 @pytest.mark.parametrize("count", [ops.MAX_ARGUMENTS + 1, 2**62])
 def test_absurd_numbers_of_arguments_are_refused(count):
     with pytest.raises(GraphError, match="num_split"):
-        ops.outputs("Split", {"T": type_(FLOAT), "num_split": AttrValue(i=count)}, {})
+        ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=count)}, {})
 
 
 def test_a_negative_number_of_arguments_is_none():
-    assert ops.outputs("Split", {"T": type_(FLOAT), "num_split": AttrValue(i=-5)}, {}) == ()
+    assert ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=-5)}, {}) == ()
 
 
 @pytest.mark.parametrize(
     ("op", "attrs", "expected"),
     [
-        ("MatMul", {"T": type_(FLOAT)}, (("GPU", 0), ("CPU", 0))),
-        ("MatMul", {"T": type_(STRING)}, ()),
+        ("MatMul", {"T": type_attr(FLOAT)}, (("GPU", 0), ("CPU", 0))),
+        ("MatMul", {"T": type_attr(STRING)}, ()),
         ("MatMul", {}, (("GPU", 0), ("CPU", 0))),  # T is missing: counts as matching
-        ("Const", {"dtype": type_(STRING)}, (("CPU", 0),)),
-        ("Const", {"dtype": type_(FLOAT)}, (("GPU", 0), ("CPU", 0))),
+        ("Const", {"dtype": type_attr(STRING)}, (("CPU", 0),)),
+        ("Const", {"dtype": type_attr(FLOAT)}, (("GPU", 0), ("CPU", 0))),
         ("IteratorGetNext", {}, (("CPU", 2), ("GPU", 1))),  # priorities turn the order round
-        ("GatherNd", {"Tparams": type_(STRING), "Tindices": type_(INT32)}, (("CPU", 0),)),  # bad_indices_policy: ""
-        ("Shape", {"T": type_(INT32), "out_type": type_(INT32)}, (("GPU", 0), ("CPU", 0))),  # DEFAULT
+        (
+            "GatherNd",
+            {"Tparams": type_attr(STRING), "Tindices": type_attr(INT32)},
+            (("CPU", 0),),
+        ),  # bad_indices_policy: ""
+        ("Shape", {"T": type_attr(INT32), "out_type": type_attr(INT32)}, (("GPU", 0), ("CPU", 0))),  # DEFAULT
         ("ReaderReadV2", {}, (("CPU", 0),)),
-        ("NoSuchOp", {"T": type_(STRING)}, (("GPU", 0), ("CPU", 0))),
-        ("_MklConv2D", {"T": type_(FLOAT)}, ()),  # its kernels carry a label
+        ("NoSuchOp", {"T": type_attr(STRING)}, (("GPU", 0), ("CPU", 0))),
+        ("_MklConv2D", {"T": type_attr(FLOAT)}, ()),  # its kernels carry a label
         ("TPUCompilationResult", {}, ()),
     ],
 )
@@ -138,23 +138,23 @@ def test_device_types_that_have_a_kernel(op, attrs, expected):
 
 
 def test_a_label_chooses_among_kernels():
-    labelled = {"T": type_(FLOAT), "_kernel": AttrValue(s=b"no such label")}
+    labelled = {"T": type_attr(FLOAT), "_kernel": AttrValue(s=b"no such label")}
     assert ops.kernel_types("MatMul", labelled) == ()
 
 
 def test_only_the_device_types_that_are_there_count():
-    complex64 = {"Tcomplex": type_(8)}
+    complex64 = {"Tcomplex": type_attr(8)}
     assert ops.support("FFTND", complex64).types == (("GPU", 1),)
     assert ops.support("FFTND", complex64, ("CPU",)) == ((), False, "")  # nothing is registered for it
-    strings = {"T": type_(STRING)}
+    strings = {"T": type_attr(STRING)}
     assert ops.support("MatMul", strings, ("CPU",)) == ((), True, "")  # something is, for other types
     assert ops.support("a custom op", {}, ("CPU",)).types == (("CPU", 0),)
 
 
 def test_a_constraint_on_an_attribute_that_the_op_does_not_have_is_told():
-    assert ops.support("TopK", {"T": type_(FLOAT)}).undeclared == "index_type"
-    assert ops.support("TopK", {"T": type_(STRING)}).undeclared == ""  # another attribute rules the kernels out
-    assert ops.support("TopKV2", {"T": type_(FLOAT)}).undeclared == ""
+    assert ops.support("TopK", {"T": type_attr(FLOAT)}).undeclared == "index_type"
+    assert ops.support("TopK", {"T": type_attr(STRING)}).undeclared == ""  # another attribute rules the kernels out
+    assert ops.support("TopKV2", {"T": type_attr(FLOAT)}).undeclared == ""
 
 
 def test_no_two_kernels_of_equal_priority_can_match():
@@ -187,7 +187,7 @@ def test_which_variants_live_on_the_host(op, holds):
 
 def test_every_element_of_a_list_must_be_allowed():
     def where(*taken):
-        return ops.kernel_types("EagerPyFunc", {"Tin": types(*taken), "Tout": types(FLOAT)})
+        return ops.kernel_types("EagerPyFunc", {"Tin": types_attr(*taken), "Tout": types_attr(FLOAT)})
 
     assert where(FLOAT, INT64) == (("GPU", 0), ("CPU", 0))
     assert where(FLOAT, STRING) == (("CPU", 0),)  # its DEFAULT registration admits numbers only
@@ -197,20 +197,20 @@ def test_every_element_of_a_list_must_be_allowed():
 @pytest.mark.parametrize(
     ("op", "attrs", "device_type", "inputs", "outputs"),
     [
-        ("Reshape", {"T": type_(FLOAT)}, "GPU", {1}, set()),
-        ("Reshape", {"T": type_(FLOAT)}, "CPU", {1}, set()),  # CPU kernels declare host arguments too
-        ("Shape", {"T": type_(FLOAT)}, "GPU", set(), {0}),
-        ("MatMul", {"T": type_(FLOAT)}, "GPU", set(), set()),
-        ("Identity", {"T": type_(STRING)}, "CPU", {0}, {0}),
-        ("ReadVariableOp", {"dtype": type_(FLOAT)}, "GPU", {0}, set()),  # a resource
-        ("Switch", {"T": type_(FLOAT)}, "CPU", {1}, set()),
-        ("Switch", {"T": type_(INT32)}, "GPU", {0, 1}, {0, 1}),
-        ("Identity", {"T": type_(VARIANT)}, "GPU", set(), set()),
+        ("Reshape", {"T": type_attr(FLOAT)}, "GPU", {1}, set()),
+        ("Reshape", {"T": type_attr(FLOAT)}, "CPU", {1}, set()),  # CPU kernels declare host arguments too
+        ("Shape", {"T": type_attr(FLOAT)}, "GPU", set(), {0}),
+        ("MatMul", {"T": type_attr(FLOAT)}, "GPU", set(), set()),
+        ("Identity", {"T": type_attr(STRING)}, "CPU", {0}, {0}),
+        ("ReadVariableOp", {"dtype": type_attr(FLOAT)}, "GPU", {0}, set()),  # a resource
+        ("Switch", {"T": type_attr(FLOAT)}, "CPU", {1}, set()),
+        ("Switch", {"T": type_attr(INT32)}, "GPU", {0, 1}, {0, 1}),
+        ("Identity", {"T": type_attr(VARIANT)}, "GPU", set(), set()),
         ("ReaderReadV2", {}, "GPU", {0, 1}, {0, 1}),  # no kernel there
-        ("PartitionedCall", {"Tin": types(FLOAT, INT32), "Tout": types(INT32, STRING)}, "GPU", {1}, {0, 1}),
+        ("PartitionedCall", {"Tin": types_attr(FLOAT, INT32), "Tout": types_attr(INT32, STRING)}, "GPU", {1}, {0, 1}),
         ("NoSuchOp", {}, "GPU", set(), set()),
-        ("MatMul", {"T": type_(FLOAT), "_input_hostmem": indices(1, 9, -1)}, "GPU", {1}, set()),
-        ("MatMul", {"T": type_(FLOAT), "_output_hostmem": indices(0)}, "GPU", set(), {0}),
+        ("MatMul", {"T": type_attr(FLOAT), "_input_hostmem": indices(1, 9, -1)}, "GPU", {1}, set()),
+        ("MatMul", {"T": type_attr(FLOAT), "_output_hostmem": indices(0)}, "GPU", set(), {0}),
     ],
 )
 def test_what_lies_in_host_memory(op, attrs, device_type, inputs, outputs):
@@ -219,7 +219,7 @@ def test_what_lies_in_host_memory(op, attrs, device_type, inputs, outputs):
 
 def test_missing_attributes_can_be_counted():
     assert ops.missing_attrs("MatMul", {}) == ("T",)
-    assert ops.missing_attrs("MatMul", {"T": type_(FLOAT)}) == ()
+    assert ops.missing_attrs("MatMul", {"T": type_attr(FLOAT)}) == ()
     assert ops.missing_attrs("ConcatV2", {}) == ("N", "T")  # Tidx has a default
     assert ops.missing_attrs("NoSuchOp", {}) == ()
 
@@ -254,7 +254,7 @@ def test_a_protobuf_map_and_a_dict_of_messages_mean_the_same(op, dtype):
 
 @given(op=st.sampled_from(registry.names()), device_type=st.sampled_from(ops.DEVICE_TYPES))
 def test_slots_in_host_memory_exist(op, device_type):
-    attrs = {name: type_(FLOAT) for name, kind in registry.facts(op).attrs.items() if kind == "type"}
+    attrs = {name: type_attr(FLOAT) for name, kind in registry.facts(op).attrs.items() if kind == "type"}
     given_types, taken = ops.inputs(op, attrs, {}), ops.outputs(op, attrs, {})
     slots, ports = ops.host_memory(op, attrs, device_type, {})
     assert all(0 <= slot < len(given_types) for slot in slots)

@@ -12,7 +12,7 @@ from simulator.graph.step import choose_step
 from simulator.graph.step.purposes import apply_nodes
 from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
 from tests.graph.inlining.functional import graph as functional_graph
-from tests.strategies import Rows, graphs, loop, type_attr, typed
+from tests.strategies import Rows, graphs, loop, type_attr, typed, types_attr
 
 
 def float_node(made, name, op, inputs=()):
@@ -45,19 +45,13 @@ def training(*, grouped=True):
     made.add("init", "NoOp", initial)
     made.add("tag", "Const", dtype=type_attr(7))
     made.add("summary", "ScalarSummary", ["tag", "loss"], T=type_attr())
-    made.add("save", "SaveV2", ["tag", "tag", "tag", *reads], dtypes=types(1, 1))
+    made.add("save", "SaveV2", ["tag", "tag", "tag", *reads], dtypes=types_attr(1, 1))
     made.add("save/done", "Identity", ["tag", "^save"], T=type_attr(7))
-    made.add("restore", "RestoreV2", ["tag", "tag", "tag"], dtypes=types(1))
+    made.add("restore", "RestoreV2", ["tag", "tag", "tag"], dtypes=types_attr(1))
     made.add("restore/w", "Assign", ["w", "restore"], T=type_attr())
     made.add("restore/all", "NoOp", ["^restore/w"])
     made.add("ready", "Pack", checks, T=type_attr(10), N=AttrValue(i=2))
     return made
-
-
-def types(*dtypes):
-    value = AttrValue()
-    value.list.type.extend(dtypes)
-    return value
 
 
 def ran(graph, step):
@@ -91,7 +85,7 @@ def test_the_train_op_collection_comes_first():
 def test_a_saver_that_waits_for_the_train_op_does_not_replace_it():
     made = training()
     made.names[made.names.index("train")] = "train/inner"
-    made.add("a/save", "SaveV2", ["tag", "tag", "tag", "^train/inner"], dtypes=types())
+    made.add("a/save", "SaveV2", ["tag", "tag", "tag", "^train/inner"], dtypes=types_attr())
     made.add("train", "NoOp", ["^train/inner"])
     assert choose_step(made.built()).fetches == ("train",)
 
@@ -148,7 +142,7 @@ def test_a_call_of_a_function_that_trains_counts_as_an_update():
     made = Rows()
     called = AttrValue()
     called.func.name = "outer"
-    made.add("call", "StatefulPartitionedCall", Tin=types(), Tout=types(), f=called)
+    made.add("call", "StatefulPartitionedCall", Tin=types_attr(), Tout=types_attr(), f=called)
     made.add("other", "NoOp")
     graph = made.built(library={"inner": inner, "outer": outer})
     assert [graph.names[row] for row in apply_nodes(graph)] == ["call"]
