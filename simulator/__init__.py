@@ -42,6 +42,7 @@ _EXPORTS = {
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
     "prepare": "simulator.execution.evaluate",
+    "replicate": "simulator.training.replication",
     "simulate": "simulator.execution.simulate",
     "with_shapes": "simulator.graph.shapes",
 }

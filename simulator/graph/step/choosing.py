@@ -122,7 +122,12 @@ def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) ->
 
 
 def _cover(graph: Graph, rows: list[int]) -> list[int]:
-    return smallest_cover(graph, rows, lambda candidates: computes(graph, candidates))
+    """The fewest sinks; a handle read that nobody reads comes along with an assignment and is nobody's goal."""
+
+    def goals(candidates: list[int]) -> list[int]:
+        return [row for row in computes(graph, candidates) if graph.ops[row] != "ReadVariableOp"]
+
+    return smallest_cover(graph, rows, goals)
 
 
 def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:

@@ -287,3 +287,16 @@ def test_one_name_may_stand_without_a_list():
         choose_step(graph, fetches="w", feeds="x").runs.tolist()
         == choose_step(graph, fetches=["w"], feeds=["x"]).runs.tolist()
     )
+
+
+def test_the_read_that_comes_along_with_an_assignment_is_not_the_train_op() -> None:
+    """Adam on resource variables ends in several sinks, of which the read of a power has the smallest fan-in."""
+    made = Rows()
+    for name in ("w", "power", "step"):
+        made.add(name, "VarHandleOp", dtype=type_attr())
+    float_node(made, "grad", "Const")
+    made.add("update", "ResourceApplyGradientDescent", ["w", "grad", "grad"], T=type_attr())
+    made.add("assign", "AssignVariableOp", ["power", "grad", "^update"], dtype=type_attr())
+    made.add("read", "ReadVariableOp", ["power", "^assign", "^update"], dtype=type_attr())
+    made.add("train", "AssignAddVariableOp", ["step", "grad", "^update", "^assign"], dtype=type_attr())
+    assert choose_step(made.built()).fetches == ("train",)

@@ -1,0 +1,233 @@
+"""What a training graph is made of: variables, gradients, updates, the global step and the batch, told from its ops.
+
+    variables ─▶ forward, backward ─▶ gradients ─▶ updates ─▶ variables
+    batch ─────▶                                   learning rate, slots
+
+A gradient is where a replica ends: what comes before it is computed per replica, what comes after it once per update.
+Names say nothing here, for they are the user's; which input of an update is a gradient the op's registration says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.errors import GraphError
+from simulator.graph.dtypes import SIZE, base
+from simulator.graph.graph import Graph
+from simulator.graph.inlining.attributes import COLOCATION
+from simulator.graph.ops import registry
+from simulator.graph.step import Step, choose_step
+from simulator.graph.tensors import shape_of
+
+VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
+_APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
+_SCATTERS = frozenset(
+    f"{prefix}Scatter{kind}"
+    for prefix in ("", "Resource")
+    for kind in ("Add", "Sub", "Update", "NdAdd", "NdSub", "NdUpdate")
+)
+_ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
+_BY_HAND = frozenset(("AssignSub", "AssignSubVariableOp", *_ADDS))
+_UNIQUES = frozenset(("Unique", "UniqueV2"))
+_SEGMENTS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))
+_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: what a global step is
+_HANDING_ON = 16  # ops through which a reference or handle passes on its way to an update
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """What one update takes from the backward pass, as edges of the graph.
+
+    A dense one is a single edge. A sparse one, rows of a table, has a second: the numbers of the rows. Where an
+    optimizer first adds up the rows that come twice, the edges lead into that sum.
+    """
+
+    variable: int  # node
+    values: int  # edge
+    indices: int | None = None  # edge
+
+
+@dataclass(frozen=True, eq=False)
+class Anatomy:
+    """The parts of a training graph; rows of nodes unless said otherwise."""
+
+    step: Step  # what one step runs
+    variables: tuple[int, ...]  # in order of creation, slots and the global step among them
+    slot_of: Mapping[int, int]  # variable -> the one beside which its optimizer keeps it
+    gradients: tuple[Gradient, ...]  # in order of the nodes that they enter
+    global_step: int | None  # the variable
+    counts: tuple[int, ...]  # what adds to the global step in this step
+    batched: tuple[int, ...]  # fed tensors whose first dimension is the batch
+    batch: int  # examples of a step; 0: the graph does not say
+
+
+def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
+    """Find the parts of a training graph; the step is the one that `choose_step` chooses.
+
+    Updates are what optimizers' ops do, and scatters into variables; where there is neither, what is added to or
+    subtracted from a variable of numbers and comes from what is fed or read. Raises GraphError for a graph whose step
+    updates nothing by a gradient, and as `choose_step`.
+    """
+    step = choose_step(graph, fetches=fetches)
+    variables = tuple(row for row, op in enumerate(graph.ops) if op in VARIABLES)
+    counts, global_step = _counting(graph, step)
+    gradients = _gradients(graph, step, set(counts))
+    if not gradients:
+        hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
+        raise GraphError(
+            f"{graph.source} is a graph without gradients: no op of an optimizer runs in its step{hidden}. Give "
+            "a graph that trains, or fetch its train op."
+        )
+    batched, batch = _batch(graph, step)
+    return Anatomy(step, variables, _slots(graph, variables), gradients, global_step, counts, batched, batch)
+
+
+def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
+    """The variable whose reference or handle comes in at that input; None: it is no variable's."""
+    edge = int(graph.in_ptr[row]) + slot
+    for _ in range(_HANDING_ON):
+        if edge >= graph.in_ptr[int(graph.edge_dst[edge]) + 1]:
+            return None
+        source = int(graph.edge_src[edge])
+        if graph.ops[source] in VARIABLES:
+            return source
+        edge = int(graph.in_ptr[source])
+        if edge == graph.in_ptr[source + 1] or graph.edge_tensor[edge] < 0:
+            return None
+    return None
+
+
+def beside(graph: Graph, row: int) -> list[str]:
+    """The names that a node asks to stand beside (`_class`), in the file's order."""
+    listed = graph.attrs[row].get(COLOCATION)
+    if listed is None:
+        return []
+    names = [text.decode("utf-8", "replace") for text in listed.list.s]
+    return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
+
+
+def variable_bytes(graph: Graph, row: int) -> int:
+    """How large a variable is by its declaration, -1 where that leaves a dimension open."""
+    attrs = graph.attrs[row]
+    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+    size = SIZE.get(base(int(attrs["dtype"].type)), -1) if "dtype" in attrs else -1
+    return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size
+
+
+def _counting(graph: Graph, step: Step) -> tuple[tuple[int, ...], int | None]:
+    """What adds to whole numbers without dimensions; the variable of the first is the global step."""
+    found = {}
+    for row in np.flatnonzero(step.runs).tolist():
+        if graph.ops[row] in _ADDS:
+            variable = variable_of(graph, row)
+            if variable is not None and _is_counter(graph, variable):
+                found[row] = variable
+    first = next(iter(found.values()), None)
+    return tuple(row for row, variable in found.items() if variable == first), first
+
+
+def _is_counter(graph: Graph, variable: int) -> bool:
+    attrs = graph.attrs[variable]
+    whole = "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
+    return whole and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
+
+
+def _gradients(graph: Graph, step: Step, counts: set[int]) -> tuple[Gradient, ...]:
+    runs = np.flatnonzero(step.runs).tolist()
+    found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
+    for row in runs:
+        gradient = _of_update(graph, row)
+        if gradient is not None:
+            found.setdefault(gradient.values, gradient)
+    if not found:
+        for row in runs:
+            variable = variable_of(graph, row) if graph.ops[row] in _BY_HAND and row not in counts else None
+            if variable is not None and not _is_counter(graph, variable):
+                found[row] = Gradient(variable, int(graph.in_ptr[row]) + 1)
+    return tuple(found.values())
+
+
+def _of_update(graph: Graph, row: int) -> Gradient | None:
+    """The gradient that the op takes, None if it is none of an optimizer's."""
+    facts = registry.facts(graph.ops[row])
+    variable = variable_of(graph, row) if facts is not None else None
+    if facts is None or variable is None:
+        return None
+    names, first = [argument.name for argument in facts.inputs], int(graph.in_ptr[row])
+    if graph.ops[row] in _SCATTERS:
+        return _before_the_sum(graph, Gradient(variable, first + 2, first + 1))
+    values = next((names.index(name) for name in _APPLY_GRADIENT if name in names), None)
+    if values is None or "Apply" not in graph.ops[row]:
+        return None
+    if "indices" not in names:
+        return Gradient(variable, first + values)
+    return _before_the_sum(graph, Gradient(variable, first + values, first + names.index("indices")))
+
+
+def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
+    """The same gradient before its optimizer adds up rows that come twice: Unique numbers and a sum per number.
+
+    What an optimizer makes of the sum need not be linear, so replicas are joined before it.
+    """
+    assert gradient.indices is not None
+    unique = int(graph.edge_src[gradient.indices])
+    if graph.ops[unique] not in _UNIQUES:
+        return gradient
+    for edge in graph.out_edge[graph.out_ptr[unique] : graph.out_ptr[unique + 1]].tolist():
+        reader = int(graph.edge_dst[edge])
+        if graph.ops[reader] in _SEGMENTS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
+            return Gradient(gradient.variable, int(graph.in_ptr[reader]), int(graph.in_ptr[unique]))
+    return gradient
+
+
+def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
+    """Variables that were made beside another one: an optimizer's slots, and what it keeps once."""
+    known = set(variables)
+    slots = {}
+    for row in variables:
+        for name in beside(graph, row):
+            other = graph.index.get(name, row)
+            if other != row and other in known:
+                slots[row] = other
+    return slots
+
+
+def _batch(graph: Graph, step: Step) -> tuple[tuple[int, ...], int]:
+    """The fed tensors that hold one row per example, and how many examples there are.
+
+    The batch is the first dimension that most of them have; where none is fed, of what a pipeline hands out.
+    """
+    fed = {}
+    for name in step.feeds:
+        node, _, port = name.rpartition(":")
+        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        fed[row] = _first_dimension(graph, row)
+    rows = {row: size for row, size in fed.items() if size is not None}
+    if rows:
+        size = Counter(rows.values()).most_common(1)[0][0]
+        return tuple(row for row, found in rows.items() if found == size), max(size, 0)
+    handed = [
+        _first_dimension(graph, int(graph.tensor_ptr[row]))
+        for row in np.flatnonzero(step.runs).tolist()
+        if ("GetNext" in graph.ops[row] or "Dequeue" in graph.ops[row])
+        and graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]
+    ]
+    known = [size for size in handed if size is not None and size > 0]
+    return (), Counter(known).most_common(1)[0][0] if known else 0
+
+
+def _first_dimension(graph: Graph, tensor: int) -> int | None:
+    """-1 where it is left open, None where there is none or the rank is unknown."""
+    shape = graph.tensor_shape[tensor]
+    attrs = graph.attrs[int(graph.tensor_node[tensor])]
+    if shape is None and "shape" in attrs:
+        shape = shape_of(attrs["shape"].shape)
+    if shape is None and "output_shapes" in attrs:
+        listed = attrs["output_shapes"].list.shape
+        port = int(graph.tensor_port[tensor])
+        shape = shape_of(listed[port]) if port < len(listed) else None
+    return shape[0] if shape else None

@@ -1,0 +1,69 @@
+"""Devices of replicated graphs beside those that TensorFlow's own `replica_device_setter` gives."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from simulator import choose_step, load, load_cluster
+from simulator.graph.messages import GraphDef
+from simulator.oracle import child
+from simulator.training.replication import replicate
+
+pytestmark = pytest.mark.tensorflow
+
+CASES = [
+    {"model": model, "optimizer": optimizer, "resource": resource, "strategy": strategy, "ps": ps, "seed": ps}
+    for at, (model, optimizer) in enumerate(
+        [
+            ("dense", "sgd"),
+            ("dense", "ftrl"),
+            ("convolution", "momentum"),
+            ("convolution", "rmsprop"),
+            ("recurrent", "adagrad"),
+            ("recurrent", "adam"),
+            ("embedding", "adam"),
+            ("embedding", "adadelta"),
+        ]
+    )
+    for resource in (False, True)
+    for strategy, ps in (("round_robin", 1 + at % 5), ("bytes", 5 - at % 5), ("random", 2 + at % 3))
+]
+
+
+def built(cases: list[dict[str, Any]]) -> list[tuple[Any, str]]:
+    told = json.loads(child.run("tests.oracle.training_models", json.dumps(cases).encode(), timeout_s=240))
+    return [(load(GraphDef.FromString(base64.b64decode(one["graph"]))), one["train"]) for one in told]
+
+
+@pytest.fixture(scope="module")
+def models() -> list[tuple[Any, str, Any]]:
+    """Per case the graph as it is built plainly, its train op, and as it is built under the setter."""
+    plain, under = [{**case, "ps": 0} for case in CASES[::3]], CASES
+    told = built([*plain, *under])
+    return [(*told[at // 3], graph) for at, (graph, _) in enumerate(told[len(plain) :])]
+
+
+def name_of(case: dict[str, Any]) -> str:
+    kind = "resource" if case["resource"] else "reference"
+    return f"{case['model']}-{case['optimizer']}-{kind}-{case['strategy']}-{case['ps']}"
+
+
+@pytest.mark.parametrize("at", range(len(CASES)), ids=[name_of(case) for case in CASES])
+def test_every_node_has_the_device_that_the_setter_gives(models: list[tuple[Any, str, Any]], at: int) -> None:
+    case, (plain, _, under) = CASES[at], models[at]
+    cluster = load_cluster(f"ps={case['ps']},worker=3")
+    ours = replicate(plain, cluster, ps_strategy=case["strategy"], seed=case["seed"])[1].graph
+    devices = dict(zip(ours.names, ours.requested, strict=True))
+    theirs = {name: device for name, device in zip(under.names, under.requested, strict=True) if name in devices}
+    assert len(theirs) == len(devices)  # TensorFlow adds a NoOp per device where it groups
+    assert {name: (devices[name], device) for name, device in theirs.items() if devices[name] != device} == {}
+
+
+@pytest.mark.parametrize("at", range(0, len(CASES), 3), ids=[name_of(case) for case in CASES[::3]])
+def test_the_step_is_the_one_that_tensorflow_calls_its_train_op(models: list[tuple[Any, str, Any]], at: int) -> None:
+    plain, train, _ = models[at]
+    assert choose_step(plain).fetches == (train,)

@@ -1,0 +1,129 @@
+"""Workers with graphs of their own, and what the anatomy of a training graph is."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator import load_cluster
+from simulator.errors import ClusterError, GraphError, SimvizError
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.training.anatomy import anatomy
+from simulator.training.replication import replicate
+from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
+
+INT64 = 9
+
+
+def variable(made: Rows, name: str, *shape: int, dtype: int = 1, beside: str | None = None) -> None:
+    declared = AttrValue()
+    declared.shape.SetInParent()
+    for size in shape:
+        declared.shape.dim.add(size=size)
+    attrs = {"dtype": type_attr(dtype), "shape": declared, "_output_shapes": shapes_attr(shape)}
+    home = colocation(beside or name)
+    made.add(name, "VariableV2", **attrs, **({"_class": home} if beside else {}))
+    made.add(f"{name}/read", "Identity", [name], T=type_attr(dtype), _class=home)
+
+
+def momentum(*, batch: int = -1) -> Graph:
+    """A weight of 32 bytes and one of 8, each with a slot, a step counter, and a train op that groups all."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((batch, 4)))
+    made.add("rate", "Const", **typed("Const"))
+    for name, shape in (("w", (4, 2)), ("b", (2,))):
+        variable(made, name, *shape)
+    made.add("y", "MatMul", ["x", "w/read"], T=type_attr())
+    made.add("loss", "AddV2", ["y", "b/read"], T=type_attr())
+    made.add("grad_w", "MatMul", ["x", "loss"], T=type_attr(), transpose_a=AttrValue(b=True))
+    made.add("grad_b", "Sum", ["loss", "axis"], T=type_attr())
+    made.add("axis", "Const", dtype=type_attr(3), value=typed("Const")["value"])
+    updates = []
+    for name, shape in (("w", (4, 2)), ("b", (2,))):
+        variable(made, f"{name}/Momentum", *shape, beside=name)
+        inputs = [name, f"{name}/Momentum", "rate", f"grad_{name}", "rate"]
+        updates.append(made.add(f"update_{name}", "ApplyMomentum", inputs, T=type_attr(), _class=colocation(name)))
+    variable(made, "step", dtype=INT64)
+    made.add("one", "Const", dtype=type_attr(INT64), value=typed("Const")["value"])
+    controls = ["^" + name for name in updates]
+    made.add("count", "AssignAdd", ["step", "one", *controls], T=type_attr(INT64), _class=colocation("step"))
+    made.add("train", "NoOp", ["^count"])
+    return made.built()
+
+
+def test_the_parts_of_a_training_graph() -> None:
+    graph = momentum(batch=32)
+    found = anatomy(graph)
+    assert [graph.names[row] for row in found.variables] == ["w", "b", "w/Momentum", "b/Momentum", "step"]
+    assert {graph.names[one]: graph.names[of] for one, of in found.slot_of.items()} == {
+        "w/Momentum": "w",
+        "b/Momentum": "b",
+    }
+    assert [graph.names[one.variable] for one in found.gradients] == ["w", "b"]
+    assert [graph.names[graph.edge_src[one.values]] for one in found.gradients] == ["grad_w", "grad_b"]
+    assert all(one.indices is None for one in found.gradients)
+    assert found.global_step is not None
+    assert (graph.names[found.global_step], [graph.names[row] for row in found.counts]) == ("step", ["count"])
+    assert found.step.fetches == ("train",)
+    assert [graph.tensor_name(row) for row in found.batched] == ["x:0"]
+    assert found.batch == 32
+    assert anatomy(momentum()).batch == 0
+
+
+def test_workers_are_the_same_but_for_the_task() -> None:
+    programs = replicate(momentum(), load_cluster("ps=2,worker=3x1gpu"), batch=16)
+    assert [program.name for program in programs] == ["worker:0", "worker:1", "worker:2"]
+    assert [program.task for program in programs] == [f"/job:worker/replica:0/task:{k}" for k in range(3)]
+    assert [program.like for program in programs] == [None, 0, 0]
+    first, _, last = programs
+    assert (first.fetches, first.feeds, first.counts, first.examples) == (("train",), ("x:0",), ("count",), 16)
+    assert last.graph.attrs is first.graph.attrs
+    assert [text.replace("worker/task:0", "worker/task:2") for text in first.graph.requested] == list(
+        last.graph.requested
+    )
+    assert first.graph.requested[first.graph.row("y")] == "/job:worker/task:0"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "homes"),
+    [
+        # the slots take turns, too, but follow their variables: w, b, two slots, then the step
+        ("round_robin", {"w": 0, "b": 1, "w/Momentum": 0, "b/Momentum": 1, "step": 0}),
+        # w 32 on 0; b 8 on 1; the slot of w would go to 1 (40), that of b to 0 (40); the step to 0
+        ("bytes", {"w": 0, "b": 1, "w/Momentum": 0, "b/Momentum": 1, "step": 0}),
+    ],
+)
+def test_variables_go_where_the_strategy_says_and_slots_follow(strategy: str, homes: dict[str, int]) -> None:
+    graph = replicate(momentum(), load_cluster("ps=2,worker=1"), ps_strategy=strategy)[0].graph  # type: ignore[arg-type]
+    assert {name: graph.requested[graph.row(name)] for name in homes} == {
+        name: f"/job:ps/task:{task}" for name, task in homes.items()
+    }
+    for follower, name in (("w/read", "w"), ("update_b", "b"), ("count", "step")):
+        assert graph.requested[graph.row(follower)] == graph.requested[graph.row(name)]
+
+
+def test_a_chief_trains_and_an_evaluator_does_not() -> None:
+    programs = replicate(momentum(), load_cluster("ps=1,chief=1,worker=2,evaluator=1"))
+    assert [program.name for program in programs] == ["chief:0", "worker:0", "worker:1"]
+    assert [program.like for program in programs] == [None, None, 1]
+    assert programs[1].graph.requested[programs[1].graph.row("y")] == "/job:worker/task:0"
+
+
+def test_what_cannot_be_replicated_is_refused() -> None:
+    made = Rows()
+    made.add("c", "Const", **typed("Const"))
+    made.add("y", "Neg", ["c"], **typed("Neg"))
+    with pytest.raises(GraphError, match="without gradients"):
+        replicate(made.built(), load_cluster("ps=1,worker=2"))
+    with pytest.raises(ClusterError, match="no ps task"):
+        replicate(momentum(), load_cluster("worker=2"))
+    with pytest.raises(ClusterError, match="no worker"):
+        replicate(momentum(), load_cluster("ps=2"))
+    with pytest.raises(SimvizError, match="round_robin"):
+        replicate(momentum(), load_cluster("ps=1,worker=1"), ps_strategy="round")  # type: ignore[arg-type]
+    with pytest.raises(SimvizError, match="between"):
+        replicate(momentum(), load_cluster("ps=1,worker=1"), how="betwixt")  # type: ignore[arg-type]
+    placed = Rows()
+    placed.add("c", "Const", **typed("Const"), device="/job:ps/task:0")
+    with pytest.raises(GraphError, match="distributed already"):
+        replicate(placed.built(), load_cluster("ps=1,worker=2"))
