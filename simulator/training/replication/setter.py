@@ -156,26 +156,26 @@ def _reader(graph: Graph, row: int, op: str) -> int | None:
 
 def _strategy(graph: Graph, count: int, strategy: PsStrategy, seed: int) -> Callable[[int], int]:
     """The task for each variable in turn; every call moves the strategy on."""
+    known = get_args(PsStrategy)
+    if strategy not in known:
+        raise SimvizError(
+            f"there is no strategy {strategy!r} for parameter servers; give one of {', '.join(known)}."
+            f"{near(strategy, known)}"
+        )
     if strategy == "round_robin":
         turn = iter(range(len(graph)))
         return lambda row: next(turn) % count
     if strategy == "random":
         random = Random(seed)
         return lambda row: random.randrange(count)
-    if strategy == "bytes":
-        loads = [0] * count
+    loads = [0] * count
 
-        def lightest(row: int) -> int:
-            task = loads.index(min(loads))
-            loads[task] += _load(graph, row)
-            return task
+    def lightest(row: int) -> int:
+        task = loads.index(min(loads))
+        loads[task] += _load(graph, row)
+        return task
 
-        return lightest
-    known = get_args(PsStrategy)
-    raise SimvizError(
-        f"there is no strategy {strategy!r} for parameter servers; give one of {', '.join(known)}."
-        f"{near(strategy, known)}"
-    )
+    return lightest
 
 
 def _load(graph: Graph, row: int) -> int:
