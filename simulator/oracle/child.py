@@ -245,6 +245,15 @@ def read(file: IO[bytes]) -> bytes | None:
     return body if len(body) == _SIZE.unpack(head)[0] else None
 
 
+def taken(heard: bytearray) -> bytes | None:
+    """Take the first message out of what has been read from a pipe; None while it is not whole."""
+    if len(heard) < _SIZE.size or len(heard) < (end := _whole(heard)):
+        return None
+    message = bytes(heard[_SIZE.size : end])
+    del heard[:end]
+    return message
+
+
 def write(file: IO[bytes], message: bytes) -> None:
     """Send a message through a pipe, its size ahead."""
     file.write(_SIZE.pack(len(message)) + message)

@@ -93,7 +93,30 @@ def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
     return address
 
 
-def _server(task: str, cpus: int, addresses: Mapping[str, str]) -> tuple[Any, list[tuple[int, int]]]:
+def reserved() -> socket.socket:
+    """A socket that keeps a port of 127.0.0.1 until `start` needs it, and does not listen."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    return kept
+
+
+def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
+    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
+
+    Others must know its address before it is made, so its socket can't be exchanged as that of `_real` is: the exchange
+    is noticed when the process makes its next server. It is bound to the loopback device instead.
+    """
+    port = kept.getsockname()[1]
+    kept.close()  # TensorFlow shares no port
+    server, listening = _server(task, 1, addresses, port)
+    for number, _ in listening:
+        with socket.socket(fileno=os.dup(number)) as opened:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    server.start()
+    return server
+
+
+def _server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 0) -> tuple[Any, list[tuple[int, int]]]:
     """Make TensorFlow's server for a task, not yet serving; with the (descriptor, port) of its listening sockets.
 
     What its configuration says overrides what a session's says (tensorflow/core/distributed_runtime/rpc/
@@ -102,7 +125,7 @@ def _server(task: str, cpus: int, addresses: Mapping[str, str]) -> tuple[Any, li
     import tensorflow as tf
 
     jobs: dict[str, dict[int, str]] = {}
-    for name, address in {**addresses, task: "127.0.0.1:0"}.items():
+    for name, address in {**addresses, task: f"127.0.0.1:{port}"}.items():
         job, number = _parts(name)
         jobs.setdefault(job, {})[number] = address
     job, number = _parts(task)

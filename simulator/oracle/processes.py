@@ -1,0 +1,217 @@
+"""A real cluster of local processes: its clients run a graph again and again, and each step is timed.
+
+One process per task, each with TensorFlow's own server and with the clients of that task, which step in threads of
+their own; one thread for ops, Grappler off, a core each where one is said. All of them listen on 127.0.0.1 alone, on
+ports that were free and are theirs from the start. They end with the run, whatever happens (`child`).
+
+The graphs are executed. Ask for graphs that you trust.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.errors import OracleError
+from simulator.oracle import child
+
+MAX_TASKS = 16  # each has a TensorFlow of its own: 250 MB
+_CHUNK_BYTES = 2**16
+_AFTERWARDS_S = 0.5  # in which the process ends whose end is why another's step failed
+
+
+@dataclass(frozen=True, eq=False)
+class RealClient:
+    """What one client of a real cluster runs, and what is noted of it."""
+
+    name: str
+    task: str  # "/job:worker/replica:0/task:0": the client lives in its process
+    graph: bytes  # GraphDef with full device names
+    targets: tuple[str, ...]  # nodes that a step runs
+    notes: Mapping[str, str] = field(default_factory=dict)  # tensors of one number that a step tells, by a name
+    first: tuple[tuple[str, ...], ...] = ()  # nodes to run before any client steps, one tuple after the other
+    counted: bool = True  # whether its steps are those of which a number is asked for
+    gap_s: float = 0.0  # from the end of a step to the next
+
+
+@dataclass(frozen=True, slots=True)
+class RealStep:
+    """One step as its client saw it; times are those of the clock that all processes share (time.monotonic_ns)."""
+
+    client: str
+    start_ns: int
+    end_ns: int
+    notes: Mapping[str, int | float]
+
+
+@dataclass
+class _Task:
+    """The process of a task, and what came from it that is not yet read."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    heard: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
+
+
+def measure(
+    clients: Sequence[RealClient],
+    steps: int,
+    *,
+    tasks: Sequence[str] = (),
+    cores: Mapping[str, int] | None = None,
+    timeout_s: float,
+) -> tuple[RealStep, ...]:
+    """Run the clients until the counted ones have done `steps` steps together; all steps in order of their ends.
+
+    `tasks` are those that take part besides the clients' own; `cores` are the cores to which tasks are pinned. First
+    values are given in the order of the tasks, whose steps then begin together. A step that has not ended when the run
+    does is missing.
+    Raises OracleError if TensorFlow is missing or a client fails, with what it said, if a process ends, with its last
+    words, and if all of it takes longer than `timeout_s`.
+    """
+    names = list(dict.fromkeys([*tasks, *(client.task for client in clients)]))
+    if len(names) > MAX_TASKS:
+        raise OracleError(f"{len(names)} tasks would need a process each, and {MAX_TASKS} are the most")
+    if not any(client.counted for client in clients):
+        raise ValueError("no client's steps count, so the run would have no end")
+    deadline = time.monotonic() + timeout_s
+    with _started(names) as processes:
+        _serve(processes, clients, cores or {}, deadline)
+        for process in processes:  # in turn: a worker's first values are read from those that the chief gave
+            _say(process, {})
+            _each([process], processes, deadline)
+        for process in processes:
+            _say(process, {})
+        return _steps(processes, clients, steps, deadline)
+
+
+@contextmanager
+def _started(names: Sequence[str]) -> Iterator[list[_Task]]:
+    """A process per task, all of which are gone when the block is left."""
+    processes: list[_Task] = []
+    try:
+        for name in names:
+            started = child.start("simulator.oracle.task", stderr=subprocess.PIPE, start_new_session=True)
+            processes.append(_Task(name, started))
+        yield processes
+    finally:
+        for process in processes:
+            child.stop(process.process)
+
+
+def _serve(
+    processes: Sequence[_Task], clients: Sequence[RealClient], cores: Mapping[str, int], deadline: float
+) -> None:
+    """Have all tasks serve, each with the addresses of all others."""
+    ports = _each(processes, processes, deadline)
+    addresses = {process.name: f"127.0.0.1:{ports[process.name]['port']}" for process in processes}
+    for process in processes:
+        own = [client for client in clients if client.task == process.name]
+        described = [
+            {
+                "name": client.name,
+                "targets": client.targets,
+                "notes": dict(client.notes),
+                "first": client.first,
+                "gap_s": client.gap_s,
+            }
+            for client in own
+        ]
+        facts = {
+            "task": process.name,
+            "core": cores.get(process.name),
+            "addresses": addresses,
+            "clients": described,
+        }
+        _say(process, facts, [client.graph for client in own])
+    _each(processes, processes, deadline)
+
+
+def _steps(
+    processes: Sequence[_Task], clients: Sequence[RealClient], steps: int, deadline: float
+) -> tuple[RealStep, ...]:
+    counted = {client.name for client in clients if client.counted}
+    found: list[dict[str, Any]] = []
+    left = steps
+    for _, told in _heard(processes, deadline):
+        found.append(told)
+        left -= told["client"] in counted
+        if not left:
+            break
+    made = (RealStep(told["client"], told["start"], told["end"], told["notes"]) for told in found)
+    return tuple(sorted(made, key=lambda step: (step.end_ns, step.client)))
+
+
+def _say(process: _Task, facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
+    assert process.process.stdin is not None
+    try:
+        child.write(process.process.stdin, child.pack(facts, blobs))
+    except BrokenPipeError:
+        raise _ended(process) from None
+
+
+def _each(asked: Sequence[_Task], processes: Sequence[_Task], deadline: float) -> dict[str, dict[str, Any]]:
+    """The next message of each of the asked."""
+    found: dict[str, dict[str, Any]] = {}
+    for process, told in _heard(processes, deadline):
+        found[process.name] = told
+        if len(found) == len(asked):
+            break
+    return found
+
+
+def _heard(processes: Sequence[_Task], deadline: float) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    """The messages of all processes as they come; OracleError for what is none."""
+    with selectors.DefaultSelector() as pipes:
+        for process in processes:
+            assert process.process.stdout is not None
+            assert process.process.stderr is not None
+            pipes.register(process.process.stdout, selectors.EVENT_READ, (process, process.heard))
+            pipes.register(process.process.stderr, selectors.EVENT_READ, (process, process.errors))
+        while True:
+            for process in processes:
+                while (message := child.taken(process.heard)) is not None:
+                    told, _ = child.unpack(message)
+                    if "failed" in told:
+                        raise _failed(process, processes, told)
+                    yield process, told
+            ready = pipes.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise OracleError("the real cluster was not done in time; allow it more time or ask for fewer steps")
+            for key, _ in ready:
+                process, pipe = key.data
+                read = os.read(key.fd, _CHUNK_BYTES)
+                if read:
+                    pipe += read
+                elif pipe is process.heard:
+                    raise _ended(process)
+                else:
+                    pipes.unregister(key.fileobj)
+                del process.errors[: -child.KEPT_STDERR_BYTES]
+
+
+def _failed(process: _Task, processes: Sequence[_Task], told: Mapping[str, Any]) -> OracleError:
+    """Why a step failed: another process that has ended, if there is one, or what TensorFlow said."""
+    time.sleep(_AFTERWARDS_S)
+    for other in processes:
+        if other.process.poll() is not None and other is not process:
+            return _ended(other)
+    who = told.get("client", process.name)
+    return OracleError(f"{who} of the real cluster failed: {told['failed']}", refusal=told["failed"])
+
+
+def _ended(process: _Task) -> OracleError:
+    """What is to be said of a process that has closed its pipes."""
+    assert process.process.stderr is not None
+    os.set_blocking(process.process.stderr.fileno(), False)
+    errors = bytes(process.errors) + (process.process.stderr.read() or b"")
+    lines = errors.decode(errors="replace").strip().splitlines()
+    last = f": {lines[-1][:1000]}" if lines else ""
+    return OracleError(f"the process of {process.name} ended too early ({child.ending(process.process)}){last}")

@@ -1,0 +1,148 @@
+"""In a child process: one task of a real cluster, and the clients that live in its process.
+
+    stdin                                                  stdout
+                                                           {"port": its port on 127.0.0.1}
+    {"task", "core", "addresses": {task: address},         {}: it serves
+     "clients": [...]}, a GraphDef per client
+    {}: open                                               {}: the sessions are open, first values are given
+    {}: go                                                 {"client", "start", "end", "notes"} after each step
+    the end                                                the end
+
+The port is taken before any address is told, and stays taken: no other process can come between. What goes wrong with a
+client is told as {"client", "failed": TensorFlow's sentence}.
+
+Everything here is executed: graphs must be trusted. Two functions of Python's stand behind ops of the graphs (PyFunc)
+in each process, for TensorFlow has no such ops: SLEEP(value, seconds) gives the value after so many seconds, in which
+its thread of the executor is taken and the processor is not; NOW() gives the time of the clock that all processes
+share, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from simulator.oracle import child
+from simulator.oracle.servers import reserved, start
+from simulator.oracle.session import configuration, opened, prepare, sentence
+
+SLEEP, NOW = "simviz_sleep", "simviz_now"  # tokens of PyFunc ops
+_LOCK = threading.Lock()  # one message at a time
+
+
+def main() -> None:
+    """Be the task that stdin describes until stdin ends."""
+    child.die_with_parent()
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    def say(facts: Mapping[str, Any]) -> None:
+        with _LOCK:
+            child.write(out, child.pack(facts))
+
+    code = 1
+    try:
+        _be(say)
+        code = 0
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "tensorflow":
+            raise
+        say({"failed": child.INSTALL})
+    except Exception:  # noqa: BLE001  # the caller reports its last line
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # a step that waits for a token never ends
+
+
+def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
+    with reserved() as kept:
+        say({"port": kept.getsockname()[1]})
+        told = child.read(sys.stdin.buffer)
+        if told is None:
+            return
+        facts, graphs = child.unpack(told)
+        if facts["core"] is not None:
+            os.sched_setaffinity(0, {facts["core"]})
+        prepare(gpus=False)
+        functions = _register()
+        server = start(facts["task"], facts["addresses"], kept)
+    say({})
+    if child.read(sys.stdin.buffer) is None:
+        return
+    try:
+        steps = [_opened(server.target, client, graph) for client, graph in zip(facts["clients"], graphs, strict=True)]
+    except _failures() as error:
+        say({"failed": _said(error)})
+        return
+    say({})
+    if child.read(sys.stdin.buffer) is None:
+        return
+    for client, step in zip(facts["clients"], steps, strict=True):
+        threading.Thread(target=_run, args=(client, step, say), daemon=True).start()
+    while child.read(sys.stdin.buffer) is not None:
+        pass
+    del functions
+
+
+def _register() -> Sequence[Any]:
+    """Put the functions behind the tokens; they are known for as long as the result is kept."""
+    import numpy as np
+    from tensorflow.python.ops import script_ops
+
+    def sleep(value: Any, seconds: Any) -> Any:
+        time.sleep(float(seconds))
+        return value
+
+    def now() -> Any:
+        return np.int64(time.monotonic_ns())
+
+    script_ops._py_funcs._funcs.update({SLEEP: sleep, NOW: now})
+    return sleep, now
+
+
+def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callable[[], list[Any]]:
+    """A step of the client, after its first values have been given; it returns what is noted, in order."""
+    from tensorflow.core.protobuf import config_pb2
+
+    config = configuration(soft=False)
+    config.log_device_placement = False
+    session = opened(graph_def, config, target)
+    for targets in client["first"]:
+        session._make_callable_from_options(config_pb2.CallableOptions(target=targets))()
+    options = config_pb2.CallableOptions(target=client["targets"], fetch=list(client["notes"].values()))
+    step: Callable[[], list[Any]] = session._make_callable_from_options(options)
+    return step
+
+
+def _run(client: Mapping[str, Any], step: Callable[[], list[Any]], say: Callable[[Mapping[str, Any]], None]) -> None:
+    """Step after step, until the process ends."""
+    try:
+        while True:
+            begun = time.monotonic_ns()
+            values = step()
+            ended = time.monotonic_ns()
+            notes = {name: value.item() for name, value in zip(client["notes"], values, strict=True)}
+            say({"client": client["name"], "start": begun, "end": ended, "notes": notes})
+            time.sleep(client["gap_s"])
+    except _failures() as error:
+        say({"client": client["name"], "failed": _said(error)})
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    import tensorflow as tf
+
+    return (tf.errors.OpError, ValueError, TypeError)  # the importer raises ValueError, and TypeError for a name
+
+
+def _said(error: Exception) -> str:
+    return sentence(str(getattr(error, "message", error)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""A real cluster of local processes: what its clients do, what is said of failures, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from simulator.errors import OracleError
+from simulator.graph.messages import GraphDef, NodeDef
+from simulator.oracle.processes import RealClient, measure
+from tests.oracle.processes import descendants, devices_listened_to, gone, traces
+from tests.oracle.training_graphs import Training, clients, shares, task
+
+pytestmark = pytest.mark.tensorflow
+
+_STEPS_FOR_EVER = """
+from tests.oracle.test_processes import idle
+from simulator.oracle.processes import measure
+measure([idle()], 10**9, tasks=["/job:ps/replica:0/task:0"], timeout_s=100)
+"""
+
+
+def idle() -> RealClient:
+    """A client that does nothing, a hundred times a second."""
+    node = NodeDef(name="nothing", op="NoOp", device=f"{task('worker', 0)}/device:CPU:0")
+    graph = GraphDef(node=[node]).SerializeToString()
+    return RealClient("worker:0", task("worker", 0), graph, ("nothing",), gap_s=0.01)
+
+
+def test_asynchronous_workers_update_as_they_come() -> None:
+    training = Training("async", sleeps_s=(0.02, 0.07), variables=2)
+    steps = measure(clients(training), 30, tasks=training.tasks, timeout_s=60)
+    assert [step.notes["after"] for step in steps] != [0] * 30
+    assert sorted(step.notes["after"] for step in steps) == list(range(1, 31))  # each update counted once
+    done = Counter(step.client for step in steps)
+    assert done["worker:0"] >= 2 * done["worker:1"]
+    slow = [step for step in steps if step.client == "worker:1"]
+    assert min(step.end_ns - step.start_ns for step in slow) >= 70e6
+    assert max(step.notes["after"] - step.notes["read"] - 1 for step in slow) >= 2  # others came between
+
+
+def test_a_backup_worker_drops_the_slowest_gradients() -> None:
+    training = Training("sync", sleeps_s=(0.02, 0.02, 0.15), aggregate=2)
+    steps = measure(clients(training), 12, tasks=training.tasks, timeout_s=60)
+    updates = [step for step in steps if step.client == "worker:0 updates"]
+    assert len(updates) == 12
+    used = [sum(column) for column in zip(*(_of_three(step.notes["mean"]) for step in updates), strict=True)]
+    assert sum(used) >= 2 * len(updates)
+    slowest = [step for step in steps if step.client == "worker:2"]
+    assert used[2] < len(slowest)
+    for step in steps:
+        if step not in updates:
+            assert step.notes["local_step"] <= step.notes["read"]
+            assert step.start_ns < step.notes["pushed"] < step.end_ns
+
+
+def _of_three(mean: float) -> list[int]:
+    return [*shares(mean), 0, 0][:3]
+
+
+def test_a_step_that_tensorflow_refuses_is_told_in_its_words() -> None:
+    with pytest.raises(OracleError, match=r"worker/replica:0/task:0 of the real cluster failed: .*no_such_node"):
+        measure([replace(idle(), targets=("no_such_node",))], 1, timeout_s=60)
+
+
+def test_a_task_that_dies_is_named_and_nothing_is_left() -> None:
+    before = set(descendants(os.getpid()))
+    found: list[tuple[list[int], dict[str, str]]] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while len(traces(os.getpid())[1]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(2)  # it steps
+        pids, sockets = traces(os.getpid())
+        found.append(([pid for pid in pids if pid not in before], sockets))
+        os.kill(found[0][0][0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(OracleError, match=r"process of /job:ps/replica:0/task:0 ended too early \(killed by signal 9"):
+        measure([idle()], 10**9, tasks=[task("ps", 0)], timeout_s=60)
+    killer.join()
+    assert len(found[0][0]) == 2
+    assert gone(found[0])
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_no_task_outlives_the_caller(blow: signal.Signals) -> None:
+    caller = subprocess.Popen([sys.executable, "-c", _STEPS_FOR_EVER], stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while len((left := traces(caller.pid))[1]) < 2:
+            assert time.monotonic() < deadline, "no task serves"
+            time.sleep(0.05)
+        os.killpg(caller.pid, blow)
+        caller.communicate(timeout=20)
+        assert caller.returncode != 0
+        assert gone(left)
+    finally:
+        caller.kill()
+
+
+def test_tasks_listen_to_this_machine_alone() -> None:
+    seen: list[set[str]] = []
+
+    def look() -> None:
+        deadline = time.monotonic() + 60
+        while len(traces(os.getpid())[1]) < 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)  # it is bound
+        seen.extend(devices_listened_to(pid) for pid in descendants(os.getpid()))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    measure([idle()], 200, timeout_s=60)
+    looking.join()
+    assert {"lo"} in seen
+    assert not set().union(*seen) - {"lo"}
+
+
+def test_a_run_that_takes_too_long_is_given_up() -> None:
+    client = RealClient("worker:0", task("worker", 0), b"", ("nothing",))
+    with pytest.raises(OracleError, match="not done in time; allow it more time or ask for fewer steps"):
+        measure([client], 1, timeout_s=0.1)
+
+
+def test_there_is_a_bound_on_tasks_and_an_end_to_the_run() -> None:
+    client = RealClient("worker:0", task("worker", 0), b"", ("nothing",))
+    with pytest.raises(OracleError, match="17 tasks would need a process each, and 16 are the most"):
+        measure([client], 1, tasks=[task("ps", number) for number in range(16)], timeout_s=1)
+    with pytest.raises(ValueError, match="no end"):
+        measure([replace(client, counted=False)], 1, timeout_s=1)
