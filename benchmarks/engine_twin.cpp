@@ -2,8 +2,9 @@
 //
 // The benchmark compiles this file and hands it the same arrays (simulator/execution/flat.py, where they are
 // explained); what it computes has to be equal, bit for bit, before its time counts. It goes the same way, too: a pass
-// finds the transfers of the assignment, the heap holds only what runs, memory is counted by reference. So what is
-// compared is two compilers, not two ideas.
+// finds the transfers of the assignment and refuses what cannot be counted, the heap holds only what runs, memory is
+// counted by reference, and what a makespan alone does not need is left out. So what is compared is two compilers, not two
+// ideas.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr uint64_t kGiga = 1000000000;
 constexpr int64_t kSafeBytes = int64_t{1} << 33;  // up to here bytes times 10^9 fit in 64 bits
-constexpr int64_t kNoKernel = -2, kNoWay = -3, kStuck = -5;
+constexpr double kCountableNs = 0x1p61 * 0.999;  // a sum of times above this may not fit in 64 bits
+constexpr int64_t kNoKernel = -2, kNoWay = -3, kTooLong = -4, kStuck = -5;
 constexpr int32_t kOwn = -1;  // Held.passes: a buffer of its own
 
 // A binary heap by time; what ends at one instant leaves it in no particular order.
@@ -55,7 +57,7 @@ struct Heap {
 }  // namespace
 
 struct Flat {
-    int64_t ops, tensors, edges, devices, kinds, ways, links, roots, pulls;
+    int64_t ops, tensors, edges, devices, kinds, ways, links, roots, pulls, merges;
     const int32_t *block, *group_ptr, *group_edge, *edge_tensor, *consumer, *reader;
     const uint8_t* host;
     const int32_t *waits, *root;
@@ -117,25 +119,30 @@ class Engine {
     template <bool kRecord>
     int64_t run(const int32_t* on) {
         device = on;
+        clear<kRecord>();
         const int64_t found = find<kRecord>();
         if (found < 0) return found;
         transfers = static_cast<int32_t>(found);
         if (f.pulls) post();
-        reset();
+        divide(head, tail);
+        divide(wire_head, wire_end);
         if (kRecord) hold_residents();
         return play<kRecord>();
     }
 
   private:
     // The transfers of the assignment, in the order in which those of one instant are served; readers that one event
-    // tells lie side by side in `told`.
+    // tells lie side by side in `told`. Counts on the way what each device and each way may have to queue.
     template <bool kRecord>
     int64_t find() {
         int32_t count = 0;
+        double total = 0;
         for (int32_t op = 0; op < n; ++op) {
             const int32_t here = device[op];
             took_ns[op] = f.kind_ns[op * f.kinds + f.kind[here]];
             if (took_ns[op] < 0) return kNoKernel;
+            total += static_cast<double>(took_ns[op]);
+            ++tail[here];
             asked_ptr[op] = count;
             int32_t low = f.block[op], high = f.block[op + 1];
             for (int32_t group = f.group_ptr[op]; group < f.group_ptr[op + 1]; ++group) {
@@ -144,7 +151,7 @@ class Engine {
                 int32_t crossing = 0;
                 for (int32_t edge = from; edge < until; ++edge) {
                     const int32_t target = device[f.consumer[edge]];
-                    if (target == (copies ? f.home[target] : here)) {
+                    if (target == (copies ? f.home[target] : here) || f.stays[f.edge_tensor[edge]]) {
                         told[low++] = f.reader[edge];
                         if (kRecord) came_by[edge] = -1;
                     } else {
@@ -166,10 +173,12 @@ class Engine {
                         const int32_t way = f.way[(copies ? f.home[target] : here) * f.devices + target];
                         if (way < 0) return kNoWay;
                         way_of[count] = way;
+                        ++wire_end[way];
                         end_ns[count] = f.latency_ns[way] + wire_ns(f.tensor_bytes[tensor], f.bytes_per_s[way]);
+                        total += static_cast<double>(end_ns[count]);
                         span_from[count] = high + at;
-                        tensor_of[count] = tensor;
-                        target_of[count] = target;
+                        if (kRecord || f.pulls) tensor_of[count] = tensor;
+                        if (kRecord) target_of[count] = target;
                         ++count;
                     }
                     told[high + at] = f.reader[edge];
@@ -180,7 +189,7 @@ class Engine {
             local_end[op] = low;
         }
         asked_ptr[n] = count;
-        return count;
+        return total < kCountableNs ? count : kTooLong;
     }
 
     // Whether a small constant is copied to the processors where it is read: if there are several.
@@ -220,18 +229,16 @@ class Engine {
             if (!--conditions[posted[at]]) asking[asks++] = posted[at];
     }
 
-    // Clear what a run needs clear, and give each device and each way its region of the queues.
-    void reset() {
+    // Clear what a run needs clear.
+    template <bool kRecord>
+    void clear() {
         std::copy(f.waits, f.waits + n, waits.begin());
         std::copy(f.lanes, f.lanes + f.devices, idle.begin());
-        for (Rows* rows : {&merged, &tail, &wire_end}) std::fill(rows->begin(), rows->end(), 0);
+        for (Rows* rows : {&tail, &wire_end}) std::fill(rows->begin(), rows->end(), 0);
         std::fill(free_ns.begin(), free_ns.end(), 0);
-        std::fill(first.begin(), first.end(), -1);
+        if (f.merges) std::fill(merged.begin(), merged.end(), 0);
+        if (kRecord) std::fill(first.begin(), first.end(), -1);
         heap.size = 0;
-        for (int32_t op = 0; op < n; ++op) ++tail[device[op]];
-        for (int32_t transfer = 0; transfer < transfers; ++transfer) ++wire_end[way_of[transfer]];
-        divide(head, tail);
-        divide(wire_head, wire_end);
     }
 
     static void divide(Rows& from, Rows& until) {  // lengths in `until` become empty regions
@@ -303,11 +310,11 @@ class Engine {
                             const int32_t edge = ~op;
                             op = f.consumer[edge];
                             if (merged[op]) {
-                                if (merged[op] == turn) first[op] = std::min(first[op], edge);
+                                if (kRecord && merged[op] == turn) first[op] = std::min(first[op], edge);
                                 continue;
                             }
                             merged[op] = turn;
-                            first[op] = edge;
+                            if (kRecord) first[op] = edge;
                         }
                         if (--waits[op]) continue;
                         --left;

@@ -16,8 +16,9 @@ from simulator.execution.flat import Flat
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
 REFUSALS = {
-    -2: "an op has no kernel on its device, or times cannot be counted",
+    -2: "an op has no kernel on its device",
     -3: "two devices have no way",
+    -4: "its times cannot be counted",
     -5: "ops wait for each other",
 }
 # The struct in C++: lengths, then columns of `Flat`.
@@ -38,7 +39,7 @@ _COLUMNS = (
     ),
     *("scratch_bytes", "resident_bytes"),
 )
-_LENGTHS = ("ops", "tensors", "edges", "devices", "kinds", "ways", "links", "root_count", "pulls")
+_LENGTHS = ("ops", "tensors", "edges", "devices", "kinds", "ways", "links", "root_count", "pulls", "merges")
 
 
 class _Struct(ctypes.Structure):
@@ -86,7 +87,13 @@ class Twin:
                 len(places.lanes),
                 nodes.kind_ns.shape[1],
             ),
-            *(len(places.latency_ns), len(flat.shared.capacity), len(nodes.roots), int(places.pulls[0])),
+            *(
+                len(places.latency_ns),
+                len(flat.shared.capacity),
+                len(nodes.roots),
+                int(places.pulls[0]),
+                int(nodes.merges[0]),
+            ),
         )
         columns = (known[name].ctypes.data for name in _COLUMNS)
         self._twin = made.twin_made(ctypes.byref(_Struct(*lengths, *columns)))

@@ -228,7 +228,8 @@ def _find(
     block, group_ptr, group_edge, edge_tensor = nodes.block, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, way, replicable, flowing = places.cpu, places.home, places.way, nodes.replicable, places.flowing
-    stays, works, end, wire_end = nodes.stays, full and places.works[0], queues.end, queues.wire_end
+    stays, end, wire_end = nodes.stays, queues.end, queues.wire_end
+    works, posts = full and places.works[0], full or places.pulls[0]
     latency_ns, bytes_per_s, tensor_bytes = places.latency_ns, places.bytes_per_s, nodes.tensor_bytes
     told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
     span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
@@ -301,8 +302,10 @@ def _find(
                         total += pack + unpack
                         end[_at(home[source])] += pack > 0
                         end[_at(home[target])] += unpack > 0
+                    if posts:
+                        tensor_of[transfers] = carried
                     if full:
-                        tensor_of[transfers], source_of[transfers], target_of[transfers] = carried, source, target
+                        source_of[transfers], target_of[transfers] = source, target
                     way_of[transfers] = path
                     wire_end[path] += 1
                     end_ns[transfers] = latency_ns[path] + wire_ns
@@ -348,20 +351,14 @@ def _divide(base: Ids, head: Ids, end: Ids) -> None:
 
 
 @_inner
-def _conditions(post: Ids, request_ns: Ints, tensor_of: Ids, way_of: Ids, pending: Pending, transfers: int) -> None:
+def _conditions(post: Ids, tensor_of: Ids, pending: Pending, transfers: int) -> None:
     """What each transfer waits for, and which Recvs each op posts."""
-    conditions, due_ns, post_head, post_next = (
-        pending.conditions,
-        pending.due_ns,
-        pending.post_head,
-        pending.post_next,
-    )
+    conditions, post_head, post_next = pending.conditions, pending.post_head, pending.post_next
     for op in range(len(post_head)):
         post_head[op] = -1
     for transfer in range(transfers - 1, -1, -1):  # so that each op has its own in order
         poster = post[tensor_of[transfer]]
         conditions[transfer] = 1 if poster < 0 else 2
-        due_ns[transfer] = request_ns[way_of[transfer]]
         if poster >= 0:
             post_next[transfer], post_head[poster] = post_head[poster], transfer
 
@@ -920,7 +917,8 @@ def _loop(full: bool) -> Callable[..., int]:
         )
         lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
         n, edges, bounded = len(device), len(consumer), len(tail) > 0
-        pulls, works, record = full and places.pulls[0], full and places.works[0], full and noting
+        pulls, requesting = places.pulls[0], full and places.requests[0]
+        works, record = full and places.works[0], full and noting
         unpacking, wires = n + edges, n + 2 * edges
         requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
         last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
@@ -929,7 +927,9 @@ def _loop(full: bool) -> Callable[..., int]:
         for where in range(len(touched_in)):
             touched_in[where] = 0
         if pulls:
-            _conditions(nodes.post, request_ns, tensor_of, way_of, pending, transfers)
+            _conditions(nodes.post, tensor_of, pending, transfers)
+        for transfer in range(transfers if requesting else 0):
+            due_ns[transfer] = request_ns[way_of[transfer]]
         if shares:
             _clear_flows(fair)
         if executor:
@@ -1029,7 +1029,8 @@ def _loop(full: bool) -> Callable[..., int]:
                         values += 1
                     transfer = np.int64(post_head[what] if pulls else -1)
                     while transfer >= 0:
-                        due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        if requesting:
+                            due_ns[transfer] = now + request_ns[way_of[transfer]]
                         valued[values] = transfer
                         values += 1
                         transfer = post_next[transfer]
@@ -1121,7 +1122,8 @@ def _loop(full: bool) -> Callable[..., int]:
                         values += 1
                     transfer = np.int64(post_head[op] if pulls else -1)
                     while transfer >= 0:
-                        due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        if requesting:
+                            due_ns[transfer] = now + request_ns[way_of[transfer]]
                         valued[values] = transfer
                         values += 1
                         transfer = post_next[transfer]
@@ -1163,15 +1165,15 @@ def _loop(full: bool) -> Callable[..., int]:
                         lane = lane_ptr[here] + lane_of[by]
                         _schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
                         served = _touch(here, touched, touched_in, turn, served)
-            if not full:
+            if not (full or pulls):
                 asks = values
-            for i in range(values if full else 0):
+            for i in range(values if full or pulls else 0):
                 transfer = _at(valued[i])
                 if pulls:
                     conditions[transfer] -= 1
                     if conditions[transfer] > 0:
                         continue
-                    if due_ns[transfer] > now:
+                    if requesting and due_ns[transfer] > now:
                         size = _rise(key, task, size, due_ns[transfer], requests + transfer)
                         continue
                 if record:
@@ -1359,7 +1361,7 @@ def _play_some(
     `ops` has a row for all runs, or one per run; the order RANKED alone reads it. Fills in `makespans` [B] and, where
     it has rows, `peaks` [B, D]; a record of the last run is in the `Work`.
     """
-    waits = flat.places.pulls[0] or flat.places.works[0] or len(flat.shared.link) > 0
+    waits = flat.places.requests[0] or flat.places.works[0] or len(flat.shared.link) > 0
     plain = not (record or waits or order == EXECUTOR)
     for run in range(start, len(devices), step):
         ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]

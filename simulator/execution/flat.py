@@ -92,6 +92,7 @@ class Places(NamedTuple):
     handed: Flags  # [W] a hand-over: no links
     in_turn: Flags  # [W] transfers leave the wire in the order in which they came to it
     pulls: Flags  # [1] some Recv is posted late, or some request takes time
+    requests: Flags  # [1] some request takes time
     works: Flags  # [1] some protocol keeps processors busy
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted

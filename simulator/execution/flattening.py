@@ -112,6 +112,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         handed=flags([not links for links in ways.links]),
         in_turn=flags(np.array(in_turn, bool) | rule.flows),  # flows: as to their latency
         pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
+        requests=flags([(ways.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
         big_ns=_big_ns(tables.tensor_bytes[big].tolist(), ways.bytes_per_s.tolist()),
