@@ -78,7 +78,9 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 def _inner(function: _F) -> _F:
     """Compiled into what calls it. Nothing is allocated, so that arrays need no reference counts (_nrt)."""
-    made: _F = njit(function, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    made: _F = njit(
+        function, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
     return made
 
 
