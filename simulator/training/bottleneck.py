@@ -1,0 +1,87 @@
+"""What holds a run back: one sentence, checked by simulating again with that relieved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simulator.cluster.cluster import Cluster
+from simulator.training.answers import answers, rate
+from simulator.training.disturbance import Disturbance
+from simulator.training.relieving import Relief, candidates
+from simulator.training.training import Training
+
+MOST_TRIED = 4
+LEAST_SHARE = 0.02  # what is busy less is not tried
+WORTHWHILE = 1.05  # a gain below it is none
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One candidate and what its relief brought."""
+
+    relief: Relief
+    steps_per_s: float
+    before_per_s: float  # the same number of updates without it
+    gain: float  # how many times as many steps per second
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """The answer; `tried` has the best first."""
+
+    sentence: str
+    relief: Relief | None  # None: nothing single is worth while
+    gain: float  # 1 where there is none
+    tried: tuple[Tried, ...] = ()
+
+
+def bottleneck(
+    training: Training,
+    cluster: Cluster,
+    rerun: Callable[[Relief], Training | None],
+    disturbances: Sequence[Disturbance] = (),
+    *,
+    most: int = MOST_TRIED,
+) -> Bottleneck:
+    """Name what holds the run back, by trying the likeliest candidates, at most `most` of them.
+
+    `rerun` simulates with one thing relieved, for as many steps as it likes: rates are compared over equally many
+    updates. It returns None for a relief that cannot be had. The largest gain wins, the likelier one of equal gains.
+    """
+    found = candidates(training, cluster, disturbances, gate_share=answers(training).gate_share)
+    tried: list[Tried] = []
+    for relief in found:
+        if len(tried) == most:
+            break
+        if relief.share >= LEAST_SHARE or relief.wires_alone:
+            again = rerun(relief)
+            made = None if again is None else _gained(relief, training, again)
+            tried += [] if made is None else [made]
+    tried.sort(key=lambda one: -one.gain)  # stable
+    if not tried:
+        return Bottleneck("Nothing was found that could hold this run back.", None, 1.0)
+    best = tried[0]
+    if best.gain < WORTHWHILE:
+        named = "; ".join(one.relief.bottleneck for one in tried)
+        return Bottleneck(
+            f"No single bottleneck: of what was tried, one at a time ({named}), none makes the run more than "
+            f"{100 * (WORTHWHILE - 1):.0f} % faster.",
+            None,
+            1.0,
+            tuple(tried),
+        )
+    return Bottleneck(
+        f"The bottleneck is {best.relief.bottleneck}: {best.relief.change} there would be {best.gain:.2g} times as "
+        f"many steps per second, {best.steps_per_s:.3g} instead of {best.before_per_s:.3g}.",
+        best.relief,
+        best.gain,
+        tuple(tried),
+    )
+
+
+def _gained(relief: Relief, training: Training, again: Training) -> Tried | None:
+    """The gain over as many updates as both have; None: no time passes in either."""
+    count = min(len(training.update_ns), len(again.update_ns))
+    before, after = rate(training.update_ns, count), rate(again.update_ns, count)
+    return None if before is None or after is None else Tried(relief, after, before, after / before)

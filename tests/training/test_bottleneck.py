@@ -1,0 +1,184 @@
+"""The bottleneck of runs whose answer is known: a model in which the slowest resource sets the pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simulator
+from simulator.cluster.cluster import Cluster
+from simulator.columns import flags, ids, ints
+from simulator.training.bottleneck import MOST_TRIED, bottleneck
+from simulator.training.disturbance import read_disturbance
+from simulator.training.relieving import Relief, candidates, relieve, undisturbed
+from simulator.training.training import Training
+from tests.training.runs import made
+
+CLUSTER = simulator.load_cluster("ps=2,worker=2x1gpu")
+LINKS = {link.name: row for row, link in enumerate(CLUSTER.links)}
+DEVICES = {device.short: row for row, device in enumerate(CLUSTER.devices)}
+DISTURBED = read_disturbance("worker:1=slow:3")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Every update takes as long as the busiest link or device, by name, or the waiting, and what nobody can help."""
+
+    busy_ns: Mapping[str, int]
+    waiting_ns: int = 0  # for the slowest of the workers
+    disturbing_ns: int = 0
+    rest_ns: int = 1
+    protocol_ns: int = 0
+    regime: str = "async"
+    asked: list[Relief] = field(default_factory=list)
+
+    def period(self, cluster: Cluster = CLUSTER, slower: Mapping[str, tuple[str, Fraction]] | None = None) -> int:
+        times = [self.rest_ns + self.waiting_ns]
+        for name, work in self.busy_ns.items():
+            if name in LINKS:
+                old, new = (one.links[LINKS[name]].bytes_per_s for one in (CLUSTER, cluster))
+                # A transfer from a ps to a worker is as slow as the slower of two adapters.
+                beside = "worker" if name.startswith("ps") else "ps"
+                way = name.rsplit(" ", 1)[-1]
+                other = f"{beside}0 nic {'in' if way == 'out' else 'out'}"
+                new = min(new, cluster.links[LINKS[other]].bytes_per_s) if "nic" in name else new
+                times.append(work * old // new)
+            else:
+                kind = cluster.devices[DEVICES[name]].kind
+                times.append(int(work * (slower or {}).get(kind, ("", Fraction(1)))[1]))
+        return max(times) + self.disturbing_ns + self.protocol_ns
+
+    def training(self, count: int = 60, period: int | None = None) -> Training:
+        period = self.period() if period is None else period
+        ends = [period * (k + 1) for k in range(count)]
+        links, devices = np.zeros(len(LINKS), np.int64), np.zeros(len(DEVICES), np.int64)
+        for name, work in self.busy_ns.items():
+            if name in LINKS:
+                links[LINKS[name]] = work * count
+            else:
+                devices[DEVICES[name]] = work * count
+        return made(
+            ends,
+            regime=self.regime,
+            tasks=CLUSTER.tasks,
+            devices=tuple(device.name for device in CLUSTER.devices),
+            links=tuple(LINKS),
+            clients=("worker:0", "worker:1"),
+            client_task=ids([2, 3]),
+            is_worker=flags([True, True]),
+            step_waiting_ns=ints([self.waiting_ns] * count),
+            link_busy_ns=ints(links),
+            link_bytes=ints(links),
+            device_busy_ns=ints(devices),
+            device_lanes=ids([1] * len(devices)),
+            task_ns=ints([[0, 0, period * count]] * 4),
+        )
+
+    def rerun(self, relief: Relief) -> Training:
+        self.asked.append(relief)
+        cluster, slower = relieve(CLUSTER, relief)
+        period = self.period(cluster, slower)
+        period -= self.disturbing_ns * bool(relief.undisturbed) + self.protocol_ns * relief.wires_alone
+        period -= self.waiting_ns * relief.backups
+        return self.training(30, period)
+
+
+NAMES = ["ps0 nic out", "ps1 nic in", "worker0 gpu0 pcie out", "worker:0/GPU:0", "ps:0/CPU:0"]
+
+
+@given(st.permutations(NAMES), st.lists(st.integers(200, 390), min_size=4, max_size=4))
+def test_the_slowest_resource_is_found_whatever_it_is(names: list[str], others: list[int]) -> None:
+    """It takes 1000, the others less than 400: relieved it is twice as fast."""
+    pace = Pace(dict(zip(names, [1000, *others], strict=True)))
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert names[0] in found.relief.bottleneck
+    assert found.gain == pytest.approx(2)
+    assert found.sentence.startswith(f"The bottleneck is {found.relief.bottleneck}")
+    assert "2 times as many steps per second, 2e+06 instead of 1e+06" in found.sentence
+    assert len(pace.asked) <= MOST_TRIED
+
+
+@given(st.lists(st.integers(1, 1000), min_size=5, max_size=5), st.integers(1, 2000))
+def test_a_gain_is_what_simulating_again_gave(works: list[int], rest: int) -> None:
+    pace = Pace(dict(zip(NAMES, works, strict=True)), rest_ns=rest)
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    for one in found.tried:
+        cluster, slower = relieve(CLUSTER, one.relief)
+        expected = pace.period() / (pace.period(cluster, slower) - pace.protocol_ns * one.relief.wires_alone)
+        assert one.gain == pytest.approx(expected)
+    assert [one.gain for one in found.tried] == sorted((one.gain for one in found.tried), reverse=True)
+    assert (found.relief is None) == (found.tried[0].gain < 1.05)
+
+
+def test_two_equal_resources_leave_no_single_bottleneck() -> None:
+    pace = Pace({"worker:0/GPU:0": 1000, "ps0 nic out": 1000})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert (found.relief, found.gain) == (None, 1.0)
+    assert found.sentence.startswith("No single bottleneck: of what was tried, one at a time (the ")
+    assert len(found.tried) == 3  # both, and the protocol
+
+
+def test_alike_links_are_relieved_together_and_those_beside_them_follow() -> None:
+    """Two parameter servers send as much as each other: one alone would help nobody, nor would faster ps alone."""
+    pace = Pace({"ps0 nic out": 900, "ps1 nic out": 1000, "worker:0/GPU:0": 100})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert found.relief.bottleneck == "the links ps0 nic out, ps1 nic out, busy 100 % of the time"
+    changed = {CLUSTER.links[row].name for row, rate in found.relief.links if rate != CLUSTER.links[row].bytes_per_s}
+    assert changed == {
+        "ps0 nic out",
+        "ps1 nic out",
+        *(f"{task} nic in" for task in ("ps0", "ps1", "worker0", "worker1")),
+    }
+    assert found.gain == pytest.approx(2, rel=0.01)
+
+
+def test_one_busy_link_among_idle_ones_is_named_alone() -> None:
+    pace = Pace({"ps0 nic out": 1000, "ps1 nic out": 400})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert found.relief.bottleneck == "the link ps0 nic out, busy 100 % of the time"
+
+
+@pytest.mark.parametrize(
+    ("pace", "named"),
+    [
+        (Pace({"worker:0/GPU:0": 500}, disturbing_ns=1000), "what disturbs worker:1"),
+        (Pace({"worker:0/GPU:0": 500}, waiting_ns=1000, regime="sync:aggregate=2,total=2,tokens=2"), "waiting for the"),
+        (Pace({"worker:0/GPU:0": 500}, protocol_ns=1000), "what grpc adds to each message between tasks"),
+    ],
+)
+def test_what_is_no_resource_is_found_too(pace: Pace, named: str) -> None:
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED] if pace.disturbing_ns else [])
+    assert found.relief is not None
+    assert found.relief.bottleneck.startswith(named)
+    assert found.gain > 1.5
+
+
+def test_a_relief_that_cannot_be_had_is_passed_over() -> None:
+    pace = Pace({"worker:0/GPU:0": 500}, waiting_ns=1000, regime="sync:aggregate=1,total=2,tokens=2")
+    rerun: Callable[[Relief], Training | None] = lambda relief: None if relief.backups else pace.rerun(relief)  # noqa: E731
+    found = bottleneck(pace.training(), CLUSTER, rerun)
+    assert not any(one.relief.backups for one in found.tried)
+
+
+def test_without_updates_or_time_there_is_nothing_to_find() -> None:
+    still = Pace({}, rest_ns=0)
+    for training in (still.training(0), still.training(9)):
+        found = bottleneck(training, CLUSTER, still.rerun)
+        assert (found.relief, found.gain, found.tried) == (None, 1.0, ())
+        assert found.sentence == "Nothing was found that could hold this run back."
+
+
+def test_what_was_disturbed_is_left_as_it_is_but_for_what_is_relieved() -> None:
+    both = [DISTURBED, read_disturbance("worker:*=noise:exponential:0.1")]
+    (first, *_) = candidates(Pace({"ps:0/CPU:0": 5}).training(), CLUSTER, both)
+    assert undisturbed(both, first, CLUSTER) == (both[1],)
+    assert relieve(CLUSTER, first)[0].links == CLUSTER.links
