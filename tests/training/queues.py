@@ -13,7 +13,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
-from tests.strategies import FLOAT, INT32, Rows, shapes_attr, type_attr
+from tests.strategies import FLOAT, INT32, Rows, shapes_attr, type_attr, typed
 
 INT64 = 9
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
@@ -88,3 +88,36 @@ def cut(
     step = choose_step(graph, fetches=fetches)
     placed = place(graph, on, estimate(graph, on), step=step, algorithm="tensorflow")
     return partition(graph, placed, on, step=step, flavour=flavour)
+
+
+def synchronised(*, aggregate: int, handed: int, tokens: int | None, devices: tuple[str, str] = (PS, WORKER)) -> Graph:
+    """What SyncReplicasOptimizer makes around one variable: a worker's train op, the chief's loop, the first tokens."""
+    ps, worker = devices
+    rows = Rows()
+    accumulator(rows, "acc", shared="w:0/grad_accum", device=ps)
+    queue(rows, "q", shared_name=text("sync_token_q"), device=ps)
+    variable(rows, "w", device=ps)
+    variable(rows, "global_step", dtype=INT64, device=ps)
+    variable(rows, "local_step", dtype=INT64, device=worker)
+    rows.add("local_step/read", "Identity", ["local_step"], device=worker, T=type_attr(INT64))
+    given = gradient(rows, device=worker)
+    rows.add("apply", "AccumulatorApplyGradient", ["acc", "local_step/read", given], device=ps, dtype=type_attr())
+    rows.add("token", "QueueDequeueV2", ["q", "^apply"], device=ps, component_types=types(INT64))
+    rows.add("train", "Assign", ["local_step", "token"], device=worker, T=type_attr(INT64))
+    take(rows, "acc", const(rows, "needed", aggregate, device=ps), device=ps)
+    rate = rows.add("rate", "Const", device=ps, **typed("Const", ()))
+    rows.add("update", "ApplyGradientDescent", ["w", rate, "take"], device=ps, T=type_attr())
+    one = const(rows, "one", 1, dtype=INT64, device=ps)
+    rows.add("count", "AssignAdd", ["global_step", one, "^update"], device=ps, T=type_attr(INT64))
+    rows.add("global_step/read", "Identity", ["global_step"], device=ps, T=type_attr(INT64))
+    for name, number_of, after in (("tokens", handed, ["^count"]), ("start", tokens, [])):
+        if number_of is not None:
+            const(rows, f"{name}/dims", [number_of], device=ps)
+            rows.add(f"{name}/fill", "Fill", [f"{name}/dims", "global_step/read", *after], device=ps)
+            rows.attrs[-1].update(T=type_attr(INT64), index_type=type_attr(INT32))
+            rows.add(name, "QueueEnqueueManyV2", ["q", f"{name}/fill"], device=ps, Tcomponents=types(INT64))
+    return rows.built()
+
+
+def variable(rows: Rows, name: str, *, dtype: int = FLOAT, device: str = PS) -> str:
+    return rows.add(name, "VariableV2", device=device, dtype=type_attr(dtype), shape=AttrValue(shape={}))
