@@ -90,14 +90,12 @@ def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
     """The variable whose reference or handle comes in at that input; None: it is no variable's."""
     edge = int(graph.in_ptr[row]) + slot
     for _ in range(_HANDING_ON):
-        if edge >= graph.in_ptr[int(graph.edge_dst[edge]) + 1]:
+        if edge >= graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
             return None
-        source = int(graph.edge_src[edge])
-        if graph.ops[source] in VARIABLES:
-            return source
-        edge = int(graph.in_ptr[source])
-        if edge == graph.in_ptr[source + 1] or graph.edge_tensor[edge] < 0:
-            return None
+        row = int(graph.edge_src[edge])
+        if graph.ops[row] in VARIABLES:
+            return row
+        edge = int(graph.in_ptr[row])
     return None
 
 

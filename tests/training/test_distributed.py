@@ -10,13 +10,14 @@ from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.loading import load
+from simulator.training.anatomy import variable_of
 from simulator.training.distributed import distributed
 from simulator.training.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.program import Program
 from simulator.training.regimes import Regime
 from simulator.training.resources import find, joined
 from tests.strategies import Rows, type_attr, typed
-from tests.training.queues import INT64, const, cut, gradient, queue, synchronised, types, variable
+from tests.training.queues import INT64, const, cut, gradient, number, queue, synchronised, types, variable
 
 PS_TRAINING = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"
 
@@ -31,18 +32,12 @@ def script(*, ps: str = "/job:ps/task:0", worker: str = "/job:worker/task:0", to
         where = worker.replace("task:0", f"task:{at}")
         given = gradient(rows, f"x{at}", device=where)
         parts.append(rows.add(f"g{at}", "Mul", ["w", given], device=f"{where}/cpu:0", T=type_attr()))
-    total = rows.add("sum", "AddN", parts, device=ps, T=type_attr(), N=typed_count(towers)) if towers > 1 else parts[0]
+    total = rows.add("sum", "AddN", parts, device=ps, T=type_attr(), N=number(towers)) if towers > 1 else parts[0]
     rows.add("rate", "Const", device=ps, **typed("Const", ()))
     rows.add("update", "ApplyGradientDescent", ["w", "rate", total], device=ps, T=type_attr())
     one = const(rows, "one", 1, dtype=INT64, device=ps)
     rows.add("train", "AssignAdd", ["global_step", one, "^update"], device=ps, T=type_attr(INT64))
     return rows.built()
-
-
-def typed_count(value: int):
-    from tests.training.queues import number
-
-    return number(value)
 
 
 def listed(made: tuple[Program, ...]) -> list[tuple[str, str, int | None]]:
@@ -60,10 +55,10 @@ def test_a_workers_graph_becomes_a_graph_for_each_worker() -> None:
     assert {program.fetches for program in made} == {("train",)}
     assert {program.counts for program in made} == {("train",)}
     assert {program.feeds for program in made} == {("images:0", "labels:0")}
-    assert {program.examples for program in made} == {32}
-    for number, program in enumerate(made):
+    assert {program.examples for program in made} == {64}
+    for at, program in enumerate(made):
         tasks = {text.partition("/device")[0] for text in asked(program).values()} - {""}
-        assert tasks == {"/job:ps/task:0", "/job:ps/task:1", f"/job:worker/task:{number}"}
+        assert tasks == {"/job:ps/task:0", "/job:ps/task:1", f"/job:worker/task:{at}"}
         assert program.graph.names == made[0].graph.names
 
 
@@ -77,7 +72,11 @@ def test_what_is_written_for_another_task_moves_to_the_first() -> None:
 def test_a_chief_of_its_own_is_the_first_worker() -> None:
     made = distributed(script(), load_cluster("ps=1,worker=2,chief=1"))
     assert listed(made) == [("chief:0", "worker", None), ("worker:0", "worker", None), ("worker:1", "worker", 1)]
-    assert [asked(program)["x0"] for program in made] == ["/job:chief/task:0", "/job:worker/task:0", "/job:worker/task:1"]
+    assert [asked(program)["x0"] for program in made] == [
+        "/job:chief/task:0",
+        "/job:worker/task:0",
+        "/job:worker/task:1",
+    ]
 
 
 def test_jobs_may_have_any_name_and_devices_may_differ() -> None:
@@ -136,7 +135,7 @@ def test_what_the_cluster_lacks_is_named(cluster: str, said: str) -> None:
 
 
 def test_a_task_that_the_cluster_lacks_is_named() -> None:
-    with pytest.raises(InfeasibleError, match="lacks the task '/job:ps/task:1', .* Give it ps=2 or more"):
+    with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/task:1', .* Give it ps=2 or more"):
         distributed(load(PS_TRAINING), load_cluster("ps=1,worker=2"))
 
 
@@ -148,11 +147,11 @@ def test_bad_calls() -> None:
         distributed(rows.built(), cluster)
     with pytest.raises(GraphError, match="names no job"):
         distributed(script(ps="/cpu:0", worker="/cpu:0"), cluster)
-    with pytest.raises(ClusterError, match="given for 'wroker:0', .* Did you mean 'worker:0'"):
+    with pytest.raises(ClusterError, match=r"given for 'wroker:0', .* Did you mean 'worker:0'"):
         distributed([("wroker:0", script())], cluster)
     with pytest.raises(ClusterError, match="2 graphs are given for 'worker'"):
         distributed([("worker", script()), ("worker", script())], cluster)
-    with pytest.raises(GraphError, match="Malformed device .* node 'w'"):
+    with pytest.raises(GraphError, match=r"Malformed device .*node"):
         distributed(script(ps="/job:ps/task:zero"), cluster)
 
 
@@ -175,3 +174,14 @@ def test_worker_and_updates_share_one_accumulator_and_one_queue() -> None:
     found = joined([find(cut(one.graph, "ps=1,worker=2", one.fetches, "master")) for one in made])
     assert [one.kind.tolist() for one in found] == [[APPLY, DEQUEUE], [APPLY, DEQUEUE], [TAKE, ENQUEUE]]
     assert len({key for one in found for key in one.key}) == 2
+
+
+def test_what_takes_nothing_is_nothing_of_the_node_after_it() -> None:
+    """A node without inputs was once asked for what comes in at the next node."""
+    rows = Rows()
+    variable(rows, "w")
+    rows.add("nothing", "NoOp", device="/job:worker/task:0")
+    rows.add("read", "Identity", ["w"], T=type_attr())
+    graph = rows.built()
+    assert variable_of(graph, graph.row("nothing")) is None
+    assert variable_of(graph, graph.row("read")) == graph.row("w")
