@@ -20,6 +20,13 @@ ROOMS = {
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
     "simulator.partitioning": {"simulator.graph", "simulator.cluster"},
     "simulator.execution": {"simulator.graph", "simulator.cluster", "simulator.costs", "simulator.partitioning"},
+    "simulator.training": {
+        "simulator.graph",
+        "simulator.cluster",
+        "simulator.costs",
+        "simulator.partitioning",
+        "simulator.execution",
+    },
     "simulator.oracle": {"simulator.graph", "simulator.cluster", "simulator.partitioning"},
 }
 HEAVY = ("tensorflow", "numba", "networkx")  # never loaded by an import of the product

@@ -12,7 +12,7 @@ from simulator.training.relieving import Relief, candidates
 from simulator.training.training import Training
 
 MOST_TRIED = 4
-LEAST_SHARE = 0.02  # what is busy less is not tried
+LEAST_SHARE = 0.02  # what takes less is not tried
 WORTHWHILE = 1.05  # a gain below it is none
 
 
@@ -54,7 +54,7 @@ def bottleneck(
     for relief in found:
         if len(tried) == most:
             break
-        if relief.share >= LEAST_SHARE or relief.wires_alone:
+        if relief.share >= LEAST_SHARE:
             again = rerun(relief)
             made = None if again is None else _gained(relief, training, again)
             tried += [] if made is None else [made]

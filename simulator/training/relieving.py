@@ -35,7 +35,7 @@ class Relief:
 
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
     change: str  # "with twice its bandwidth"
-    share: float  # of the run's time in which it is busy, or is waited for
+    share: float  # of the run's time that goes to it: what the change can save a part of
     links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
     devices: tuple[int, ...] = ()  # whose ops take half as long
     undisturbed: tuple[str, ...] = ()  # tasks, full names, of which the disturbances are gone
@@ -56,13 +56,16 @@ def relieve(cluster: Cluster, relief: Relief) -> tuple[Cluster, Slower]:
 def candidates(
     training: Training, cluster: Cluster, disturbances: Sequence[Disturbance] = (), *, gate_share: float = 0.0
 ) -> tuple[Relief, ...]:
-    """What could hold the run back, the likeliest first: by busy share, but a task that is disturbed comes first.
+    """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
 
-    `gate_share` is that of `Answers`. The work of protocols is in no share and comes last.
+    `gate_share` is that of `Answers`. The busy time of a link is that of its bytes and that of latencies, in which it
+    is held; the busy time of a processor is that of ops and that of messages. Bandwidth and faster ops are credited
+    with the former, the protocol with the latter.
     """
-    busy = [*_links(training, cluster), *_devices(training, cluster)]
+    traffic = _Traffic(training, cluster)
+    found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
     if gate_share > 0 and training.regime.startswith("sync"):
-        busy.append(
+        found.append(
             Relief(
                 f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
                 "with one more worker as backup, so that an update takes one gradient less,",
@@ -70,16 +73,12 @@ def candidates(
                 backups=1,
             )
         )
-    busy.sort(key=lambda relief: -relief.share)
+    found.sort(key=lambda relief: -relief.share)
     named = singled_out(disturbances, cluster)
     if named:
         tasks = some([short_task(task) for task in named], LISTED)
-        busy.insert(0, Relief(f"what disturbs {tasks}", "without that", 1.0, undisturbed=named))
-    talk = cluster.between_tasks
-    if len(cluster.tasks) > 1 and replace(talk, name=PLAIN.name, source=PLAIN.source) != PLAIN:
-        what = f"what {talk.name} adds to each message between tasks"
-        busy.append(Relief(what, "without that", 0.0, wires_alone=True))
-    return tuple(busy)
+        found.insert(0, Relief(f"what disturbs {tasks}", "without that", 1.0, undisturbed=named))
+    return tuple(found)
 
 
 def undisturbed(disturbances: Sequence[Disturbance], relief: Relief, cluster: Cluster) -> tuple[Disturbance, ...]:
@@ -87,84 +86,120 @@ def undisturbed(disturbances: Sequence[Disturbance], relief: Relief, cluster: Cl
     return without(disturbances, relief.undisturbed, cluster)
 
 
-def _links(training: Training, cluster: Cluster) -> list[Relief]:
-    """Links that carry the same kind of traffic together: what the tasks of a job send, or get, or have within."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    joins, beside = _ends(cluster)
+class _Traffic:
+    """What crossed in a run, and whose it was. Axes: L links, D devices."""
+
+    def __init__(self, training: Training, cluster: Cluster) -> None:
+        self.training, self.cluster = training, cluster
+        self.end = max(1, training.end_ns)
+        self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
+        self.getters: list[set[int]] = [set() for _ in cluster.links]
+        self.beside: list[set[int]] = [set() for _ in cluster.links]  # [L] links on the same routes, itself too
+        self.between = [True] * len(cluster.links)  # [L] all that crosses is between tasks
+        for source, row in enumerate(cluster.routes):
+            for target, route in enumerate(row):
+                for link in route or () if source != target else ():
+                    self.senders[link].add(source)
+                    self.getters[link].add(target)
+                    self.beside[link].update(route or ())
+                    self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
+        rates = [link.bytes_per_s for link in cluster.links]
+        carried = training.link_bytes.tolist()
+        self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
+        self.message_ns = [0] * len(cluster)  # [D] work of the processors for bytes that leave a task or come in
+        talk = cluster.between_tasks
+        for ends, picos in ((self.senders, talk.send_ps_per_byte), (self.getters, talk.receive_ps_per_byte)):
+            for link, devices in enumerate(ends):
+                if self.between[link] and len({cluster.task_of[row] for row in devices}) == 1:
+                    self.message_ns[cluster.home[min(devices)]] += carried[link] * picos // 1000
+
+    def role(self, link: int) -> tuple[str, ...]:
+        """What a link does in the cluster: the same for links between alike tasks, and for both directions."""
+        role = []
+        for devices in (self.senders[link], self.getters[link]):
+            tasks = {self.cluster.devices[row].task for row in devices}
+            alone = self.cluster.devices[min(devices)].type if len(devices) == 1 else "all"
+            role.append(f"{_job(min(tasks))} {alone}" if len(tasks) == 1 else "")
+        return tuple(sorted(role))
+
+
+def _links(traffic: _Traffic) -> list[Relief]:
+    """Links that carry the same kind of traffic together: what the tasks of a job send and get, or have within."""
+    training, cluster = traffic.training, traffic.cluster
+    groups: dict[tuple[str, ...], list[int]] = {}
     for link in (training.link_busy_ns > 0).nonzero()[0].tolist():
-        groups.setdefault(_role(joins[link], cluster), []).append(link)
+        groups.setdefault(traffic.role(link), []).append(link)
     found = []
     for members in groups.values():
         top = max(members, key=lambda link: (training.link_busy_ns[link], -link))
         most = int(training.link_busy_ns[top])
         members = [link for link in members if training.link_busy_ns[link] >= ALIKE * most]
-        rates = {link: FASTER * cluster.links[link].bytes_per_s for link in members}
-        for link in members:
-            for other in beside[link]:
-                rates[other] = max(rates.get(other, cluster.links[other].bytes_per_s), rates[link])
-        share = most / max(1, training.end_ns)
-        names = some([cluster.links[link].name for link in members], LISTED)
-        what = f"the link{'s' * (len(members) > 1)} {names}"
-        if _of_client_alone(joins[top], training, cluster):
-            what += ", through which all that the client feeds and fetches passes"
+        several = len(members) > 1
+        what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
+        if _of_client_alone(traffic, top):
+            what += ", through which what the client feeds and fetches passes"
         found.append(
             Relief(
-                f"{what}, busy {_percent(share)} of the time",
-                f"with twice {'their' if len(members) > 1 else 'its'} bandwidth",
-                share,
-                links=tuple(sorted(rates.items())),
+                f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
+                f"with twice {'their' if several else 'its'} bandwidth",
+                max(traffic.bytes_ns[link] for link in members) / traffic.end,
+                links=_faster(traffic, members),
             )
         )
     return found
 
 
-def _devices(training: Training, cluster: Cluster) -> list[Relief]:
+def _faster(traffic: _Traffic, members: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Twice the rate of these links, and no less for those beside them."""
+    links = traffic.cluster.links
+    rates = {link: FASTER * links[link].bytes_per_s for link in members}
+    for link in members:
+        for other in traffic.beside[link]:
+            rates[other] = max(rates.get(other, links[other].bytes_per_s), FASTER * links[link].bytes_per_s)
+    return tuple(sorted(entry for entry in rates.items() if entry[1] != links[entry[0]].bytes_per_s))
+
+
+def _devices(traffic: _Traffic) -> list[Relief]:
     """Devices of one type in the tasks of one job together."""
+    training, cluster = traffic.training, traffic.cluster
     groups: dict[tuple[str, str], list[int]] = {}
-    shares = (training.device_busy_ns / max(1, training.end_ns) / training.device_lanes).tolist()
+    lanes = traffic.end * training.device_lanes.astype(float)
+    busy = (training.device_busy_ns / lanes).tolist()
+    ops = (np.maximum(training.device_busy_ns - np.array(traffic.message_ns), 0) / lanes).tolist()
     for row, device in enumerate(cluster.devices):
-        if shares[row] > 0:
+        if ops[row] > 0:
             groups.setdefault((_job(device.task), device.type), []).append(row)
     found = []
     for (job, kind), members in groups.items():
-        share = max(shares[row] for row in members)
-        members = [row for row in members if shares[row] >= ALIKE * share]
+        share = max(ops[row] for row in members)
+        members = [row for row in members if ops[row] >= ALIKE * share]
+        several = len(members) > 1
         names = some([cluster.devices[row].short for row in members], LISTED)
-        what = f"the {kind}{'s' * (len(members) > 1)} of {job} ({names}), busy {_percent(share)} of the time"
+        up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
+        what = f"the {kind}{'s' * several} of {job} ({names}), busy {up_to} of the time"
         found.append(Relief(what, "with ops twice as fast there", share, devices=tuple(members)))
     return found
 
 
-def _ends(cluster: Cluster) -> tuple[list[tuple[set[int], set[int]]], list[set[int]]]:
-    """[L] the devices that send and get over each link, and [L] the other links on its routes."""
-    joins: list[tuple[set[int], set[int]]] = [(set(), set()) for _ in cluster.links]
-    beside: list[set[int]] = [set() for _ in cluster.links]
-    for source, row in enumerate(cluster.routes):
-        for target, route in enumerate(row):
-            for link in route or () if source != target else ():
-                joins[link][0].add(source)
-                joins[link][1].add(target)
-                beside[link].update(route or ())
-    return joins, [others - {link} for link, others in enumerate(beside)]
+def _protocol(traffic: _Traffic) -> list[Relief]:
+    """What the protocol adds between tasks: work of processors, and latency in which links are held."""
+    cluster, talk = traffic.cluster, traffic.cluster.between_tasks
+    if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
+        return []
+    held = zip(traffic.training.link_busy_ns.tolist(), traffic.bytes_ns, traffic.between, strict=True)
+    latency = max((max(0, busy - carried) for busy, carried, between in held if between), default=0)
+    share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
+    return [Relief(f"what {talk.name} adds to each message between tasks", "without that", share, wires_alone=True)]
 
 
-def _role(joined: tuple[set[int], set[int]], cluster: Cluster) -> tuple[object, ...]:
-    """What a link does in the cluster: the same for links between alike tasks."""
-    role: list[object] = []
-    for devices in joined:
-        tasks = {cluster.devices[row].task for row in devices}
-        role += [tuple(sorted({_job(task) for task in tasks})) if len(tasks) == 1 else None]
-        role += [len(tasks) == 1, len(devices) == 1 and cluster.devices[min(devices)].type]
-    return tuple(role)
-
-
-def _of_client_alone(joined: tuple[set[int], set[int]], training: Training, cluster: Cluster) -> bool:
+def _of_client_alone(traffic: _Traffic, link: int) -> bool:
     """Whether the link is that of the one client of a run, and most that crosses is what it feeds and fetches."""
+    training, task_of = traffic.training, traffic.cluster.task_of
     workers = training.is_worker.nonzero()[0].tolist()
     if len(workers) != 1 or len(training.partitions) <= workers[0]:
         return False
-    own = training.tasks[int(training.client_task[workers[0]])]
-    at_own = any({cluster.devices[row].task for row in devices} == {own} for devices in joined)
+    own = int(training.client_task[workers[0]])
+    at_own = any({task_of[row] for row in ends[link]} == {own} for ends in (traffic.senders, traffic.getters))
     return at_own and _mostly_handed(training.partitions[workers[0]])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -57,10 +57,12 @@ class Pace:
     def training(self, count: int = 60, period: int | None = None) -> Training:
         period = self.period() if period is None else period
         ends = [period * (k + 1) for k in range(count)]
-        links, devices = np.zeros(len(LINKS), np.int64), np.zeros(len(DEVICES), np.int64)
+        links, nbytes, devices = (np.zeros(size, np.int64) for size in (len(LINKS), len(LINKS), len(DEVICES)))
+        links[LINKS["worker1 nic in"]] = self.protocol_ns * count  # held, but without bytes
         for name, work in self.busy_ns.items():
             if name in LINKS:
                 links[LINKS[name]] = work * count
+                nbytes[LINKS[name]] = work * count * CLUSTER.links[LINKS[name]].bytes_per_s // 10**9
             else:
                 devices[DEVICES[name]] = work * count
         return made(
@@ -74,7 +76,7 @@ class Pace:
             is_worker=flags([True, True]),
             step_waiting_ns=ints([self.waiting_ns] * count),
             link_busy_ns=ints(links),
-            link_bytes=ints(links),
+            link_bytes=ints(nbytes),
             device_busy_ns=ints(devices),
             device_lanes=ids([1] * len(devices)),
             task_ns=ints([[0, 0, period * count]] * 4),
@@ -122,7 +124,7 @@ def test_two_equal_resources_leave_no_single_bottleneck() -> None:
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert (found.relief, found.gain) == (None, 1.0)
     assert found.sentence.startswith("No single bottleneck: of what was tried, one at a time (the ")
-    assert len(found.tried) == 3  # both, and the protocol
+    assert len(found.tried) == 3  # both, and the protocol, by which the processor of ps:0 packs
 
 
 def test_alike_links_are_relieved_together_and_those_beside_them_follow() -> None:
@@ -130,8 +132,8 @@ def test_alike_links_are_relieved_together_and_those_beside_them_follow() -> Non
     pace = Pace({"ps0 nic out": 900, "ps1 nic out": 1000, "worker:0/GPU:0": 100})
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert found.relief is not None
-    assert found.relief.bottleneck == "the links ps0 nic out, ps1 nic out, busy 100 % of the time"
-    changed = {CLUSTER.links[row].name for row, rate in found.relief.links if rate != CLUSTER.links[row].bytes_per_s}
+    assert found.relief.bottleneck == "the links ps0 nic out, ps1 nic out, busy up to 100 % of the time"
+    changed = {CLUSTER.links[row].name for row, _ in found.relief.links}
     assert changed == {
         "ps0 nic out",
         "ps1 nic out",
@@ -175,6 +177,63 @@ def test_without_updates_or_time_there_is_nothing_to_find() -> None:
         found = bottleneck(training, CLUSTER, still.rerun)
         assert (found.relief, found.gain, found.tried) == (None, 1.0, ())
         assert found.sentence == "Nothing was found that could hold this run back."
+
+
+def test_both_directions_of_an_adapter_are_one_bottleneck_where_both_are_busy() -> None:
+    pace = Pace({"ps0 nic out": 1000, "ps0 nic in": 990, "worker:0/GPU:0": 100})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert found.relief.bottleneck == "the links ps0 nic out, ps0 nic in, busy up to 100 % of the time"
+    assert found.gain == pytest.approx(2, rel=0.01)
+
+
+def test_links_that_wait_and_processors_that_pack_speak_for_the_protocol() -> None:
+    """The adapter is held all the time, a tenth of it for bytes; packing these at 0.3 ns keeps the processor busy."""
+    rate = CLUSTER.links[LINKS["ps0 nic out"]].bytes_per_s
+    nbytes = rate * 100 // 10**9 * 60
+    packing = nbytes * 300 // 1000
+    training = Pace({}).training(60, 1000)
+    busy = {"link_busy_ns": (LINKS["ps0 nic out"], 60_000), "link_bytes": (LINKS["ps0 nic out"], nbytes)}
+    busy["device_busy_ns"] = (DEVICES["ps:0/CPU:0"], packing + 1000)
+    columns = {}
+    for name, (row, value) in busy.items():
+        columns[name] = getattr(training, name).copy()
+        columns[name][row] = value
+    protocol, link, device = candidates(replace(training, **columns), CLUSTER)
+    assert (protocol.wires_alone, [CLUSTER.devices[row].short for row in device.devices]) == (True, ["ps:0/CPU:0"])
+    assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)
+
+
+@pytest.mark.parametrize("spec", ["4gpu", "ps=1,worker=1", "worker=2x2gpu", "ps=1,worker=1,protocol=plain"])
+def test_reliefs_change_what_they_name_and_nothing_else(spec: str) -> None:
+    cluster = simulator.load_cluster(spec)
+    count = len(cluster.links)
+    training = made(
+        [100],
+        tasks=cluster.tasks,
+        devices=tuple(device.name for device in cluster.devices),
+        links=tuple(link.name for link in cluster.links),
+        client_task=ids([0]),
+        task_ns=ints([[0, 0, 100]] * len(cluster.tasks)),
+        device_busy_ns=ints([50] * len(cluster)),
+        device_lanes=ids([device.lanes for device in cluster.devices]),
+        link_busy_ns=ints([100] * count),
+        link_bytes=ints([1] * count),
+    )
+    found = candidates(training, cluster)
+    assert any(relief.wires_alone for relief in found) == (len(cluster.tasks) > 1 and "plain" not in spec)
+    named: list[int] = []
+    for relief in found:
+        changed, slower = relieve(cluster, relief)
+        faster = {row: link.bytes_per_s for row, link in enumerate(changed.links) if link != cluster.links[row]}
+        assert faster == dict(relief.links)
+        assert all(rate > cluster.links[row].bytes_per_s for row, rate in faster.items())
+        quick = [row for row, device in enumerate(changed.devices) if device != cluster.devices[row]]
+        assert (quick, bool(slower)) == (list(relief.devices), bool(relief.devices))
+        assert (changed.between_tasks != cluster.between_tasks) == relief.wires_alone
+        assert (changed.routes, changed.tasks) == (cluster.routes, cluster.tasks)
+        named += relief.devices
+    assert sorted(named) == [row for row, _ in enumerate(cluster.devices)]
 
 
 def test_what_was_disturbed_is_left_as_it_is_but_for_what_is_relieved() -> None:
