@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import PLAIN
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.training.disturbance import Disturbance
 from simulator.training.disturbing import Slower, singled_out, slower_devices, without
 from simulator.training.training import Training
@@ -40,7 +40,7 @@ class Relief:
     devices: tuple[int, ...] = ()  # whose ops take half as long
     undisturbed: tuple[str, ...] = ()  # tasks, full names, of which the disturbances are gone
     backups: int = 0  # so many more workers are backup: an update takes fewer gradients
-    wires_alone: bool = False  # messages take no time but that of their wires
+    protocol: Protocol | None = None  # by which tasks talk instead
 
 
 def relieve(cluster: Cluster, relief: Relief) -> tuple[Cluster, Slower]:
@@ -49,7 +49,7 @@ def relieve(cluster: Cluster, relief: Relief) -> tuple[Cluster, Slower]:
     for row, bytes_per_s in relief.links:
         links[row] = replace(links[row], bytes_per_s=bytes_per_s)
     factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
-    protocol = replace(PLAIN, name=cluster.between_tasks.name) if relief.wires_alone else cluster.between_tasks
+    protocol = relief.protocol or cluster.between_tasks
     return slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
 
 
@@ -182,14 +182,18 @@ def _devices(traffic: _Traffic) -> list[Relief]:
 
 
 def _protocol(traffic: _Traffic) -> list[Relief]:
-    """What the protocol adds between tasks: work of processors, and latency in which links are held."""
+    """What the protocol adds between tasks: work of processors, and latency in which links are held.
+
+    Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires alone.
+    """
     cluster, talk = traffic.cluster, traffic.cluster.between_tasks
     if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
         return []
     held = zip(traffic.training.link_busy_ns.tolist(), traffic.bytes_ns, traffic.between, strict=True)
     latency = max((max(0, busy - carried) for busy, carried, between in held if between), default=0)
     share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
-    return [Relief(f"what {talk.name} adds to each message between tasks", "without that", share, wires_alone=True)]
+    instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
+    return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
 
 
 def _of_client_alone(traffic: _Traffic, link: int) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import simulator
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.protocols import PLAIN, RDMA, Protocol
 from simulator.columns import flags, ids, ints
 from simulator.training.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.disturbance import read_disturbance
@@ -86,7 +87,7 @@ class Pace:
         self.asked.append(relief)
         cluster, slower = relieve(CLUSTER, relief)
         period = self.period(cluster, slower)
-        period -= self.disturbing_ns * bool(relief.undisturbed) + self.protocol_ns * relief.wires_alone
+        period -= self.disturbing_ns * bool(relief.undisturbed) + self.protocol_ns * (relief.protocol is not None)
         period -= self.waiting_ns * relief.backups
         return self.training(30, period)
 
@@ -113,7 +114,7 @@ def test_a_gain_is_what_simulating_again_gave(works: list[int], rest: int) -> No
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     for one in found.tried:
         cluster, slower = relieve(CLUSTER, one.relief)
-        expected = pace.period() / (pace.period(cluster, slower) - pace.protocol_ns * one.relief.wires_alone)
+        expected = pace.period() / (pace.period(cluster, slower) - pace.protocol_ns * (one.relief.protocol is not None))
         assert one.gain == pytest.approx(expected)
     assert [one.gain for one in found.tried] == sorted((one.gain for one in found.tried), reverse=True)
     assert (found.relief is None) == (found.tried[0].gain < 1.05)
@@ -200,12 +201,20 @@ def test_links_that_wait_and_processors_that_pack_speak_for_the_protocol() -> No
         columns[name] = getattr(training, name).copy()
         columns[name][row] = value
     protocol, link, device = candidates(replace(training, **columns), CLUSTER)
-    assert (protocol.wires_alone, [CLUSTER.devices[row].short for row in device.devices]) == (True, ["ps:0/CPU:0"])
+    assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])
     assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)
 
 
-@pytest.mark.parametrize("spec", ["4gpu", "ps=1,worker=1", "worker=2x2gpu", "ps=1,worker=1,protocol=plain"])
-def test_reliefs_change_what_they_name_and_nothing_else(spec: str) -> None:
+@pytest.mark.parametrize(
+    ("spec", "instead"),
+    [
+        ("4gpu", []),
+        ("ps=1,worker=1", [RDMA]),
+        ("worker=2x2gpu,protocol=rdma", [PLAIN]),
+        ("ps=1,worker=1,protocol=plain", []),
+    ],
+)
+def test_reliefs_change_what_they_name_and_nothing_else(spec: str, instead: list[Protocol]) -> None:
     cluster = simulator.load_cluster(spec)
     count = len(cluster.links)
     training = made(
@@ -221,7 +230,7 @@ def test_reliefs_change_what_they_name_and_nothing_else(spec: str) -> None:
         link_bytes=ints([1] * count),
     )
     found = candidates(training, cluster)
-    assert any(relief.wires_alone for relief in found) == (len(cluster.tasks) > 1 and "plain" not in spec)
+    assert [relief.protocol for relief in found if relief.protocol] == instead
     named: list[int] = []
     for relief in found:
         changed, slower = relieve(cluster, relief)
@@ -230,7 +239,7 @@ def test_reliefs_change_what_they_name_and_nothing_else(spec: str) -> None:
         assert all(rate > cluster.links[row].bytes_per_s for row, rate in faster.items())
         quick = [row for row, device in enumerate(changed.devices) if device != cluster.devices[row]]
         assert (quick, bool(slower)) == (list(relief.devices), bool(relief.devices))
-        assert (changed.between_tasks != cluster.between_tasks) == relief.wires_alone
+        assert changed.between_tasks == (relief.protocol or cluster.between_tasks)
         assert (changed.routes, changed.tasks) == (cluster.routes, cluster.tasks)
         named += relief.devices
     assert sorted(named) == [row for row, _ in enumerate(cluster.devices)]
