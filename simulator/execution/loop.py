@@ -13,13 +13,16 @@ A task of no length ends at the instant at which it starts, in a round of its ow
 and the first of its data inputs; of several that come in one round it takes the lowest edge. Any other op waits for
 all. A search calls this loop with many assignments, so it runs over lists and ints: an event costs about one
 microsecond.
+
+Without a director there is one step, which begins at once. A director lets clients begin their steps when it wants to,
+again and again, is asked by ops that are marked, and says how long work takes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +35,7 @@ from simulator.execution.wiring import Wiring
 from simulator.units import Nanos
 
 Column: TypeAlias = list[int] | npt.NDArray[np.integer]
+AT_ONCE, ASKS = 1, 2  # entries of `instant`: the op ends when it is ready; it asks the director
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +62,77 @@ class Wires:
     links: int
 
 
-def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wires: Wires) -> Played:
-    """Run the step until nothing happens any more.
+class State(NamedTuple):
+    """What changes while the loop runs, for a director to read and to set anew. Axes: as in `Wiring` and `Played`."""
+
+    waits: list[int]  # [n] inputs that an op still needs
+    instant: list[int]  # [n] 0, AT_ONCE or ASKS
+    first: list[int]  # [n]
+    ready: list[int]  # [n]
+    start: list[int]  # [J]
+    run_ns: list[int]  # [J]
+    conditions: list[int]  # [X] what a transfer still waits for
+    due: list[int]  # [X] when its sender knows of a Recv
+    asked: list[int]  # [X]
+    sent: list[int]  # [X]
+    came: list[int]  # [X]
+    heap: list[int]  # end << shift | task
+    shift: int
+    timer: int  # the first task number that is the director's
+    queues: Queues
+    sharing: Sharing | None
+
+
+class Director(Protocol):
+    """Who decides what the loop does not know: when steps begin, who waits for whom, how long work takes now."""
+
+    @property
+    def timers(self) -> int:
+        """How many task numbers it needs."""
+
+    def begin(self, state: State) -> None:
+        """Take the state over and put the first timers into the heap, from which alone anything begins."""
+
+    def sift(self, ended: list[int]) -> list[int]:
+        """Take out of what ends now that for which nobody waits any more; the jobs among it, which leave their lanes."""
+
+    def told(self, timer: int, now: Nanos) -> list[int]:
+        """A timer has ended: who is told, as in `Wiring.local`; a new list."""
+
+    def act(self, now: Nanos, ended: list[int], asks: list[int], to_wire: list[int], begun: list[int]) -> bool:
+        """What happened in this round: ends, marked ops that became ready, transfers and jobs that begin, whose time it
+        may set. Whether the run is over.
+        """
+
+
+def play(
+    tables: Tables,
+    crossing: Crossings,
+    wiring: Wiring,
+    queues: Queues,
+    wires: Wires,
+    director: Director | None = None,
+) -> Played:
+    """Run the step, or all that the director begins, until nothing happens any more.
 
     One long function, because a call per event would double its time. A heap entry is end time and task in one
     number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers on the wire, transfers
-    whose request is under way, and flows whose latency is not over.
+    whose request is under way, flows whose latency is not over, and timers: the beginning of the step, or a director's.
     """
     n, transfers = len(tables), len(crossing)
     packing, unpacking, wire = n, n + transfers, n + 2 * transfers
-    request, flow = wire + transfers, wire + 2 * transfers
-    shift = (wire + 3 * transfers).bit_length()
+    request, flow, timer = wire + transfers, wire + 2 * transfers, wire + 3 * transfers
+    shift = (timer if director is None else timer + director.timers).bit_length()
     task_of = (1 << shift) - 1
     waits, local, local_ptr, asked_ptr = list(wiring.waits), wiring.local, wiring.local_ptr, wiring.asked_ptr
-    served, served_ptr, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns
+    served, served_ptr, run_ns = wiring.served, wiring.served_ptr, list(wiring.run_ns)
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
     consumer = tables.consumer.tolist()
     held, duration, flows, sharing = wires.held, wires.duration_ns, wires.flows, wires.sharing
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
     works = any(run_ns[packing:])
     executor = queues if isinstance(queues, Executor) else None
-    instant = tables.instant.tolist() if executor is None else executor.instant
+    instant: list[int] = tables.instant.tolist() if executor is None else executor.instant
     free = [0] * wires.links
     first, in_round = [-1] * n, [-1] * n
     ready, start = [-1] * n, [0] * wire
@@ -86,24 +140,26 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
     due = list(request_ns)  # when the sender knows of a Recv
     heap: list[int] = []
     now = rounds = 0
-    ended = [-1]  # the step begins
+    ended = [timer]  # the step begins
+    if director is not None:
+        ended = []
+        progress = (asked, sent, came, heap, shift, timer, queues, sharing)
+        director.begin(State(waits, instant, first, ready, start, run_ns, conditions, due, *progress))
     while True:
         valued: list[int] = []  # transfers of which one more condition holds
         to_wire: list[int] = []
-        released: list[int] = []
+        released: list[int] = [] if director is None else director.sift(ended)
         fresh: list[int] = []  # jobs that are ready now
+        asks: list[int] = []  # marked ops that are ready now
         for task in ended:
             if task < n:
-                if task < 0:
-                    told = list(wiring.roots)
-                else:
-                    released.append(task)
-                    told = local[local_ptr[task] : local_ptr[task + 1]]
-                    valued += range(asked_ptr[task], asked_ptr[task + 1])
-                    if pulls and task in posts:
-                        for transfer in posts[task]:
-                            due[transfer] = now + request_ns[transfer]
-                        valued += posts[task]
+                released.append(task)
+                told = local[local_ptr[task] : local_ptr[task + 1]]
+                valued += range(asked_ptr[task], asked_ptr[task + 1])
+                if pulls and task in posts:
+                    for transfer in posts[task]:
+                        due[transfer] = now + request_ns[transfer]
+                    valued += posts[task]
             elif wire <= task < request:
                 transfer = task - wire
                 came[transfer] = now
@@ -120,15 +176,17 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
             elif task < flow:
                 valued.append(task - request)
                 continue
-            else:
+            elif task < timer:
                 transfer = task - flow
                 assert sharing is not None
                 sharing.join(transfer, way[transfer], nbytes[transfer], now)
                 continue
+            else:
+                told = list(wiring.roots) if director is None else director.told(task - timer, now)
             woken = fresh
             if executor is not None:
                 woken = []
-                if not 0 <= task < n:
+                if task >= n:
                     executor.arrive(told)
             for entry in told:  # grows meanwhile: what is instant tells its own consumers at once
                 op = entry
@@ -144,7 +202,12 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
                 waits[op] -= 1
                 if not waits[op]:
                     ready[op] = now
-                    if instant[op]:
+                    how = instant[op]
+                    if not how:
+                        woken.append(op)
+                    elif how == ASKS:
+                        asks.append(op)
+                    else:
                         start[op] = now
                         told += local[local_ptr[op] : local_ptr[op + 1]]
                         valued += range(asked_ptr[op], asked_ptr[op + 1])
@@ -152,8 +215,6 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
                             for transfer in posts[op]:
                                 due[transfer] = now + request_ns[transfer]
                             valued += posts[op]
-                    else:
-                        woken.append(op)
             if executor is not None:
                 executor.offer(woken, task if task < n else -1)
         if valued:
@@ -189,10 +250,12 @@ def play(tables: Tables, crossing: Crossings, wiring: Wiring, queues: Queues, wi
                 heappush(heap, end << shift | flow + transfer)
             else:
                 sharing.join(transfer, way[transfer], nbytes[transfer], now)
-        if released or fresh or executor is not None:
-            for job in queues.begin(released, fresh):
-                start[job] = now
-                heappush(heap, now + run_ns[job] << shift | job)
+        begun = queues.begin(released, fresh) if released or fresh or executor is not None else []
+        if director is not None and director.act(now, ended, asks, to_wire, begun):
+            return Played(now, ready, first, start, asked, sent, came)
+        for job in begun:
+            start[job] = now
+            heappush(heap, now + run_ns[job] << shift | job)
         if sharing is not None:
             sharing.settle()
             upcoming = min(heap[0] >> shift if heap else NEVER, sharing.next_ns)

@@ -118,7 +118,7 @@ class Executor:
         self.touched: list[int] = []
         self.local, self.local_ptr = wiring.local, wiring.local_ptr
         on_stream = ~tables.cpu[np.array(wiring.device[: len(tables)], np.int64)]
-        self.instant: list[bool] = (tables.instant & (on_stream | ~tables.threaded)).tolist()  # [n] at once
+        self.instant: list[int] = (tables.instant & (on_stream | ~tables.threaded)).tolist()  # [n] at once
         self.consumer = tables.consumer.tolist()
         self.unlaunched = list(wiring.waits)  # [n] inputs that keep an op of a GPU from being launched
         self.merged = [False] * len(self.unlaunched)
