@@ -1,4 +1,4 @@
-"""The moments at which Recvs are posted, as ops of their own: a transfer is asked for no earlier."""
+"""Moments as ops of their own: when Recvs are posted, no earlier than which a transfer is asked for; a step's end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids
-from simulator.execution.assembling import Edges, Ops
+from simulator.columns import flags, ids, ints
+from simulator.errors import SimvizError
+from simulator.execution.assembling import Edges, Ops, join
 
 
 def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
@@ -49,3 +50,34 @@ def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
         silent=flags(np.append(ops.silent, np.zeros(count, bool))),
         iteration=ids(np.append(ops.iteration, np.zeros(count, np.int32))),
     )
+
+
+def with_end(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
+    """One more op, the last, of no length: it waits for all others, by signals that no device sends to another."""
+    followed = np.zeros(len(ops.node), bool)
+    followed[edges.source] = True
+    last = np.flatnonzero(~followed)
+    count = len(last)
+    if not count:
+        raise SimvizError("Nothing runs in this step, so that it has no end; fetch something.")
+    nothing = np.zeros(count)
+    signals = Edges(
+        source=ids(last),
+        target=ids(np.full(count, len(ops.node))),
+        port=ids(nothing),
+        row=ids(-1 - ops.node[last]),
+        nbytes=ints(nothing),
+        apart=flags(nothing),
+        host=flags(nothing),
+        post=ids(nothing - 1),
+        back=flags(nothing),
+        dead=flags(nothing),
+        stays=flags(nothing + 1),
+    )
+    end = replace(
+        with_posts(ops, last[:1]),
+        names=(*ops.names, "the end of the step"),
+        bound=ids(np.append(ops.bound, -1)),
+        silent=flags(np.append(ops.silent, True)),
+    )
+    return end, join(edges, signals)

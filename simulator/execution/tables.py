@@ -40,7 +40,7 @@ from simulator.execution.assembling import (
 from simulator.execution.buffers import OWN, RESIDENT, buffers
 from simulator.execution.flattening import Layouts
 from simulator.execution.loops import Choice, unrolled
-from simulator.execution.posting import posting_references, with_posts
+from simulator.execution.posting import posting_references, with_end, with_posts
 from simulator.execution.ways import Ways
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
@@ -201,11 +201,12 @@ def of_partitions(
     trips: Mapping[str, int] | None = None,
     branches: Mapping[str, Choice] | None = None,
     seed: int = 0,
+    ending: bool = False,
 ) -> tuple[Tables, Ids]:
     """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
 
     A Recv that waits for something else than its transfer (in a loop, or delayed on purpose) is posted when that has
-    happened: an op of its own stands for this moment.
+    happened: an op of its own stands for this moment. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
     is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
@@ -233,7 +234,8 @@ def of_partitions(
     edges = join(inside, _across(partitions, ops, posting[partitions.recv]))
     ops = with_posts(ops, row_op[posted])
     device = partitions.device[ops.node].tolist()
-    tables = _tables(graph, ops, edges, cluster, costs, trips=trips, branches=branches, seed=seed, device=device)
+    rest = (graph, ops, edges, cluster, costs)
+    tables = _tables(*rest, trips=trips, branches=branches, seed=seed, device=device, ending=ending)
     return tables, ids(partitions.device[tables.node])
 
 
@@ -266,9 +268,12 @@ def _tables(
     branches: Mapping[str, Choice] | None,
     seed: int,
     device: Sequence[int] | None = None,
+    ending: bool = False,
 ) -> Tables:
     """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
     ops, edges, notes = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
+    if ending:
+        ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
     columns, tensor_of = layout(edges, len(ops.node))
     return Tables(
