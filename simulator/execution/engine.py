@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,16 @@ class Outcome:
         return len(self.start_ns) + len(self.transfer_start_ns)
 
 
+class Prepared(NamedTuple):
+    """What the loop is given besides the tables."""
+
+    device: Ids  # [n]
+    crossing: Crossings
+    wiring: Wiring
+    queues: Queues
+    wires: Wires
+
+
 def run(
     tables: Tables,
     device: Column,
@@ -78,7 +89,9 @@ def run(
     much, InfeasibleError where there is no kernel, ClusterError where there is no route, UnsupportedError for an option
     that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
-    column, crossing, wiring, played, queues = _played(tables, device, priority, order, contention)
+    ready = prepare(tables, device, priority, order=order, contention=contention)
+    column, crossing, wiring, queues, _ = ready
+    played = _played(tables, ready)
     start_ns, asked = ints(played.start), ints(played.asked)
     run_ns = np.array(wiring.run_ns, np.int64)
     lane = queues.lane if isinstance(queues, Executor) else lanes(tables, column, crossing, start_ns)
@@ -129,21 +142,30 @@ def makespan(
     contention: str = "serial",
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
-    return _played(tables, device, priority, order, contention)[3].makespan
+    return _played(tables, prepare(tables, device, priority, order=order, contention=contention)).makespan
 
 
-def _played(
-    tables: Tables, device: Column, priority: Column | None, order: str | None, contention: str
-) -> tuple[Ids, Crossings, Wiring, Played, Queues]:
+def prepare(
+    tables: Tables,
+    device: Column,
+    priority: Column | None = None,
+    *,
+    order: str | None = None,
+    contention: str = "serial",
+) -> Prepared:
+    """Find the transfers and lay out what the loop reads; options and errors are those of `run`."""
     column = checked(tables, device)
     crossing = crossings(tables, column)
     wires = _wires(tables, crossing, contention)
     wiring = wire(tables, column, crossing)
-    queues = _queues(tables, wiring, priority, order)
-    played = play(tables, crossing, wiring, queues, wires)
+    return Prepared(column, crossing, wiring, _queues(tables, wiring, priority, order), wires)
+
+
+def _played(tables: Tables, ready: Prepared) -> Played:
+    played = play(tables, ready.crossing, ready.wiring, ready.queues, ready.wires)
     if min(played.ready, default=0) < 0:
         raise deadlock(tables, played.ready)
-    return column, crossing, wiring, played, queues
+    return played
 
 
 def chosen_order(priority: Column | None, order: str | None) -> str:

@@ -19,6 +19,7 @@ from simulator.execution.tables import Tables
 
 if TYPE_CHECKING:
     from simulator.partitioning import Partitions
+    from simulator.training.disturbing import Disturbed
     from simulator.training.program import Program
 
 # What an op does besides taking time, after the kinds of `synchronising`: COUNT counts an update of the global step
@@ -56,33 +57,6 @@ class Shared(NamedTuple):
     task: Ids  # row of Cluster.tasks that keeps it
 
 
-class Noise(NamedTuple):
-    """How much longer steps take on some tasks. Axes: K tasks, Q tables."""
-
-    seed: int
-    table: Ids  # [K] row of `factors`; -1: none
-    factors: npt.NDArray[np.int64]  # [Q, 65536] quantiles in fixed point (noise.py)
-
-
-class Pause(NamedTuple):
-    """A task stands still (pausing.py). Axis: P pauses, sorted by task."""
-
-    task: Ids
-    phase: Ints
-    period: Ints  # 0: once
-    length: Ints
-
-
-class Crash(NamedTuple):
-    """A task dies and comes back. Axis: Z crashes, in order of time."""
-
-    task: Ids
-    when: Ints
-    down: Ints  # until its clients may begin again: it is started, and has read its checkpoint
-    loses: Flags  # it keeps variables: updates since the last checkpoint are lost
-    checkpoint: Ints  # time between two checkpoints, from the beginning of the run; 0: there are none
-
-
 @dataclass(frozen=True, eq=False)
 class Crew:
     """Whose rows are whose, and what the director must know of them. Axes: C clients, D devices."""
@@ -101,9 +75,9 @@ class Crew:
     shared: Shared
     limit: int  # updates after which the run ends
     bound: int = UNBOUNDED  # how far a clock may be ahead of the slowest
-    noise: Noise | None = None
-    pauses: Pause | None = None
-    crashes: Crash | None = None
+    keeps: Flags | None = None  # [K] tasks that keep variables; None: none does
+    disturbed: Disturbed | None = None  # noise, pauses and crashes
+    seed: int = 0  # of the noise
 
     def __len__(self) -> int:
         return len(self.names)

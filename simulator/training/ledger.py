@@ -1,0 +1,132 @@
+"""What is counted while many steps run: work per device and task, bytes per link, steps, updates.
+
+Sums alone, so that memory grows by a few numbers per step and update, whatever the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.columns import Ints
+from simulator.execution.ways import Ways
+
+if TYPE_CHECKING:
+    from simulator.execution.crossings import Crossings
+    from simulator.execution.loop import State, Wires
+    from simulator.execution.wiring import Wiring
+    from simulator.training.combining import Crew
+    from simulator.units import Nanos
+
+
+class Ledger:
+    """Axes: K tasks, D devices, W ways, L links, S steps, U updates."""
+
+    def __init__(self, crew: Crew, ways: Ways, crossing: Crossings, nbytes: Ints, wiring: Wiring, wires: Wires) -> None:
+        tasks = int(crew.task_of.max(initial=0)) + 1
+        self.jobs, self.transfers = len(wiring.run_ns), len(crossing)
+        self.device = wiring.device
+        self.task: list[int] = crew.task_of[wiring.device].tolist()
+        self.source: list[int] = crew.task_of[crossing.source].tolist()
+        self.target: list[int] = crew.task_of[crossing.target].tolist()
+        self.nbytes: list[int] = nbytes.tolist()
+        self.way: list[int] = crossing.way.tolist()
+        self.links = ways.links
+        self.shared = _shared(ways, crossing, wires)
+        self.computing, self.sending, self.since = [0] * tasks, [0] * tasks, [0] * tasks  # what is under way per task
+        self.compute_ns, self.send_ns = [0] * tasks, [0] * tasks  # [K]; a moment at which both go on is the first's
+        self.busy_ns = [0] * len(crew.task_of)  # [D]
+        self.carried, self.carry_ns = [0] * len(ways.links), [0] * len(ways.links)  # [W] bytes; time on held links
+        self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
+        self.link_ns = [0] * len(ways.link_names)  # [L] of shared links
+        self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
+        self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
+        self.reached: list[int] = []  # [U] the global step after it
+        self.dropped = self.lost = 0
+
+    def note(self, now: Nanos, ended: list[int], to_wire: list[int], begun: list[int], state: State) -> None:
+        """Tasks that end, transfers that go to the wire and jobs that begin at this moment."""
+        computing, sending, jobs, start, sent = self.computing, self.sending, self.jobs, state.start, state.sent
+        for task in ended:
+            if task < jobs:
+                where = self.task[task]
+                self.busy_ns[self.device[task]] += now - start[task]
+                if computing[where] == 1:
+                    self._turn(where, now)
+                computing[where] -= 1
+            elif task < jobs + self.transfers:
+                self._arrive(task - jobs, now, sent)
+        for transfer in to_wire:
+            for where in (self.source[transfer], self.target[transfer]):
+                if not sending[where]:
+                    self._turn(where, now)
+                sending[where] += 1
+            for link in self.shared[self.way[transfer]]:
+                if not self.on_link[link]:
+                    self.link_since[link] = now
+                self.on_link[link] += 1
+        for job in begun:
+            where = self.task[job]
+            if not computing[where]:
+                self._turn(where, now)
+            computing[where] += 1
+
+    def _turn(self, where: int, now: Nanos) -> None:
+        """What the task does changes: enter what it has done."""
+        if self.computing[where]:
+            self.compute_ns[where] += now - self.since[where]
+        elif self.sending[where]:
+            self.send_ns[where] += now - self.since[where]
+        self.since[where] = now
+
+    def _arrive(self, transfer: int, now: Nanos, sent: list[int]) -> None:
+        for where in (self.source[transfer], self.target[transfer]):
+            if self.sending[where] == 1:
+                self._turn(where, now)
+            self.sending[where] -= 1
+        way = self.way[transfer]
+        self.carried[way] += self.nbytes[transfer]
+        self.carry_ns[way] += now - sent[transfer]
+        for link in self.shared[way]:
+            self.on_link[link] -= 1
+            if not self.on_link[link]:
+                self.link_ns[link] += now - self.link_since[link]
+
+    def close(self, now: Nanos, state: State) -> None:
+        """The run is over: enter what is under way."""
+        mask = (1 << state.shift) - 1
+        for task in [entry & mask for entry in state.heap]:
+            if task < self.jobs:
+                self.busy_ns[self.device[task]] += now - state.start[task]
+            elif task < self.jobs + self.transfers:
+                transfer = task - self.jobs
+                self.carry_ns[self.way[transfer]] += max(0, now - state.sent[transfer])
+        for where in range(len(self.since)):
+            self._turn(where, now)
+        for link, count in enumerate(self.on_link):
+            if count:
+                self.link_ns[link] += now - self.link_since[link]
+
+    def link_bytes(self) -> list[int]:
+        """[L] bytes of the transfers that have crossed it."""
+        found = [0] * len(self.link_ns)
+        for way, nbytes in enumerate(self.carried):
+            for link in self.links[way]:
+                found[link] += nbytes
+        return found
+
+    def link_busy_ns(self) -> list[int]:
+        """[L] time in which it carried something."""
+        found = list(self.link_ns)
+        for way, spent in enumerate(self.carry_ns):
+            for link in self.links[way]:
+                if link not in self.shared[way]:
+                    found[link] += spent
+        return found
+
+
+def _shared(ways: Ways, crossing: Crossings, wires: Wires) -> list[tuple[int, ...]]:
+    """[W] links on which a transfer is not alone: those that it does not hold."""
+    held: list[tuple[int, ...]] = [()] * len(ways.links)
+    for way, links in zip(crossing.way.tolist(), wires.held, strict=True):
+        held[way] = links
+    return [tuple(link for link in links if link not in mine) for links, mine in zip(ways.links, held, strict=True)]

@@ -1,0 +1,141 @@
+"""Run the clients of a training side by side, step after step, until there are enough updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Ints, ids, ints
+from simulator.execution.engine import chosen_order, prepare
+from simulator.execution.loop import play
+from simulator.training.assembling import crew_of, lay_out
+from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
+from simulator.training.director import Director
+from simulator.training.disturbing import disturb, slowed
+from simulator.training.starting import Starts, starts
+from simulator.training.training import Training
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
+    from simulator.training.disturbance import Disturbance
+    from simulator.training.ledger import Ledger
+    from simulator.training.regimes import Regime
+    from simulator.units import Nanos
+
+
+def train(
+    clients: Sequence[Client],
+    cluster: Cluster,
+    costs: Sequence[CostTable],
+    *,
+    regime: Regime | None,
+    steps: int,
+    order: str = "auto",
+    contention: str = "serial",
+    disturbances: Sequence[Disturbance] = (),
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> Training:
+    """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
+
+    `costs` has the table of each client's graph. `order`, `contention`, `trips` and `branches` are those of `simulate`;
+    `seed` is also that of the noise.
+
+    Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
+    """
+    disturbed = disturb(disturbances, cluster)
+    cluster, priced = disturbed.cluster, [slowed(one, disturbed) for one in costs]
+    laid = lay_out(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
+    begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
+    tokens = regime.tokens or 0 if regime is not None else 0
+    bound = UNBOUNDED if regime is None or regime.bound is None else regime.bound
+    crew = crew_of(clients, laid, cluster, begins.session_ns, steps=steps, tokens=tokens, bound=bound)
+    crew = replace(crew, disturbed=disturbed, seed=seed)
+    priority = _priority(clients, laid) if order in ("auto", "priority") else None
+    chosen = chosen_order(priority, None if order == "auto" else order)
+    director, end_ns = run(crew, laid, priority, order=chosen, contention=contention)
+    return _training(str(regime or "none"), clients, cluster, begins, crew, director.ledger, end_ns)
+
+
+def run(
+    crew: Crew, laid: Joined, priority: Ints | None = None, *, order: str, contention: str
+) -> tuple[Director, Nanos]:
+    """Let the crew work until its limit: the director with all that it has noted, and when the run ended.
+
+    Raises DeadlockError where nothing can happen any more before.
+    """
+    device, crossing, wiring, queues, wires = prepare(
+        *(laid.tables, laid.device, priority), order=order, contention=contention
+    )
+    director = Director(crew, laid.tables, crossing, wiring, wires)
+    played = play(laid.tables, crossing, wiring, queues, wires, director)
+    if not director.over:
+        raise director.deadlock()
+    director.ledger.close(played.makespan, director.state)
+    return director, played.makespan
+
+
+def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
+    """[n] that of each op; None where no client has any, and last of all where only this one has none."""
+    if all(client.partitions.priority is None for client in clients):
+        return None
+    parts = []
+    for c, client in enumerate(clients):
+        node = laid.tables.node[laid.op_ptr[c] : laid.op_ptr[c + 1]]
+        own = client.partitions.priority
+        parts.append(np.full(len(node), np.iinfo(np.int64).max) if own is None else own[node])
+    return ints(np.concatenate(parts))
+
+
+def _training(
+    regime: str,
+    clients: Sequence[Client],
+    cluster: Cluster,
+    begins: Starts,
+    crew: Crew,
+    ledger: Ledger,
+    end_ns: Nanos,
+) -> Training:
+    """What the ledger says, as columns."""
+    steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 5)
+    steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
+    updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
+    computing, sending = np.array(ledger.compute_ns), np.array(ledger.send_ns)
+    task_ns = np.stack([computing, sending, end_ns - computing - sending], axis=1)
+    task_ns.setflags(write=False)
+    return Training(
+        regime=regime,
+        tasks=cluster.tasks,
+        devices=tuple(device.name for device in cluster.devices),
+        links=tuple(link.name for link in cluster.links),
+        clients=crew.names,
+        client_task=crew.task,
+        is_worker=crew.clocked,
+        session_ns=begins.session_ns,
+        waited_for=begins.waited_for,
+        step_client=ids(steps[0]),
+        step_number=ids(steps[1]),
+        step_start_ns=ints(steps[2]),
+        step_end_ns=ints(steps[3]),
+        step_waiting_ns=ints(steps[4]),
+        update_ns=ints(updates[0]),
+        update_client=ids(updates[1]),
+        update_staleness=ids(updates[2]),
+        update_gradients=ids(updates[3]),
+        update_examples=ints(updates[4]),
+        dropped=ledger.dropped,
+        lost_updates=ledger.lost,
+        task_ns=task_ns,
+        device_busy_ns=ints(ledger.busy_ns),
+        device_lanes=ids([device.lanes for device in cluster.devices]),
+        link_bytes=ints(ledger.link_bytes()),
+        link_busy_ns=ints(ledger.link_busy_ns()),
+        end_ns=end_ns,
+        partitions=tuple(client.partitions for client in clients),
+    )
