@@ -94,7 +94,7 @@ class Director(Protocol):
         """Take the state over and put the first timers into the heap, from which alone anything begins."""
 
     def sift(self, ended: list[int]) -> list[int]:
-        """Take out of what ends now that for which nobody waits any more; the jobs among it, which leave their lanes."""
+        """Take out what ends now and nobody waits for any more; the jobs among it, which leave their lanes."""
 
     def told(self, timer: int, now: Nanos) -> list[int]:
         """A timer has ended: who is told, as in `Wiring.local`; a new list."""

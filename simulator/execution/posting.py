@@ -54,8 +54,9 @@ def with_posts(ops: Ops, readers: npt.NDArray[np.integer]) -> Ops:
 
 def with_end(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     """One more op, the last, of no length: it waits for all others, by signals that no device sends to another."""
+    surely = ~ops.merge[edges.target] | (edges.row < 0)  # a Merge does not wait for all that it reads
     followed = np.zeros(len(ops.node), bool)
-    followed[edges.source] = True
+    followed[edges.source[surely]] = True
     last = np.flatnonzero(~followed)
     count = len(last)
     if not count:
@@ -64,7 +65,7 @@ def with_end(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:
     signals = Edges(
         source=ids(last),
         target=ids(np.full(count, len(ops.node))),
-        port=ids(nothing),
+        port=ids(nothing + edges.port.max(initial=0) + 1),  # no tensor that another reads
         row=ids(-1 - ops.node[last]),
         nbytes=ints(nothing),
         apart=flags(nothing),

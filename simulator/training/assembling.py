@@ -50,7 +50,7 @@ def lay_out(
 def crew_of(
     clients: Sequence[Client], laid: Joined, cluster: Cluster, start_ns: Ints, *, steps: int, tokens: int, bound: int
 ) -> Crew:
-    """Who of these clients does what, until everybody has taken `steps` steps on average, or there were as many updates.
+    """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
 
     Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
     program says. `tokens` are in the queues from which workers take what such a client adds. Raises SimvizError where

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
 from simulator.training.combining import COUNT
@@ -308,7 +309,7 @@ class Director:
 
     def deadlock(self) -> DeadlockError:
         """The error for a run in which nothing can happen any more."""
-        waiting = {}
+        waiting: dict[str, list[str]] = {}
         for mark, op in enumerate(self.op):
             client = self.client[op]
             if self.kind[mark] in (TAKE, DEQUEUE) and self.running[client] and self.held[client]:

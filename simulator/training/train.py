@@ -50,7 +50,7 @@ def train(
     Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
     """
     disturbed = disturb(disturbances, cluster)
-    cluster, priced = disturbed.cluster, [slowed(one, disturbed) for one in costs]
+    cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     laid = lay_out(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
     tokens = regime.tokens or 0 if regime is not None else 0
@@ -70,7 +70,7 @@ def run(
 
     Raises DeadlockError where nothing can happen any more before.
     """
-    device, crossing, wiring, queues, wires = prepare(
+    _, crossing, wiring, queues, wires = prepare(
         *(laid.tables, laid.device, priority), order=order, contention=contention
     )
     director = Director(crew, laid.tables, crossing, wiring, wires)
