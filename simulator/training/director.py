@@ -20,9 +20,10 @@ from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
 from simulator.training.combining import COUNT
+from simulator.training.gating import GATES, Gates
 from simulator.training.ledger import Ledger
-from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE, Accumulator, Clocks, TokenQueue
-from simulator.wording import counted, some
+from simulator.training.synchronising import DEQUEUE, Clocks
+from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.execution.crossings import Crossings
@@ -52,30 +53,20 @@ class Director:
         bounds = np.searchsorted(roots, crew.op_ptr).tolist()
         self.roots: list[list[int]] = [wiring.roots[a:b] for a, b in pairwise(bounds)]
         self.pulls = wiring.pulls
-        # marked ops
-        marks = crew.marks
-        self.op: list[int] = marks.op.tolist()  # [M]
-        self.kind, self.shared = marks.kind.tolist(), marks.shared.tolist()
-        self.amount, self.reserve = marks.amount.tolist(), marks.reserve.tolist()
+        self.op: list[int] = crew.marks.op.tolist()  # [M]
+        self.gates = Gates(crew, [self.client[op] for op in self.op])
         self.mark_of = [-1] * len(wiring.run_ns)  # [J] of what does not matter; M + client for an END
         for mark, op in enumerate(self.op):
             self.mark_of[op] = mark
         for client in range(clients):
             self.mark_of[self.op_ptr[client + 1] - 1] = len(self.op) + client
-        self.at_ready = [0] * len(self.op)  # [M] entries of `instant` once a gate lets go
+        self.at_ready = [0] * len(self.op)  # [M] entries of `instant` once it goes on
         self.marks_of: list[list[int]] = [[] for _ in range(clients)]
-        for mark, op in enumerate(self.op):
-            self.marks_of[self.client[op]].append(mark)
+        for mark, client in enumerate(self.gates.client):
+            self.marks_of[client].append(mark)
         self.going_on = [False] * len(self.op)  # [M] its timer counts
-        self.own_step = [all(self.kind[mark] != DEQUEUE for mark in own) for own in self.marks_of]  # reads global step
-        # what they share
-        shared = crew.shared
-        self.machines: list[Accumulator | TokenQueue] = [
-            TokenQueue(capacity) if queue else Accumulator()
-            for queue, capacity in zip(shared.queue.tolist(), shared.capacity.tolist(), strict=True)
-        ]
-        self.gathered = [0] * len(self.machines)  # [H] examples behind the gradients of an accumulator
-        self.touched: list[int] = []
+        kind = self.gates.kind
+        self.own_step = [all(kind[mark] != DEQUEUE for mark in own) for own in self.marks_of]  # reads the global step
         self.clocks = Clocks(crew.clocked.tolist(), crew.bound)
         self.global_step = 0
         self.over = False
@@ -84,15 +75,11 @@ class Director:
         self.running = [False] * clients
         self.begin_ns: list[int] = crew.start_ns.tolist()  # when its next step begins, or that under way began
         self.gap_ns: list[int] = crew.gap_ns.tolist()
-        self.examples: list[int] = crew.examples.tolist()
         self.counts: list[bool] = crew.counts.tolist()
         self.back_ns = [0] * clients  # not before it is back from a crash
-        self.local_step = [0] * clients
         self.base = [0] * clients  # global step when the step began
         self.own = [0] * clients  # updates of its own since
-        self.took, self.taken, self.taken_examples = [0] * clients, [0] * clients, [0] * clients
-        self.held, self.held_ns, self.waited = [0] * clients, [0] * clients, [0] * clients
-        self.adding, self.at_end = [0] * clients, [False] * clients  # enqueues that wait for room; END came meanwhile
+        self.at_end = [False] * clients  # its END came while an enqueue waited for room
         self.remains = [0] * clients  # jobs and transfers of a step that was cut short
         self.crashing: list[int] = []
         self.left: list[int] = []  # remains that end now
@@ -111,7 +98,7 @@ class Director:
         self.state = state
         for mark, op in enumerate(self.op):
             self.at_ready[mark] = state.instant[op]
-            if self.kind[mark] in (TAKE, DEQUEUE) or state.instant[op]:
+            if self.gates.kind[mark] in GATES or state.instant[op]:
                 state.instant[op] = ASKS
                 if isinstance(state.queues, Executor):
                     state.queues.unlaunched[op] += 1  # a stream gets it when it is let go
@@ -119,10 +106,6 @@ class Director:
             state.instant[after - 1] = ASKS
         if isinstance(state.queues, Executor):
             self.unlaunched = list(state.queues.unlaunched)
-        for machine, tokens in zip(self.machines, self.crew.shared.tokens.tolist(), strict=True):
-            if isinstance(machine, TokenQueue) and tokens:
-                machine.enqueue(-1, 0, tokens)
-                machine.admitted()
         for client in range(len(self.crew)):
             self._schedule(client, self.begin_ns[client])
         if self.crew.disturbed is not None:
@@ -164,15 +147,14 @@ class Director:
             state.queues.unlaunched[a:b] = self.unlaunched[a:b]
             state.queues.merged[a:b] = [False] * (b - a)
         for mark in self.marks_of[client]:
-            if self.kind[mark] in (TAKE, DEQUEUE) or self.at_ready[mark]:
+            if self.gates.kind[mark] in GATES or self.at_ready[mark]:
                 state.instant[self.op[mark]] = ASKS
         self.running[client] = True
         self.number[client] += 1
         self.base[client], self.own[client] = self.global_step, 0
-        self.took[client] = self.taken[client] = self.taken_examples[client] = 0
-        self.waited[client] = 0
+        self.gates.begin(client)
         if self.own_step[client]:
-            self.local_step[client] = self.global_step
+            self.gates.local_step[client] = self.global_step
 
     def sift(self, ended: list[int]) -> list[int]:
         """Take out what is left of steps that were cut short; the jobs among it."""
@@ -191,90 +173,32 @@ class Director:
                 self._asked(mark_of[op], now)
             else:
                 ends.append(mark_of[op] - len(self.op))
-        if self.touched:
-            self._let_go(now)
+        if self.gates.touched:
+            for mark in self.gates.let_go(now):
+                if self.gates.kind[mark] in GATES:
+                    self._go_on(mark, now)
+                elif self.at_end[self.gates.client[mark]]:
+                    ends.append(self.gates.client[mark])
         for client in ends:
-            if self.adding[client]:
-                self.at_end[client] = True
-            else:
+            self.at_end[client] = self.gates.adding[client] > 0
+            if not self.at_end[client]:
                 self._end(client, now)
         return self.over
 
     def _acts(self, mark: int, now: Nanos) -> None:
-        """A marked op has ended."""
-        kind, shared = self.kind[mark], self.shared[mark]
-        client = self.client[self.op[mark]]
-        if kind == COUNT:
-            self._count(client, now)
-            return
-        machine = self.machines[shared]
-        if kind == APPLY:
-            assert isinstance(machine, Accumulator)
-            if machine.apply(self.local_step[client]):
-                self.gathered[shared] += self.examples[client]
-            else:
-                self.ledger.dropped += 1
-            self.touched.append(shared)
-        elif kind == ENQUEUE:
-            assert isinstance(machine, TokenQueue)
-            machine.enqueue(mark, self.global_step, self.amount[mark])
-            self.adding[client] += 1
-            self.touched.append(shared)
+        """A marked op that is no gate has ended."""
+        if self.gates.kind[mark] == COUNT:
+            self._count(self.gates.client[mark], now)
+        elif self.gates.kind[mark] not in GATES:
+            self.gates.act(mark, self.global_step)
 
     def _asked(self, mark: int, now: Nanos) -> None:
         """A marked op is ready: gates wait in line, what takes no time goes on."""
-        kind, shared = self.kind[mark], self.shared[mark]
-        client = self.client[self.op[mark]]
-        if kind not in (TAKE, DEQUEUE):
+        if self.gates.kind[mark] in GATES:
+            self.gates.ask(mark, now)
+        else:
             self._acts(mark, now)
             self._go_on(mark, now)
-            return
-        machine = self.machines[shared]
-        if isinstance(machine, Accumulator):
-            machine.ask(mark, self.amount[mark])
-        else:
-            machine.dequeue(mark, self.amount[mark], self.reserve[mark])
-        self.touched.append(shared)
-        if not self.held[client]:
-            self.held_ns[client] = now
-        self.held[client] += 1
-
-    def _let_go(self, now: Nanos) -> None:
-        """Whoever accumulators and queues have enough for goes on."""
-        for shared in sorted(set(self.touched)):
-            machine = self.machines[shared]
-            if isinstance(machine, Accumulator):
-                count = machine.count
-                while (mark := machine.admitted()) >= 0:
-                    client = self.client[self.op[mark]]
-                    self.took[client] += 1
-                    self.taken[client] += count
-                    self.taken_examples[client] += self.gathered[shared]
-                    self.gathered[shared] = count = 0
-                    self._release(mark, now)
-            else:
-                for mark, token in machine.admitted():
-                    client = self.client[self.op[mark]]
-                    if token < 0:
-                        self._added(client, now)
-                    else:
-                        self.local_step[client] = token
-                        self._release(mark, now)
-        self.touched.clear()
-
-    def _added(self, client: int, now: Nanos) -> None:
-        self.adding[client] -= 1
-        if self.at_end[client] and not self.adding[client]:
-            self.at_end[client] = False
-            self._end(client, now)
-
-    def _release(self, mark: int, now: Nanos) -> None:
-        """A gate lets go."""
-        client = self.client[self.op[mark]]
-        self.held[client] -= 1
-        if not self.held[client]:
-            self.waited[client] += now - self.held_ns[client]
-        self._go_on(mark, now)
 
     def _go_on(self, mark: int, now: Nanos) -> None:
         op = self.op[mark]
@@ -287,10 +211,7 @@ class Director:
         staleness = self.global_step - self.base[client] - self.own[client]
         self.own[client] += 1
         self.global_step += 1
-        gradients, examples = 1, self.examples[client]
-        if self.took[client]:
-            gradients = self.taken[client] // self.took[client]
-            examples = self.taken_examples[client] // self.took[client]
+        gradients, examples = self.gates.applied(client)
         self.ledger.updates.append((now, client, staleness, gradients, examples))
         self.ledger.reached.append(self.global_step)
         self.over |= self.global_step >= self.crew.limit
@@ -299,7 +220,9 @@ class Director:
         """A step is over; the next may follow."""
         if self.counts[client]:
             self._count(client, now)
-        self.ledger.steps.append((client, self.number[client], self.begin_ns[client], now, self.waited[client]))
+        self.ledger.steps.append(
+            (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
+        )
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
         for other in self.clocks.tick(client):
@@ -309,19 +232,9 @@ class Director:
 
     def deadlock(self) -> DeadlockError:
         """The error for a run in which nothing can happen any more."""
-        waiting: dict[str, list[str]] = {}
-        for mark, op in enumerate(self.op):
-            client = self.client[op]
-            if self.kind[mark] in (TAKE, DEQUEUE) and self.running[client] and self.held[client]:
-                waiting.setdefault(self.crew.names[client], []).append(self._holds(self.shared[mark]))
-        stuck = "; ".join(f"{name} waits for {some(objects)}" for name, objects in list(waiting.items())[:5])
+        waiting = {self.crew.names[client]: needs for client, needs in sorted(self.gates.waiting().items())}
+        told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
         return DeadlockError(
-            f"After {self.global_step} of {self.crew.limit} updates nothing can happen any more: {stuck}.",
+            f"After {self.global_step:,} of {self.crew.limit:,} updates nothing can happen any more: {told}.",
             waiting=waiting,
         )
-
-    def _holds(self, shared: int) -> str:
-        machine, name = self.machines[shared], self.crew.shared.names[shared]
-        if isinstance(machine, Accumulator):
-            return f"{name}, which has {counted(machine.count, 'gradient')}"
-        return f"{name}, which has {counted(machine.size, 'token')}"

@@ -41,7 +41,7 @@ class Ledger:
         self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
         self.reached: list[int] = []  # [U] the global step after it
-        self.dropped = self.lost = 0
+        self.lost = 0
 
     def note(self, now: Nanos, ended: list[int], to_wire: list[int], begun: list[int], state: State) -> None:
         """Tasks that end, transfers that go to the wire and jobs that begin at this moment."""

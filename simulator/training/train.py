@@ -15,6 +15,7 @@ from simulator.training.assembling import crew_of, lay_out
 from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.director import Director
 from simulator.training.disturbing import disturb, slowed
+from simulator.training.regimes import Regime, check
 from simulator.training.starting import Starts, starts
 from simulator.training.training import Training
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.execution.loops import Choice
     from simulator.training.disturbance import Disturbance
     from simulator.training.ledger import Ledger
-    from simulator.training.regimes import Regime
     from simulator.units import Nanos
 
 
@@ -53,14 +53,17 @@ def train(
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     laid = lay_out(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
-    tokens = regime.tokens or 0 if regime is not None else 0
-    bound = UNBOUNDED if regime is None or regime.bound is None else regime.bound
+    settled = check(regime, [client.program for client in clients])
+    tokens = 0 if settled is None else settled.tokens or 0
+    bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
     crew = crew_of(clients, laid, cluster, begins.session_ns, steps=steps, tokens=tokens, bound=bound)
     crew = replace(crew, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     director, end_ns = run(crew, laid, priority, order=chosen, contention=contention)
-    return _training(str(regime or "none"), clients, cluster, begins, crew, director.ledger, end_ns)
+    return _training(
+        str(settled or "none"), clients, cluster, begins, crew, director.ledger, director.gates.dropped, end_ns
+    )
 
 
 def run(
@@ -100,6 +103,7 @@ def _training(
     begins: Starts,
     crew: Crew,
     ledger: Ledger,
+    dropped: int,
     end_ns: Nanos,
 ) -> Training:
     """What the ledger says, as columns."""
@@ -129,7 +133,7 @@ def _training(
         update_staleness=ids(updates[2]),
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
-        dropped=ledger.dropped,
+        dropped=dropped,
         lost_updates=ledger.lost,
         task_ns=task_ns,
         device_busy_ns=ints(ledger.busy_ns),

@@ -1,0 +1,47 @@
+"""Many steps of many clients: the law of one client, what asynchronous workers do to each other."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from simulator.errors import ClusterError
+from simulator.execution.simulate import simulate
+from simulator.graph.graph import Graph
+from simulator.partitioning import partition
+from simulator.training.combining import Client
+from simulator.training.program import Program
+from simulator.training.train import train
+from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.training.crews import chain
+
+
+@settings(max_examples=40)
+@given(dags(), st.data())
+def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: st.DataObject) -> None:
+    on, priced, rows, how = data.draw(worlds(graph))
+    try:
+        pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+        trace = simulate(pieces, on, priced, engine="python", **how)
+    except ClusterError:
+        assume(False)
+    client = Client(Program("alone", on.client_task, graph, ()), pieces)
+    for steps in (1, 3):
+        run = train([client], on, [priced], regime=None, steps=steps, **how)
+        assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
+        assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
+        assert run.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+
+
+def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
+    """Device 0 is the ps, 1 and 2 are workers: 50 ns of work each, then 30 ns at the ps; a hop takes 104 ns."""
+    on = apart(3)
+    workers = [chain(on, f"worker:{k}", [(k, 50), (0, 30)], task=k) for k in (1, 2)]
+    run = train([one for one, _ in workers], on, [priced for _, priced in workers], regime=None, steps=2)
+    assert run.step_client.tolist() == [0, 1, 0, 1]
+    assert run.step_start_ns.tolist() == [0, 0, 184, 214]
+    assert run.step_end_ns.tolist() == [184, 214, 368, 398]
+    assert run.update_staleness.tolist() == [0, 1, 1, 1]
+    assert run.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
+    assert run.end_ns == 398
+    assert run.task_ns.tolist() == [[120, 208, 70], [130, 208, 60], [100, 208, 90]]
