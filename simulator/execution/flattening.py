@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from mmap import mmap
+from mmap import ACCESS_COPY, mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -218,10 +218,10 @@ def work(flat: Flat) -> Work:
 def _fresh(wanted: list[tuple[np.dtype[np.generic], int]]) -> Iterator[npt.NDArray[Any]]:
     """Arrays of these types and lengths, side by side in pages that nobody has used before.
 
-    An allocator would hand out again what was freed, which is real already.
+    An allocator would hand out again what was freed, which is real already. A forked process has its own copy.
     """
     sizes = [-(-dtype.itemsize * length // _ALIGNED) * _ALIGNED for dtype, length in wanted]
-    pages = mmap(-1, max(sum(sizes), 1))
+    pages = mmap(-1, max(sum(sizes), 1), access=ACCESS_COPY)
     at = 0
     for (dtype, length), size in zip(wanted, sizes, strict=True):
         yield np.frombuffer(pages, dtype, length, at)

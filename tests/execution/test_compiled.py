@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -254,3 +255,25 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     apart_[1, 2] = -1
     with pytest.raises(ClusterError, match=r"Assignment 0: The cluster has no route"):
         evaluate(replace(prepared, tables=replace(prepared.tables, latency_ns=apart_)), rows)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_works_in_memory_of_its_own() -> None:
+    tables, _ = network(20)
+    with tables.layouts.workspace() as work:
+        work.queues.idle[0] = 1
+        child = os.fork()
+        if not child:
+            work.queues.idle[0] = 2
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert work.queues.idle[0] == 1
+
+
+def test_tables_take_few_bytes_per_op() -> None:
+    tables, _ = network(10_000)  # eight devices of one kind
+    flat = tables.layouts.flat("serial")
+    columns = [*vars(tables).values(), *flat.nodes, *flat.held]
+    sizes = {(column.ctypes.data, column.nbytes) for column in columns if isinstance(column, np.ndarray)}
+    assert sum(nbytes for _, nbytes in sizes) < 130 * len(tables)
