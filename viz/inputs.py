@@ -18,7 +18,11 @@ from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
+from simulator.training.disturbing import disturb
+from simulator.training.pricing import estimate_each
+from simulator.training.program import Program
 from viz.request import Request
+from viz.training.asked import Wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +34,59 @@ class Inputs:
     cluster: Cluster
     costs: CostTable
     tables: Tables  # of the whole step, for placement and bounds
+    training: Programs | None = None  # the first of which is `graph`
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """What the clients of a training run."""
+
+    source: Graph  # the user's graph, of which they were made
+    programs: tuple[Program, ...]
+    costs: tuple[CostTable, ...]  # of each
+    made: str  # how, in words
 
 
 def read_inputs(request: Request, say: Callable[[str], None]) -> Inputs:
     """Load what the request names. Raises SimvizError when a file, a name or a figure of it is wrong."""
     say("loading the graph")
     graph = _graph(request, say)
+    cluster = _cluster(request, graph)
+    if request.training is not None:
+        return _of_training(request, request.training, graph, cluster, say)
     say("choosing the step")
     step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
-    cluster = _cluster(request, graph)
     say("pricing the ops")
-    costs = _costs(request, graph, cluster)
+    return _inputs(request, graph, step, cluster, price(request, graph, cluster))
+
+
+def _inputs(
+    request: Request,
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    costs: CostTable,
+    training: Programs | None = None,
+) -> Inputs:
     tables = of_step(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
-    return Inputs(graph, step, cluster, costs, tables)
+    return Inputs(graph, step, cluster, costs, tables, training)
+
+
+def _of_training(
+    request: Request, wanted: Wanted, graph: Graph, cluster: Cluster, say: Callable[[str], None]
+) -> Inputs:
+    """The inputs of the first program, whose session is at its own task."""
+    from viz.training.programs import make_programs
+
+    disturb(wanted.disturbances, cluster)  # what cannot be is refused before anything takes long
+    say("making a program for each client")
+    programs, made = make_programs(request, wanted, graph, cluster)
+    say("pricing the ops")
+    costs = price_each(request, programs, cluster)
+    first = programs[0]
+    step = choose_step(first.graph, feeds=first.feeds, fetches=first.fetches)
+    training = Programs(graph, programs, costs, made)
+    return _inputs(request, first.graph, step, connected(cluster, first.task), costs[0], training)
 
 
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:
@@ -65,6 +109,12 @@ def _cluster(request: Request, graph: Graph) -> Cluster:
     return cluster if request.master is None else connected(cluster, request.master)
 
 
-def _costs(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
+def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
+    """How long its ops take, by estimate or as they were measured."""
     costs = estimate(graph, cluster)
     return costs if request.costs is None else calibrate(costs, read_measurement(request.costs), graph, cluster)
+
+
+def price_each(request: Request, programs: tuple[Program, ...], cluster: Cluster) -> tuple[CostTable, ...]:
+    """The table of each program."""
+    return estimate_each(programs, cluster, lambda graph, cluster: price(request, graph, cluster))

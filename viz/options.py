@@ -10,6 +10,8 @@ RECV_SCHEDULING = ("whitepaper", "tensorflow")
 ORDERS = ("auto", "fifo", "priority", "tensorflow")
 CONTENTIONS = ("serial", "fair", "none")
 ENGINES = ("auto", "python", "compiled")
+REPLICATIONS = ("none", "in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical")
+PS_STRATEGIES = ("round_robin", "bytes", "random")
 
 _EPILOG = """\
 clusters:
@@ -41,6 +43,12 @@ examples:
 exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
 """
 
+_TRAINING = """\
+Many steps of many workers instead of one step. A graph of one device is replicated over the cluster first, one that
+names jobs is taken as it is:
+  simviz graph.pbtxt --cluster ps=2,worker=10x2gpu --training sync:aggregate=8,total=10 --disturb worker:3=slow:2.0
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The options, with the help that teaches them."""
@@ -60,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     _add_placement(made.add_argument_group("where it runs"))
     _add_simulation(made.add_argument_group("how the step is simulated"))
     _add_control_flow(made.add_argument_group("loops and branches"))
+    _add_training(made.add_argument_group("training", _TRAINING))
     _add_output(made.add_argument_group("what is written"))
     return made
 
@@ -176,6 +185,48 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         "for a Case the branch's number; repeatable (default: as a constant says, else true)",
     )
     add("--seed", type=int, default=0, metavar="N", help="where chance enters: likely branches (default: 0)")
+
+
+def _add_training(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--training",
+        metavar="REGIME",
+        help="async, each gradient is applied as it comes; sync[:aggregate=A,total=T,tokens=K], an update averages A "
+        "gradients of T workers, the T - A slowest are backup; ssp:bound=B, as async, but nobody is more than B steps "
+        "ahead; none, one step as without it (default)",
+    )
+    add(
+        "--replicate",
+        metavar="HOW",
+        choices=REPLICATIONS,
+        help="between: a client and graph per worker, variables on ps tasks; in: one client, a copy of the model per "
+        "GPU; both: copies within each worker; allreduce:ring, :tree or :hierarchical in place of ps tasks; none: the "
+        "graph names its jobs itself (default: none where it does, else between where there are ps tasks, else in)",
+    )
+    add(
+        "--ps-strategy",
+        choices=PS_STRATEGIES,
+        help="which ps task keeps a variable: in turn, the one with the fewest bytes so far, or by chance with --seed "
+        "(default: round_robin)",
+    )
+    add(
+        "--disturb",
+        action="append",
+        default=[],
+        metavar="WHO=WHAT",
+        help='worker:3=slow:2.0, worker:*=noise:lognormal:0.3, "ps:0=pause:every=2 s,for=100 ms", '
+        '"worker:1=late:5 s", "worker:2=crash:at=2 s,for=500 ms", "link:ps:0->worker:1=degrade:4"; repeatable '
+        "(docs/training.md has all)",
+    )
+    length = group.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")
+    length.add_argument(
+        "--until-ci",
+        metavar="SHARE",
+        help="until steps per second are known so well: 2%% is half of a 95 %% confidence interval",
+    )
+    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:

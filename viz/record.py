@@ -16,6 +16,7 @@ from simulator.execution.memory import out_of_memory
 from simulator.graph import ops
 from viz import holding, tables
 from viz.scene import Scene
+from viz.training import figures
 
 FORMAT = 1
 
@@ -55,6 +56,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "devices": devices(scene),
         "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
+        "training": None if scene.training is None else figures.record(scene.training),
         "counts": counts(scene),
         "notes": tables.result_notes(scene),
         "check": scene.check,

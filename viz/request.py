@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from simulator.execution.loops import Choice
     from simulator.graph.graph import Shape
+    from viz.training.asked import Wanted
 
 _PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
 _Value = TypeVar("_Value")
@@ -42,6 +43,7 @@ class Request:
     engine: str = "auto"
     trips: Mapping[str, int] = field(default_factory=dict)
     branches: Mapping[str, Choice] = field(default_factory=dict)
+    training: Wanted | None = None  # many steps of many workers; None: one step of one client
     check: bool = False
     seed: int = 0
 
@@ -75,9 +77,19 @@ def read_request(asked: argparse.Namespace) -> Request:
         engine=asked.engine,
         trips=_named("--trips", asked.trips, parse_trips),
         branches=_named("--branch", asked.branch, parse_branch),
+        training=_training(asked),
         check=asked.check,
         seed=asked.seed,
     )
+
+
+def _training(asked: argparse.Namespace) -> Wanted | None:
+    said = (asked.training, asked.replicate, asked.ps_strategy, asked.disturb, asked.workers, asked.until_ci)
+    if not any(said) and asked.steps is None:
+        return None
+    from viz.training.asked import read_wanted  # only now: it loads numpy
+
+    return read_wanted(asked)
 
 
 def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:

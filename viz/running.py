@@ -17,6 +17,7 @@ from simulator.partitioning import Partitions, partition
 from viz.inputs import Inputs, read_inputs
 from viz.request import Request
 from viz.scene import Scene
+from viz.training.trained import Trained
 
 
 def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
@@ -39,6 +40,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         trace=trace,
         lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, tables=given.tables),
         received=received,
+        training=_trained(request, given, (assignment, partitions), say),
         notes=_unused(request, given.cluster),
     )
     if not request.check:
@@ -119,6 +121,16 @@ def _simulated(
     else:
         received = receive_late(pieces, cluster, run)
     return received.partitions, received.trace, received
+
+
+def _trained(
+    request: Request, given: Inputs, first: tuple[Assignment, Partitions], say: Callable[[str], None]
+) -> Trained | None:
+    if given.training is None or request.training is None or not request.training.trains:
+        return None
+    from viz.training.running import trained  # only now: most runs train nothing
+
+    return trained(request, given.training, given.cluster, first, say)
 
 
 def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from simulator.wording import counted, printable, some
 from viz import checked, holding, tables
 from viz.record import counts
 from viz.scene import Scene
+from viz.training.figures import summary_lines
 
 MOST_DEVICES = 8  # lines for devices; the busiest when there are more
 MOST_NOTES = 8
@@ -25,6 +26,7 @@ def summarise(scene: Scene) -> str:
         _late(scene),
         _moved(scene),
         _critical(scene),
+        *(summary_lines(scene.training) if scene.training is not None else ()),
         *_counted(scene),
         *_check(scene),
     ]

@@ -1,0 +1,77 @@
+"""Programs become clients: each is placed and cut as its own session would, once for all that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement.placing import place
+from simulator.assignment import Assignment
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids, ids
+from simulator.costs.table import CostTable
+from simulator.graph.step import choose_step
+from simulator.partitioning import Partitions, partition
+from simulator.training.combining import Client
+from simulator.training.program import Program
+
+
+def clients(
+    programs: Sequence[Program],
+    cluster: Cluster,
+    costs: Sequence[CostTable],
+    *,
+    algorithm: str = "whitepaper",
+    soft: bool = True,
+    seed: int = 0,
+    flavour: str = "local",
+    order: str = "auto",
+    contention: str = "serial",
+    first: tuple[Assignment, Partitions] | None = None,
+) -> tuple[Client, ...]:
+    """Place and cut what each program runs; `costs` has the table of each program's graph.
+
+    The session of a program is at its own task, so what it feeds and fetches passes through that task's CPU, and the
+    placer prefers that task's devices. Programs with one graph at one task are steps of one session, which places the
+    graph once. The keywords are those of `place` and `partition`; `first` is what they made of the first program,
+    where the caller has it already. Raises as these do.
+    """
+    placed: dict[tuple[int, str], Assignment] = {}
+    made: list[Client] = []
+    for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
+        if program.like is not None:
+            lead = made[program.like]
+            made.append(Client(program, lead.partitions, elsewhere(cluster, lead.program.task, program.task)))
+            continue
+        own = connected(cluster, program.task)
+        session = (id(program.graph), program.task)
+        if row == 0 and first is not None:
+            placed[session], pieces = first
+        else:
+            step = choose_step(program.graph, feeds=program.feeds, fetches=program.fetches)
+            if session not in placed:
+                placed[session] = place(
+                    program.graph,
+                    own,
+                    priced,
+                    step=step,
+                    algorithm=algorithm,
+                    soft=soft,
+                    seed=seed,
+                    order=order,
+                    contention=contention,
+                )
+            pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
+        made.append(Client(program, pieces))
+    return tuple(made)
+
+
+def elsewhere(cluster: Cluster, task: str, other: str) -> Ids:
+    """[D] each device, those of one task as the alike ones of the other."""
+    found = np.arange(len(cluster))
+    for row, device in enumerate(cluster.devices):
+        if device.task == task:
+            found[row] = cluster.index[other + device.name[len(task) :]]
+    return ids(found)

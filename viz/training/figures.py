@@ -1,0 +1,178 @@
+"""What a training says in numbers and sentences, for the summary, the JSON and the report alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simulator.cluster.client import short_task
+from simulator.training.training import WAITING
+from simulator.units import show_bytes, show_nanos
+from simulator.wording import counted
+from viz.training.trained import Trained
+
+MOST_TASKS = 4  # named in the summary, those that wait most
+MOST_NAMED = 3
+
+
+def summary_lines(trained: Trained) -> list[str]:
+    """The lines of the summary that tell of the training."""
+    found = trained.answers
+    lines = [
+        f"training   {regime(trained)}, {counted(trained.workers, 'worker')}, {trained.replication}",
+        f"  rate     {rate(trained)}",
+        f"  step     {quantiles(trained)}",
+        f"  waiting  {waiting(trained)}",
+        f"  updates  {staleness(trained)}; {counted(found.dropped, 'gradient')} dropped",
+        f"  held by  {trained.bottleneck.sentence}",
+    ]
+    late = late_sessions(trained)
+    if late:
+        lines.insert(1, f"  starts   {late}")
+    if trained.wanted.disturbances:
+        lines.insert(1, f"  disturbed by {'; '.join(one.text for one in trained.wanted.disturbances)}")
+    return lines + scaling_lines(trained)
+
+
+def regime(trained: Trained) -> str:
+    """As it is written, with its defaults; "none" for steps that wait for nobody and are not shared."""
+    return "none" if trained.regime is None else str(trained.regime)
+
+
+def rate(trained: Trained) -> str:
+    """Steps and examples per second, how sure that is, and what was left out as warm-up."""
+    found = trained.answers
+    if found.steps_per_s is None:
+        return f"nothing takes time; {found.warm_up}"
+    sure = "" if found.half_width is None else f" +- {found.half_width:.1%}"
+    examples = "examples unknown" if found.examples_per_s is None else f"{found.examples_per_s:.4g} examples/s"
+    wanted = trained.wanted.until_ci
+    reached = "" if trained.narrow is not False else f"; not within the {wanted:.2%} that was asked for"
+    return f"{found.steps_per_s:.4g} steps/s{sure}, {examples}; {found.warm_up}{reached}"
+
+
+def quantiles(trained: Trained) -> str:
+    """Of the times of training steps."""
+    times = trained.answers.step_ns
+    return ", ".join(f"p{q} {show_nanos(times[q])}" for q in times) or "none ended"
+
+
+def waiting(trained: Trained) -> str:
+    """Who waits how much of the time, most first."""
+    found, tasks = trained.answers, trained.training.tasks
+    order = sorted(range(len(tasks)), key=lambda row: (-found.shares[row, WAITING], row))
+    said = [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
+    more = f" and {len(order) - MOST_TASKS} more less" if len(order) > MOST_TASKS else ""
+    gates = f"; for tokens {found.gate_share:.0%} of a step" if found.gate_share else ""
+    return f"{', '.join(said)}{more}{gates}"
+
+
+def staleness(trained: Trained) -> str:
+    """How many updates others made between a gradient's reading and applying, in brief."""
+    found = trained.answers.staleness
+    total = sum(found.values())
+    if not total:
+        return "none"
+    mean = sum(late * count for late, count in found.items()) / total
+    return f"{total:,}, staleness mean {mean:.3g}, at most {max(found)}"
+
+
+def late_sessions(trained: Trained) -> str:
+    """Whose session had to wait for which task; "": nobody's."""
+    training = trained.training
+    late: dict[tuple[int, int], list[str]] = {}
+    for name, start, task in zip(
+        training.clients, training.session_ns.tolist(), training.waited_for.tolist(), strict=True
+    ):
+        if start:
+            late.setdefault((task, start), []).append(name)
+    said = []
+    for (task, start), names in sorted(late.items()):
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        who = ", ".join(names[:MOST_NAMED]) + more
+        said.append(f"{who} after {show_nanos(start)}, waiting for {short_task(training.tasks[task])}")
+    return "; ".join(said)
+
+
+def scaling_lines(trained: Trained) -> list[str]:
+    """A line for each number of workers that was compared."""
+    return [
+        f"  {row.workers:>4} worker{'s' if row.workers > 1 else ' '}  {_figure(row.steps_per_s)} steps/s, "
+        f"{_figure(row.examples_per_s)} examples/s, efficiency "
+        f"{'unknown' if row.efficiency is None else f'{row.efficiency:.0%}'}"
+        + (f", busiest link {row.link} {row.link_share:.0%}" if row.link else "")
+        for row in trained.scaling
+    ]
+
+
+def _figure(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}"
+
+
+def busiest_links(trained: Trained, most: int) -> list[str]:
+    """The links that are busy most, in words."""
+    training, found = trained.training, trained.answers
+    order = sorted(range(len(training.links)), key=lambda row: (-found.link_share[row], row))
+    return [
+        f"{training.links[row]} {found.link_share[row]:.0%} busy, {show_bytes(int(found.link_bytes[row]))}"
+        for row in order[:most]
+        if found.link_bytes[row]
+    ]
+
+
+def record(trained: Trained) -> Mapping[str, Any]:
+    """The object `training` of --json, as docs/json.md describes it. Any: JSON."""
+    training, found = trained.training, trained.answers
+    tasks = [short_task(task) for task in training.tasks]
+    kinds = ("computing", "sending", "waiting")
+    return {
+        "regime": regime(trained),
+        "replication": trained.replication,
+        "workers": trained.workers,
+        "clients": list(training.clients),
+        "steps": int(training.is_worker[training.step_client].sum()),
+        "updates": found.updates,
+        "steps_per_s": found.steps_per_s,
+        "steps_per_s_ci95": found.half_width,
+        "examples_per_s": found.examples_per_s,
+        "step_ns": {f"p{q}": nanos for q, nanos in found.step_ns.items()},
+        "staleness": {str(late): count for late, count in found.staleness.items()},
+        "dropped_gradients": found.dropped,
+        "lost_updates": training.lost_updates,
+        "waiting_share": {task: float(found.shares[row, WAITING]) for row, task in enumerate(tasks)},
+        "tasks": {
+            task: dict(zip(kinds, training.task_ns[row].tolist(), strict=True)) for row, task in enumerate(tasks)
+        },
+        "gate_share": found.gate_share,
+        "links": {
+            name: {"bytes": int(found.link_bytes[row]), "busy_share": float(found.link_share[row])}
+            for row, name in enumerate(training.links)
+        },
+        "sessions": [
+            {"client": name, "start_ns": start, "waits_for": None if task < 0 else training.tasks[task]}
+            for name, start, task in zip(
+                training.clients, training.session_ns.tolist(), training.waited_for.tolist(), strict=True
+            )
+        ],
+        "warm_up": {"updates": found.cut, "until_ns": found.cut_ns, "settled": found.settled, "words": found.warm_up},
+        "end_ns": training.end_ns,
+        "disturbances": [one.text for one in trained.wanted.disturbances],
+        "bottleneck": trained.bottleneck.sentence,
+        "tried": [
+            {"what": one.relief.bottleneck, "change": one.relief.change, "gain": one.gain}
+            for one in trained.bottleneck.tried
+        ],
+        "scaling": [
+            {
+                "workers": row.workers,
+                "steps_per_s": row.steps_per_s,
+                "steps_per_s_ci95": row.half_width,
+                "examples_per_s": row.examples_per_s,
+                "efficiency": row.efficiency,
+                "busiest_link": row.link or None,
+                "link_share": row.link_share,
+            }
+            for row in trained.scaling
+        ],
+        "notes": list(training.notes),
+    }

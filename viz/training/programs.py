@@ -1,0 +1,89 @@
+"""Which programs train a graph on a cluster, as the options ask or as graph and cluster suggest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import parse
+from simulator.cluster.notation import is_notation
+from simulator.cluster.reading import load_cluster
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.graph.graph import Graph
+from simulator.training.distributed import distributed
+from simulator.training.program import Program
+from simulator.training.replication import replicate
+from simulator.training.replication.tasks import ps_tasks, worker_tasks
+from simulator.wording import counted
+from viz.request import Request
+from viz.training.asked import Wanted
+
+_HOW = {
+    "in": "in-graph replication: one client, a copy of the model per GPU",
+    "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
+    "both": "between-graph replication with a copy of the model per GPU of each worker",
+    "allreduce:ring": "all-reduce in a ring in place of parameter servers",
+    "allreduce:tree": "all-reduce in a tree in place of parameter servers",
+    "allreduce:hierarchical": "all-reduce within and then between tasks in place of parameter servers",
+}
+_WORKER_PART = re.compile(r"(?<![A-Za-z0-9_])worker=[0-9]+")
+
+
+def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Cluster) -> tuple[tuple[Program, ...], str]:
+    """The programs, and how they were made, in words. Raises as `replicate` and `distributed`."""
+    named = any(parse(text).job not in (None, "localhost") for text in set(graph.requested))
+    how = wanted.replicate or _suggested(cluster, named=named)
+    if how == "none" or (how == "between" and named):
+        made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
+        return made, "the graph names its jobs, so it is taken as it is"
+    made = replicate(
+        graph,
+        cluster,
+        how=how,  # type: ignore[arg-type]  # one of the option's choices
+        ps_strategy=wanted.ps_strategy,  # type: ignore[arg-type]  # likewise
+        seed=request.seed,
+        fetch=request.fetches,
+        batch=request.batch,
+    )
+    if wanted.regime is not None and wanted.regime.kind == "sync" and all(one.role == "worker" for one in made):
+        raise UnsupportedError("--training sync: so far only graphs that hold accumulators train synchronously.")
+    chosen = "" if wanted.replicate else ", for want of --replicate"
+    return made, _HOW[how] + chosen
+
+
+def _suggested(cluster: Cluster, *, named: bool) -> str:
+    """The replication where the user names none."""
+    if named:
+        return "none"
+    return "between" if ps_tasks(cluster) else "in"
+
+
+def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
+    """The cluster with so many workers: written anew where its description counts them, else its first ones.
+
+    Raises SimvizError where it has no more.
+    """
+    if source is not None and is_notation(source) and len(_WORKER_PART.findall(source)) == 1:
+        chiefs = len([task for task in worker_tasks(cluster) if parse(task).job != "worker"])
+        if count > chiefs:
+            return load_cluster(_WORKER_PART.sub(f"worker={count - chiefs}", source))
+    tasks = worker_tasks(cluster)
+    if count > len(tasks):
+        raise SimvizError(
+            f"--workers {count}: {cluster.name} has {counted(len(tasks), 'worker')}; describe a cluster with more, or "
+            "write it as ps=2,worker=4x2gpu, where they can be counted."
+        )
+    return without_tasks(cluster, tasks[count:])
+
+
+def without_tasks(cluster: Cluster, tasks: tuple[str, ...]) -> Cluster:
+    """The cluster without those tasks; its links are all still there."""
+    kept = [row for row, device in enumerate(cluster.devices) if device.task not in tasks]
+    return replace(
+        cluster,
+        name=f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name,
+        devices=tuple(cluster.devices[row] for row in kept),
+        routes=tuple(tuple(cluster.routes[row][other] for other in kept) for row in kept),
+        master=None if cluster.master in tasks else cluster.master,
+    )

@@ -1,0 +1,171 @@
+"""Run the training that was asked for: programs, clients, steps, then what holds it back and how it scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from placement.clients import clients
+from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.graph.graph import Graph
+from simulator.partitioning import Partitions
+from simulator.training.answers import answers, until_ci
+from simulator.training.bottleneck import bottleneck
+from simulator.training.combining import Client
+from simulator.training.disturbance import Disturbance
+from simulator.training.disturbing import slowed, without
+from simulator.training.program import Program
+from simulator.training.regimes import Regime, check, describe
+from simulator.training.relieving import Relief, relieve, undisturbed
+from simulator.training.scaling import Row, scale
+from simulator.training.train import train
+from simulator.training.training import Training
+from simulator.wording import counted
+from viz.inputs import Programs, price_each
+from viz.request import Request
+from viz.training.asked import Wanted
+from viz.training.programs import make_programs, with_workers
+from viz.training.trained import Trained
+
+SHORT = 20  # steps of a run that is only compared
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """Programs in their regime on a cluster, ready to run."""
+
+    request: Request
+    cluster: Cluster
+    regime: Regime | None
+    clients: tuple[Client, ...]
+    costs: tuple[CostTable, ...]
+
+    def run(
+        self,
+        steps: int,
+        disturbances: Sequence[Disturbance],
+        cluster: Cluster | None = None,
+        costs: Sequence[CostTable] | None = None,
+    ) -> Training:
+        """So many steps, on another cluster with its costs where these are given."""
+        request = self.request
+        return train(
+            self.clients,
+            self.cluster if cluster is None else cluster,
+            self.costs if costs is None else costs,
+            regime=self.regime,
+            steps=steps,
+            order=request.order,
+            contention=request.contention,
+            disturbances=disturbances,
+            trips=request.trips,
+            branches=request.branches,
+            seed=request.seed,
+        )
+
+
+def trained(
+    request: Request,
+    given: Programs,
+    cluster: Cluster,
+    first: tuple[Assignment, Partitions],
+    say: Callable[[str], None],
+) -> Trained:
+    """The training of these programs, the first of which is placed and cut already.
+
+    Raises what `clients` and `train` raise, and SimvizError for numbers of workers that cannot be had.
+    """
+    wanted = request.training
+    assert wanted is not None
+    say(f"placing and cutting {counted(len(given.programs), 'client')}")
+    stage = _stage(request, cluster, given.programs, given.costs, first)
+    steps, narrow = wanted.steps, None
+    what = f"training, {counted(len(stage.clients), 'client')}"
+    if wanted.until_ci is None:
+        say(f"{what}, {counted(steps, 'step')}")
+        training = stage.run(steps, wanted.disturbances)
+    else:
+
+        def run(steps: int) -> Training:
+            say(f"{what}, {counted(steps, 'step')}, until steps per second are known")
+            return stage.run(steps, wanted.disturbances)
+
+        reached = until_ci(run, relative=wanted.until_ci, steps=steps)
+        training, steps, narrow = reached.training, reached.steps, reached.reached
+    say("looking for what holds it back")
+    held = bottleneck(
+        training, cluster, lambda relief: _relieved(stage, wanted, relief, steps, say), wanted.disturbances
+    )
+    workers = sum(program.role == "worker" for program in given.programs)
+    return Trained(
+        wanted=wanted,
+        replication=given.made,
+        regime=stage.regime,
+        regime_in_words=_in_words(stage.regime, workers),
+        clients=stage.clients,
+        training=training,
+        answers=answers(training),
+        bottleneck=held,
+        steps=steps,
+        narrow=narrow,
+        scaling=_scaling(request, wanted, given.source, cluster, say),
+    )
+
+
+def _stage(
+    request: Request,
+    cluster: Cluster,
+    programs: tuple[Program, ...],
+    costs: tuple[CostTable, ...],
+    first: tuple[Assignment, Partitions] | None = None,
+) -> _Stage:
+    assert request.training is not None
+    regime = check(request.training.regime, programs)
+    made = clients(
+        programs,
+        cluster,
+        costs,
+        algorithm=request.algorithm,
+        soft=request.soft,
+        seed=request.seed,
+        flavour=request.flavour,
+        order=request.order,
+        contention=request.contention,
+        first=first,
+    )
+    return _Stage(request, cluster, regime, made, costs)
+
+
+def _in_words(regime: Regime | None, workers: int) -> str:
+    if regime is None or workers == 1:
+        return "One client takes one step after the other; each step is one update."
+    return describe(regime, workers)
+
+
+def _relieved(stage: _Stage, wanted: Wanted, relief: Relief, steps: int, say: Callable[[str], None]) -> Training | None:
+    """The run with one thing relieved; None where that cannot be had."""
+    say(f"simulating again {relief.change}")
+    left = undisturbed(wanted.disturbances, relief, stage.cluster)
+    if relief.backups:
+        return None
+    faster, slower = relieve(stage.cluster, relief)
+    priced = [slowed(one, slower) for one in stage.costs]
+    return stage.run(min(steps, SHORT), left, faster, priced)
+
+
+def _scaling(
+    request: Request, wanted: Wanted, graph: Graph, cluster: Cluster, say: Callable[[str], None]
+) -> tuple[Row, ...]:
+    """A row for each number of workers that was asked for."""
+
+    def run(count: int) -> Training:
+        say(f"training with {counted(count, 'worker')}")
+        other = with_workers(request.cluster, cluster, count)
+        programs, _ = make_programs(request, wanted, graph, other)
+        stage = _stage(request, other, programs, price_each(request, programs, other))
+        gone = [task for task in cluster.tasks if task not in other.tasks]
+        return stage.run(min(wanted.steps, SHORT), without(wanted.disturbances, gone, cluster))
+
+    return scale(wanted.workers, run)

@@ -1,0 +1,35 @@
+"""A training that was run: all its values side by side, for whoever prints or draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.training.answers import Answers
+from simulator.training.bottleneck import Bottleneck
+from simulator.training.combining import Client
+from simulator.training.regimes import Regime
+from simulator.training.scaling import Row
+from simulator.training.training import Training
+from viz.training.asked import Wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Programs that ran side by side, and what became of it."""
+
+    wanted: Wanted
+    replication: str  # how the programs were made, in words
+    regime: Regime | None  # with its defaults; None: steps that wait for nobody
+    regime_in_words: str
+    clients: tuple[Client, ...]
+    training: Training
+    answers: Answers
+    bottleneck: Bottleneck
+    steps: int  # that were simulated
+    narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
+    scaling: tuple[Row, ...] = ()
+
+    @property
+    def workers(self) -> int:
+        """Clients whose steps train."""
+        return int(self.training.is_worker.sum())
