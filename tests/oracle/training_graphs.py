@@ -59,7 +59,7 @@ def clients(training: Training, *, timeout_s: float = 120) -> tuple[RealClient, 
                 **one,
                 "graph": graph,
                 "targets": tuple(one["targets"]),
-                "first": tuple(map(tuple, one.get("first", ()))),
+                "first": tuple(map(tuple, one["first"])),
             }
         )
         for one, graph in zip(facts["clients"], graphs, strict=True)
@@ -248,6 +248,7 @@ def _synchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]
                     task=task("worker", 0),
                     targets=[updates.name],
                     notes={"mean": mean.name},
+                    first=[],
                 )
     yield chief
 
