@@ -25,6 +25,7 @@ from simulator.training.pausing import Pauses
 from simulator.units import show_nanos
 from simulator.wording import near, some
 
+ALL, JOB, TASK, DEVICE = range(4)  # what a target names
 _Row = TypeVar("_Row")
 Slower: TypeAlias = Mapping[str, tuple[str, Fraction]]  # a kind of devices -> the kind that it was, how much slower
 
@@ -107,41 +108,40 @@ def slowed(costs: CostTable, slower: Slower) -> CostTable:
     return replace(costs, kinds=(*costs.kinds, *slower), run_ns=run_ns)
 
 
-def without(disturbances: Sequence[Disturbance], tasks: Sequence[str], cluster: Cluster) -> tuple[Disturbance, ...]:
-    """Those that do not single out one of these tasks (full names) or a device of one."""
-    return tuple(one for one in disturbances if _singled_out(one, cluster) not in tasks)
+def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
+    """Those that are on links, on one task or on one device: not on all of a job, or on all."""
+    return tuple(one for one in disturbances if isinstance(one.effect, OF_LINKS) or _devices(one, cluster)[0] >= TASK)
 
 
-def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[str, ...]:
-    """The tasks that a disturbance names itself, not as one of a job or of all, in the cluster's order: full names."""
-    named = {_singled_out(one, cluster) for one in disturbances}
-    return tuple(task for task in cluster.tasks if task in named)
-
-
-def _singled_out(one: Disturbance, cluster: Cluster) -> str | None:
-    if isinstance(one.effect, OF_LINKS):
-        return None
-    exact, devices = _devices(one, cluster)
-    return cluster.devices[devices[0]].task if exact >= 2 else None
+def present(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
+    """Those whose target is there: in a cluster with fewer workers than they were written for."""
+    found = []
+    for one in disturbances:
+        try:
+            _links(one, cluster) if isinstance(one.effect, OF_LINKS) else _devices(one, cluster)
+        except ClusterError:
+            continue  # what was said of a worker says nothing where it is not
+        found.append(one)
+    return tuple(found)
 
 
 def _devices(one: Disturbance, cluster: Cluster) -> tuple[int, list[int]]:
-    """How exactly a target is named (0: all, 1: a job, 2: a task, 3: a device), and its devices."""
+    """How exactly a target is named, from ALL to DEVICE, and its devices."""
     target = one.target
     if target == "*":
-        return 0, list(range(len(cluster)))
+        return ALL, list(range(len(cluster)))
     short = [short_task(task) for task in cluster.tasks]
     job, colon, number = target.partition(":")
     if colon and number == "*" and any(name.startswith(f"{job}:") for name in short):
-        return 1, [row for row, task in enumerate(cluster.task_of) if short[task].startswith(f"{job}:")]
+        return JOB, [row for row, task in enumerate(cluster.task_of) if short[task].startswith(f"{job}:")]
     if target in short:
-        return 2, [row for row, task in enumerate(cluster.task_of) if short[task] == target]
+        return TASK, [row for row, task in enumerate(cluster.task_of) if short[task] == target]
     found = [row for row, device in enumerate(cluster.devices) if target in (device.short, device.name)]
     if not found:
         raise _unknown(one, target, "task", short, near(target, [*short, *(d.short for d in cluster.devices)]))
     if not isinstance(one.effect, Slow):
         raise ClusterError(f"{one.text!r}: only a whole task can have this, {target.partition('/')[0]!r}")
-    return 3, found
+    return DEVICE, found
 
 
 def _per_row(disturbances: Sequence[Disturbance], cluster: Cluster, kind: type[_Row], count: int) -> list[_Row | None]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
+from simulator.costs.table import CostTable
 from simulator.training.disturbance import Disturbance
-from simulator.training.disturbing import Slower, singled_out, slower_devices, without
+from simulator.training.disturbing import disturb, singled_out, slowed, slower_devices
 from simulator.training.training import Training
 from simulator.wording import some
 
@@ -38,19 +39,31 @@ class Relief:
     share: float  # of the run's time that goes to it: what the change can save a part of
     links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
     devices: tuple[int, ...] = ()  # whose ops take half as long
-    undisturbed: tuple[str, ...] = ()  # tasks, full names, of which the disturbances are gone
+    without: tuple[str, ...] = ()  # texts of the disturbances that are gone
     backups: int = 0  # so many more workers are backup: an update takes fewer gradients
     protocol: Protocol | None = None  # by which tasks talk instead
 
 
-def relieve(cluster: Cluster, relief: Relief) -> tuple[Cluster, Slower]:
-    """The cluster with that change, and the kinds of its faster devices: `slowed` makes the costs."""
+class Relieved(NamedTuple):
+    """What a run is made from, with one thing relieved."""
+
+    cluster: Cluster
+    costs: tuple[CostTable, ...]
+    disturbances: tuple[Disturbance, ...]
+
+
+def relieve(
+    cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
+) -> Relieved:
+    """Make that change, except for backup workers, which are the regime's."""
     links = list(cluster.links)
     for row, bytes_per_s in relief.links:
         links[row] = replace(links[row], bytes_per_s=bytes_per_s)
     factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
     protocol = relief.protocol or cluster.between_tasks
-    return slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
+    changed, faster = slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
+    left = [one for one in disturbances if one.text not in relief.without]
+    return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
 
 
 def candidates(
@@ -62,7 +75,7 @@ def candidates(
     is held; the busy time of a processor is that of ops and that of messages. Bandwidth and faster ops are credited
     with the former, the protocol with the latter.
     """
-    traffic = _Traffic(training, cluster)
+    traffic = _Traffic(training, disturb(disturbances, cluster).cluster)
     found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
     if gate_share > 0 and training.regime.startswith("sync"):
         found.append(
@@ -76,14 +89,9 @@ def candidates(
     found.sort(key=lambda relief: -relief.share)
     named = singled_out(disturbances, cluster)
     if named:
-        tasks = some([short_task(task) for task in named], LISTED)
-        found.insert(0, Relief(f"what disturbs {tasks}", "without that", 1.0, undisturbed=named))
+        what = some(list(dict.fromkeys(one.target for one in named)), LISTED)
+        found.insert(0, Relief(f"what disturbs {what}", "without that", 1.0, without=tuple(one.text for one in named)))
     return tuple(found)
-
-
-def undisturbed(disturbances: Sequence[Disturbance], relief: Relief, cluster: Cluster) -> tuple[Disturbance, ...]:
-    """The disturbances that are left."""
-    return without(disturbances, relief.undisturbed, cluster)
 
 
 class _Traffic:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids, ints
+from simulator.costs.table import CostTable
 from simulator.training.training import Training
 
 
@@ -47,6 +49,13 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "end_ns": end,
     }
     return Training(**{**columns, **changed})
+
+
+def costs_of(cluster: Cluster, *rows: tuple[int, ...]) -> CostTable:
+    """Nodes with those times on the kinds of the cluster."""
+    zeros = np.zeros(len(rows), np.int64)
+    run_ns = np.array(rows, np.int64)
+    return CostTable(cluster.kinds, run_ns, ints(zeros), ints(zeros), ids(zeros), ints(zeros), ints(zeros))
 
 
 @st.composite

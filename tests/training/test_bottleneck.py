@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,16 +14,18 @@ import simulator
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import PLAIN, RDMA, Protocol
 from simulator.columns import flags, ids, ints
+from simulator.costs.table import CostTable
 from simulator.training.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.disturbance import read_disturbance
-from simulator.training.relieving import Relief, candidates, relieve, undisturbed
+from simulator.training.relieving import Relief, candidates, relieve
 from simulator.training.training import Training
-from tests.training.runs import made
+from tests.training.runs import costs_of, made
 
 CLUSTER = simulator.load_cluster("ps=2,worker=2x1gpu")
 LINKS = {link.name: row for row, link in enumerate(CLUSTER.links)}
 DEVICES = {device.short: row for row, device in enumerate(CLUSTER.devices)}
 DISTURBED = read_disturbance("worker:1=slow:3")
+COSTS = costs_of(CLUSTER, (1000, 1000))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Pace:
     regime: str = "async"
     asked: list[Relief] = field(default_factory=list)
 
-    def period(self, cluster: Cluster = CLUSTER, slower: Mapping[str, tuple[str, Fraction]] | None = None) -> int:
+    def period(self, cluster: Cluster = CLUSTER, costs: CostTable = COSTS) -> int:
         times = [self.rest_ns + self.waiting_ns]
         for name, work in self.busy_ns.items():
             if name in LINKS:
@@ -51,8 +52,8 @@ class Pace:
                 new = min(new, cluster.links[LINKS[other]].bytes_per_s) if "nic" in name else new
                 times.append(work * old // new)
             else:
-                kind = cluster.devices[DEVICES[name]].kind
-                times.append(int(work * (slower or {}).get(kind, ("", Fraction(1)))[1]))
+                column = costs.kinds.index(cluster.devices[DEVICES[name]].kind)
+                times.append(work * int(costs.run_ns[0, column]) // 1000)
         return max(times) + self.disturbing_ns + self.protocol_ns
 
     def training(self, count: int = 60, period: int | None = None) -> Training:
@@ -85,9 +86,9 @@ class Pace:
 
     def rerun(self, relief: Relief) -> Training:
         self.asked.append(relief)
-        cluster, slower = relieve(CLUSTER, relief)
-        period = self.period(cluster, slower)
-        period -= self.disturbing_ns * bool(relief.undisturbed) + self.protocol_ns * (relief.protocol is not None)
+        cluster, (costs,), left = relieve(CLUSTER, [COSTS], [DISTURBED], relief)
+        period = self.period(cluster, costs)
+        period -= self.disturbing_ns * (not left) + self.protocol_ns * (relief.protocol is not None)
         period -= self.waiting_ns * relief.backups
         return self.training(30, period)
 
@@ -113,8 +114,8 @@ def test_a_gain_is_what_simulating_again_gave(works: list[int], rest: int) -> No
     pace = Pace(dict(zip(NAMES, works, strict=True)), rest_ns=rest)
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     for one in found.tried:
-        cluster, slower = relieve(CLUSTER, one.relief)
-        expected = pace.period() / (pace.period(cluster, slower) - pace.protocol_ns * (one.relief.protocol is not None))
+        cluster, (costs,), _ = relieve(CLUSTER, [COSTS], [], one.relief)
+        expected = pace.period() / (pace.period(cluster, costs) - pace.protocol_ns * (one.relief.protocol is not None))
         assert one.gain == pytest.approx(expected)
     assert [one.gain for one in found.tried] == sorted((one.gain for one in found.tried), reverse=True)
     assert (found.relief is None) == (found.tried[0].gain < 1.05)
@@ -233,20 +234,34 @@ def test_reliefs_change_what_they_name_and_nothing_else(spec: str, instead: list
     assert [relief.protocol for relief in found if relief.protocol] == instead
     named: list[int] = []
     for relief in found:
-        changed, slower = relieve(cluster, relief)
+        changed, (quicker,), _ = relieve(cluster, [costs_of(cluster, (8,) * len(cluster.kinds))], [], relief)
         faster = {row: link.bytes_per_s for row, link in enumerate(changed.links) if link != cluster.links[row]}
         assert faster == dict(relief.links)
         assert all(rate > cluster.links[row].bytes_per_s for row, rate in faster.items())
         quick = [row for row, device in enumerate(changed.devices) if device != cluster.devices[row]]
-        assert (quick, bool(slower)) == (list(relief.devices), bool(relief.devices))
+        times = quicker.run_ns[0, [quicker.kinds.index(device.kind) for device in changed.devices]]
+        assert quick == list(relief.devices) == np.flatnonzero(times == 4).tolist()
+        assert set(times.tolist()) <= {4, 8}
         assert changed.between_tasks == (relief.protocol or cluster.between_tasks)
         assert (changed.routes, changed.tasks) == (cluster.routes, cluster.tasks)
         named += relief.devices
     assert sorted(named) == [row for row, _ in enumerate(cluster.devices)]
 
 
-def test_what_was_disturbed_is_left_as_it_is_but_for_what_is_relieved() -> None:
-    both = [DISTURBED, read_disturbance("worker:*=noise:exponential:0.1")]
-    (first, *_) = candidates(Pace({"ps:0/CPU:0": 5}).training(), CLUSTER, both)
-    assert undisturbed(both, first, CLUSTER) == (both[1],)
-    assert relieve(CLUSTER, first)[0].links == CLUSTER.links
+def test_what_is_singled_out_is_relieved_and_what_is_on_all_stays() -> None:
+    texts = ("worker:1=slow:3", "worker:*=noise:exponential:0.1", "link:ps:0->worker:0=degrade:8")
+    every = [read_disturbance(text) for text in texts]
+    (first, *_) = candidates(Pace({"ps:0/CPU:0": 5}).training(), CLUSTER, every)
+    assert first.bottleneck == "what disturbs worker:1, ps:0->worker:0"
+    changed, costs, left = relieve(CLUSTER, [COSTS], every, first)
+    assert (changed.links, costs[0].kinds, left) == (CLUSTER.links, COSTS.kinds, (every[1],))
+
+
+def test_bytes_are_reckoned_at_the_rate_of_the_degraded_link() -> None:
+    """Of 100 ns on the link in 400 the bytes would take 25 where it is whole."""
+    training = Pace({"ps0 nic out": 100}).training(1, 400)
+    (link,) = (one for one in candidates(training, CLUSTER) if one.links)
+    (slow,) = (
+        one for one in candidates(training, CLUSTER, [read_disturbance("link:ps0 nic out=degrade:2")]) if one.links
+    )
+    assert (link.share, slow.share) == pytest.approx((0.25, 0.5), rel=0.02)

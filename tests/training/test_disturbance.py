@@ -5,14 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import simulator
 from simulator.cluster.cluster import Cluster
-from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError, SimvizError
 from simulator.training.disturbance import (
@@ -25,9 +23,10 @@ from simulator.training.disturbance import (
     Traffic,
     read_disturbance,
 )
-from simulator.training.disturbing import Disturbed, disturb, singled_out, slowed, without
+from simulator.training.disturbing import Disturbed, disturb, present, singled_out, slowed
 from simulator.training.noise import ONE, QUANTILES
 from simulator.training.pausing import Pauses
+from tests.training.runs import costs_of
 
 MS = 10**6
 
@@ -135,12 +134,6 @@ def test_measured_noise_is_read_from_a_file(tmp_path: Path, cluster: Cluster) ->
     path.write_text("1\n2 3\n")
     with pytest.raises(SimvizError, match=r"line 2 of .* is '2 3', not one number"):
         read_disturbance(f"worker:0=noise:empirical:{path}")
-
-
-def costs_of(cluster: Cluster, *rows: tuple[int, ...]) -> CostTable:
-    zeros = np.zeros(len(rows), np.int64)
-    run_ns = np.array(rows, np.int64)
-    return CostTable(cluster.kinds, run_ns, ints(zeros), ints(zeros), ids(zeros), ints(zeros), ints(zeros))
 
 
 def times(costs: CostTable, cluster: Cluster) -> list[list[int]]:
@@ -256,10 +249,16 @@ def test_costs_of_another_cluster_are_refused(cluster: Cluster) -> None:
         slowed(costs_of(other, (1,)), disturbed(cluster, "worker:1=slow:2").slower)
 
 
-def test_the_tasks_that_disturbances_single_out(cluster: Cluster) -> None:
-    texts = ("worker:1/GPU:0=slow:2", "ps:0=late:1 s", "link:ps0 nic in=degrade:2", "worker:*=slow:3", "*=late:1 s")
+def test_what_is_on_one_task_or_on_links_is_singled_out(cluster: Cluster) -> None:
+    texts = ("worker:1/GPU:0=slow:2", "ps:0=late:1 s", "worker:*=slow:3", "link:ps0 nic in=degrade:2", "*=late:1 s")
     read = [read_disturbance(text) for text in texts]
-    named = ("/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1")
-    assert singled_out(read, cluster) == named
-    assert without(read, named, cluster) == tuple(read[2:])
-    assert without(read, named[1:], cluster) == tuple(read[1:])
+    assert singled_out(read, cluster) == (read[0], read[1], read[3])
+
+
+def test_what_was_said_of_a_worker_says_nothing_where_it_is_not(cluster: Cluster) -> None:
+    texts = ["worker:2=slow:2", "worker:*=slow:3", "worker:1=late:1 s", "ps:1=late:1 s"]
+    texts += ["link:ps:0->worker:2=degrade:2", "link:worker2 nic in=degrade:2", "link:ps0 nic in=degrade:2"]
+    read = [read_disturbance(text) for text in texts]
+    assert present(read, cluster) == tuple(read)
+    smaller = simulator.load_cluster("ps=1,worker=2x1gpu")
+    assert present(read, smaller) == (read[1], read[2], read[6])

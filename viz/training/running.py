@@ -15,10 +15,10 @@ from simulator.training.answers import answers, until_ci
 from simulator.training.bottleneck import bottleneck
 from simulator.training.combining import Client
 from simulator.training.disturbance import Disturbance
-from simulator.training.disturbing import slowed, without
+from simulator.training.disturbing import present
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, check, describe
-from simulator.training.relieving import Relief, relieve, undisturbed
+from simulator.training.relieving import Relief, relieve
 from simulator.training.scaling import Row, scale
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -146,13 +146,11 @@ def _in_words(regime: Regime | None, workers: int) -> str:
 
 def _relieved(stage: _Stage, wanted: Wanted, relief: Relief, steps: int, say: Callable[[str], None]) -> Training | None:
     """The run with one thing relieved; None where that cannot be had."""
-    say(f"simulating again {relief.change}")
-    left = undisturbed(wanted.disturbances, relief, stage.cluster)
     if relief.backups:
         return None
-    faster, slower = relieve(stage.cluster, relief)
-    priced = [slowed(one, slower) for one in stage.costs]
-    return stage.run(min(steps, SHORT), left, faster, priced)
+    say(f"simulating again {relief.change}")
+    cluster, costs, left = relieve(stage.cluster, stage.costs, wanted.disturbances, relief)
+    return stage.run(min(steps, SHORT), left, cluster, costs)
 
 
 def _scaling(
@@ -165,7 +163,6 @@ def _scaling(
         other = with_workers(request.cluster, cluster, count)
         programs, _ = make_programs(request, wanted, graph, other)
         stage = _stage(request, other, programs, price_each(request, programs, other))
-        gone = [task for task in cluster.tasks if task not in other.tasks]
-        return stage.run(min(wanted.steps, SHORT), without(wanted.disturbances, gone, cluster))
+        return stage.run(min(wanted.steps, SHORT), present(wanted.disturbances, other))
 
     return scale(wanted.workers, run)

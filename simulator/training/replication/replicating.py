@@ -10,12 +10,14 @@ from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.anatomy import anatomy
+from simulator.training.moving import check_devices
 from simulator.training.program import Program
+from simulator.training.regimes import Regime
 from simulator.training.replication.setter import PsStrategy
-from simulator.training.replication.workers import workers
+from simulator.training.replication.workers import Home, Placing, between, in_graph
 from simulator.wording import near
 
-How: TypeAlias = Literal["between"]
+How: TypeAlias = Literal["in", "between", "both"]
 
 
 def replicate(
@@ -24,26 +26,44 @@ def replicate(
     *,
     how: How = "between",
     ps_strategy: PsStrategy = "round_robin",
+    regime: Regime | None = None,
+    variables: Home | None = None,
     seed: int = 0,
     fetch: Sequence[str] | None = None,
     batch: int | None = None,
 ) -> tuple[Program, ...]:
     """The programs that train this graph on that cluster, workers in order of their tasks.
 
-    `how` is "between": a client and a graph for each worker task, variables on ps tasks by `ps_strategy` (seeded
-    where it draws). `fetch` names what a step runs, as `choose_step` takes it. `batch` is how many examples a step of
-    the given graph works on, where the graph does not say or leaves it open.
+    `how` is one of
 
-    Raises GraphError for a graph without gradients and for one that names jobs already, ClusterError for a cluster
-    without the tasks that this takes, SimvizError for an unknown `how` or strategy.
+    - "between": a client and a graph for each worker task, variables on ps tasks;
+    - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one); the gradients
+      are averaged and applied once; under a `regime` in which replicas do not wait for each other each tower applies
+      its own, and is a program;
+    - "both": as "between", with a tower on each GPU of a worker, which are averaged on its CPU.
+
+    Variables stand on the ps tasks by `ps_strategy` (seeded where it draws); in-graph, `variables` can choose the
+    client's CPU or the first GPU instead, the CPU being the choice where there is no ps. `fetch` names what a step
+    runs, as `choose_step` takes it. `batch` is how many examples a step of the given graph works on, where the graph
+    does not say or leaves it open. An open batch is split among towers; of one that the graph fixes each tower has its
+    own, and so has each tower that reads from a queue or an iterator.
+
+    The graph may carry sizes that follow from a batch: they are found anew by `with_shapes`. Raises GraphError for a
+    graph without gradients and for one that names jobs already, ClusterError for a cluster without the tasks that this
+    takes, SimvizError for an unknown `how` or strategy.
     """
     known = get_args(How)
     if how not in known:
         raise SimvizError(f"there is no replication {how!r}; give one of {', '.join(known)}.{near(how, known)}")
+    check_devices(graph)
     _of_one_device(graph)
     found = anatomy(graph, fetches=fetch)
     examples = found.batch or batch or 0
-    return workers(graph, found, cluster, strategy=ps_strategy, seed=seed, batch=examples)
+    placing = Placing(variables, ps_strategy, seed)
+    if how == "in":
+        alone = regime is not None and regime.kind != "sync"
+        return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
+    return between(graph, found, cluster, placing, batch=examples, towered=how == "both")
 
 
 def _of_one_device(graph: Graph) -> None:

@@ -13,8 +13,8 @@ _WORKERS = ("chief", "master", "worker")  # TF_CONFIG's jobs that train; the chi
 _APART = frozenset((_PS, "evaluator", "standin_client"))
 
 
-def short(task: str) -> str:
-    """ "/job:worker/task:3" of a task: as device strings of graphs name it."""
+def in_graph_text(task: str) -> str:
+    """ "/job:worker/task:3" of a task, or of a device of it: as device strings of graphs name it."""
     spec = parse(task)
     return str(spec._replace(replica=None) if spec.replica == 0 else spec)
 
@@ -41,6 +41,21 @@ def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
     if not tasks:
         raise ClusterError(f"{cluster.name!r} has no worker: it needs a task that trains, such as worker=2.")
     return tuple(tasks)
+
+
+def computing(cluster: Cluster, tasks: Sequence[str]) -> list[str]:
+    """The devices of those tasks that train, as graphs name them: all GPUs, or CPU:0 of each where there is no GPU."""
+    devices = [device for task in tasks for device in devices_of(cluster, task)]
+    gpus = [device.name for device in devices if device.type == "GPU"]
+    return [in_graph_text(name) for name in gpus] or [first_cpu(cluster, task) for task in tasks]
+
+
+def first_cpu(cluster: Cluster, task: str) -> str:
+    """The first CPU of a task, as graphs name it. Raises ClusterError for a task without one."""
+    name = next((device.name for device in devices_of(cluster, task) if device.type == "CPU"), None)
+    if name is None:
+        raise ClusterError(f"the task {called(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds.")
+    return in_graph_text(name)
 
 
 def devices_of(cluster: Cluster, task: str) -> tuple[Device, ...]:

@@ -1,62 +1,126 @@
-"""Between-graph replication: each worker has a client and a graph of its own, the variables stand on ps tasks.
+"""One client per worker task, or one client in all: programs out of a graph and the tasks of a cluster.
 
-As in scripts of distributed TensorFlow that build their graph under `replica_device_setter`: everything but variables
-asks for the worker's task and no more, so that within the task the placer chooses.
+Between-graph, as in scripts that build their graph under `replica_device_setter`: everything but variables asks for the
+worker's task and no more, so that within the task the placer chooses.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import parse
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.training.anatomy import Anatomy
+from simulator.training.moving import moved
 from simulator.training.program import Program
 from simulator.training.replication import setter
 from simulator.training.replication.setter import PsStrategy
-from simulator.training.replication.tasks import alike, called, ps_tasks, short, worker_tasks
+from simulator.training.replication.tasks import (
+    alike,
+    called,
+    computing,
+    first_cpu,
+    in_graph_text,
+    ps_tasks,
+    worker_tasks,
+)
+from simulator.training.replication.towers import apart, towers
+
+Home: TypeAlias = Literal["ps", "cpu", "gpu"]
 
 
-def workers(
-    graph: Graph, found: Anatomy, cluster: Cluster, *, strategy: PsStrategy, seed: int, batch: int
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How variables are given places: where they stand, how they are dealt out, and by which seed."""
+
+    home: Home | None = None
+    strategy: PsStrategy = "round_robin"
+    seed: int = 0
+
+
+def between(
+    graph: Graph, found: Anatomy, cluster: Cluster, placing: Placing, *, batch: int, towered: bool
 ) -> tuple[Program, ...]:
-    """One program per worker task, the same but for the task; a step of each works on `batch` examples.
+    """One program per worker task, the same but for the task; `towered`: with a tower on each GPU of the worker.
 
-    Raises ClusterError for a cluster without ps, and as `setter.devices`.
+    A step of each works on `batch` examples, or on as many in each tower where those can't be split. Raises
+    ClusterError for a cluster without ps, and as `setter.devices`.
     """
-    ps = ps_tasks(cluster)
+    ps = [in_graph_text(task) for task in ps_tasks(cluster)]
     if not ps:
         raise ClusterError(
             f"{cluster.name!r} has no ps task, so workers with graphs of their own have nowhere to share variables; "
             "add one (ps=1), or replicate in-graph or by all-reduce."
         )
     tasks = worker_tasks(cluster)
-    first = short(tasks[0])
-    given = setter.devices(graph, ps=[short(task) for task in ps], worker=first, strategy=strategy, seed=seed)
     made: list[Program] = []
     for row, task in enumerate(tasks):
-        where = given if row == 0 else moved(given, first, short(task))
-        made.append(
-            Program(
-                name=called(task),
-                task=task,
-                graph=replace(graph, requested=where),
-                fetches=found.step.fetches,
-                feeds=found.step.feeds,
-                like=alike(cluster, task, tasks[:row]),
-                examples=batch,
-                counts=tuple(graph.names[at] for at in found.counts),
+        like = alike(cluster, task, tasks[:row])
+        if like is not None:
+            own = moved(made[like].graph, parse(tasks[like]), parse(task))
+            made.append(replace(made[like], name=called(task), task=task, graph=own, like=like))
+        elif towered:
+            where, home = computing(cluster, (task,)), first_cpu(cluster, task)
+            own = towers(
+                graph, found, where, ps=ps, home=home, average=home, strategy=placing.strategy, seed=placing.seed
             )
-        )
+            made.append(_program(own, found, task, examples=_examples(found, batch, len(where))))
+        else:
+            worker = in_graph_text(task)
+            devices = setter.devices(graph, ps=ps, worker=worker, strategy=placing.strategy, seed=placing.seed)
+            made.append(_program(replace(graph, requested=devices), found, task, examples=batch))
     return tuple(made)
 
 
-def moved(devices: tuple[str, ...], task: str, other: str) -> tuple[str, ...]:
-    """The device strings with those of one task on another."""
-    distinct = {text: other + text[len(task) :] for text in set(devices) if _within(text, task)}
-    return tuple([distinct.get(text, text) for text in devices])
+def in_graph(
+    graph: Graph, found: Anatomy, cluster: Cluster, placing: Placing, *, batch: int, asynchronous: bool
+) -> tuple[Program, ...]:
+    """One client with a tower on every device that trains; one program, or `asynchronous` one per tower.
+
+    Raises ClusterError for a cluster without a worker, or without ps where the variables are to stand there.
+    """
+    task = cluster.client_task
+    home = first_cpu(cluster, task)
+    where = computing(cluster, worker_tasks(cluster))
+    ps = _homes(cluster, placing, home, where[0])
+    if not asynchronous:
+        own = towers(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
+        return (_program(own, found, task, examples=_examples(found, batch, len(where))),)
+    own, prefixes = apart(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
+    one = _program(own, found, task, examples=batch)
+    return tuple(
+        replace(
+            one,
+            name=f"{called(task)} tower:{number}",
+            fetches=_of_copy(own, one.fetches, prefix),
+            counts=_of_copy(own, one.counts, prefix),
+        )
+        for number, prefix in enumerate(prefixes)
+    )
 
 
-def _within(text: str, task: str) -> bool:
-    return text == task or text.startswith(f"{task}/")
+def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
+    counts = tuple(graph.names[at] for at in found.counts)  # the rows of the given graph come first
+    return Program(called(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts)
+
+
+def _examples(found: Anatomy, batch: int, replicas: int) -> int:
+    """Of all towers together: an open batch is split, any other is each tower's own."""
+    return batch if found.batched and not found.batch else batch * replicas
+
+
+def _homes(cluster: Cluster, placing: Placing, cpu: str, gpu: str) -> list[str]:
+    ps = [in_graph_text(task) for task in ps_tasks(cluster)]
+    if placing.home == "ps" and not ps:
+        raise ClusterError(f"{cluster.name!r} has no ps task to keep the variables; add one (ps=1), or take the CPU.")
+    if placing.home == "gpu":
+        return [gpu]
+    return ps if ps and placing.home != "cpu" else [cpu]
+
+
+def _of_copy(graph: Graph, names: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+    """Nodes or tensors of a copy; what was not copied is the same for all."""
+    return tuple(prefix + name if prefix + name.partition(":")[0] in graph.index else name for name in names)

@@ -1,0 +1,167 @@
+"""Copy parts of a graph under a prefix, and join what the copies compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.errors import UnsupportedError
+from simulator.graph.building import build
+from simulator.graph.control_flow import ENTERS
+from simulator.graph.dtypes import INT32, NAMES, base
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import COLOCATION, number, texts, typed
+from simulator.graph.messages import AttrValue, Proto
+from simulator.training.anatomy import VARIABLES, beside
+
+# DataType -> numpy's name of it; bfloat16 is the upper half of a float32
+_NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
+_BFLOAT16 = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The rows of a graph in the making: those of `graph` first, in its order, then what is added."""
+
+    graph: Graph
+    names: list[str]
+    ops: list[str]
+    devices: list[str]
+    inputs: list[list[str]]  # as a NodeDef writes them
+    attrs: list[Attrs]
+    taken: set[str]  # names in use; only asked for membership
+
+    def add(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> str:
+        """Append a node; it gets a further number if its name is taken. Returns its name."""
+        free, again = name, 0
+        while free in self.taken:
+            again += 1
+            free = f"{name}_{again}"
+        self.taken.add(free)
+        self.names.append(free)
+        self.ops.append(op)
+        self.devices.append(device)
+        self.inputs.append(list(inputs))
+        self.attrs.append(attrs)
+        return free
+
+    def constant(self, name: str, values: int | Sequence[int], dtype: int, device: str) -> str:
+        """A Const with a whole number, or a list of them. Raises UnsupportedError for a type without such numbers."""
+        return self.add(name, "Const", (), device, {"dtype": AttrValue(type=dtype), "value": _tensor(values, dtype)})
+
+    def prefix(self, wanted: str) -> str:
+        """ "wanted/", or with further "_" before the slash, so that no name of the graph begins with it."""
+        while any(name.startswith(f"{wanted}/") for name in self.names):
+            wanted += "_"
+        return f"{wanted}/"
+
+    def copy(
+        self,
+        rows: Sequence[int],
+        prefix: str,
+        devices: Mapping[int, str],
+        replaced: Mapping[str, str],
+        dropped: Collection[int] = (),
+    ) -> None:
+        """Append copies of the graph's rows under a prefix, each with its device.
+
+        They read one another's copies, what is in `replaced` (inputs as written) in place of the original, and all
+        else as the original does; they don't wait for the nodes in `dropped`. Loops get frames of their own, and
+        copied variables storage of their own.
+        """
+        graph, inside = self.graph, frozenset(rows)
+        mine = {graph.names[row] for row in rows}
+        for row in rows:
+            inputs = []
+            for edge, text in zip(range(graph.in_ptr[row], graph.in_ptr[row + 1]), graph.inputs_of(row), strict=True):
+                source = int(graph.edge_src[edge])
+                if source in inside:
+                    text = f"^{prefix}{text[1:]}" if text.startswith("^") else prefix + text
+                elif text.startswith("^") and source in dropped:
+                    continue
+                inputs.append(replaced.get(text, text))
+            attrs = _copied_attrs(graph, row, prefix, mine)
+            self.add(prefix + graph.names[row], graph.ops[row], inputs, devices[row], attrs)
+
+    def reads(self, edge: int, text: str) -> None:
+        """Let an input of the graph come from elsewhere."""
+        row = int(self.graph.edge_dst[edge])
+        self.inputs[row][edge - int(self.graph.in_ptr[row])] = text
+
+    def built(self, *notes: str) -> Graph:
+        """The graph; what belongs to the whole is as it was."""
+        given = self.graph
+        return build(
+            self.names,
+            self.ops,
+            self.devices,
+            self.inputs,
+            self.attrs,
+            library=given.library,
+            gradients=given.gradients,
+            producer=given.producer,
+            min_consumer=given.min_consumer,
+            signatures=given.signatures,
+            train_ops=given.train_ops,
+            source=given.source,
+            notes=(*given.notes, *notes),
+        )
+
+
+def draft_of(graph: Graph, devices: Sequence[str]) -> Draft:
+    """A draft that holds the graph with those devices."""
+    inputs = [list(graph.inputs_of(row)) for row in range(len(graph))]
+    names = list(graph.names)
+    return Draft(graph, names, list(graph.ops), list(devices), inputs, list(graph.attrs), set(names))
+
+
+def dtype_of(graph: Graph, edge: int) -> int:
+    """DataType of what an edge carries."""
+    return base(int(graph.tensor_dtype[graph.edge_tensor[edge]]))
+
+
+def sum_of(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str) -> str:
+    """The sum of tensors, on one device."""
+    return draft.add(name, "AddN", parts, device, {**typed(dtype), "N": number(len(parts))})
+
+
+def joined(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str) -> str:
+    """The rows of all parts one below the other, on one device."""
+    axis = draft.constant(f"{name}/axis", 0, INT32, device)
+    attrs = {**typed(dtype), "N": number(len(parts)), "Tidx": AttrValue(type=INT32)}
+    return draft.add(name, "ConcatV2", [*parts, axis], device, attrs)
+
+
+def share_of(draft: Draft, name: str, whole: str, count: int, dtype: int, device: str) -> str:
+    """A tensor divided by a number, on one device."""
+    divisor = draft.constant(f"{name}/replicas", count, dtype, device)
+    return draft.add(name, "RealDiv", [whole, divisor], device, typed(dtype))
+
+
+def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) -> Attrs:
+    attrs = dict(graph.attrs[row])
+    others = beside(graph, row)
+    if any(name in mine for name in others):
+        attrs[COLOCATION] = texts([f"loc:@{prefix + name if name in mine else name}" for name in others])
+    for key in ("frame_name",) if graph.ops[row] in ENTERS else ("shared_name",) if graph.ops[row] in VARIABLES else ():
+        if key in attrs and attrs[key].s:
+            attrs[key] = AttrValue(s=prefix.encode() + attrs[key].s)
+    return attrs
+
+
+def _tensor(values: int | Sequence[int], dtype: int) -> Proto:
+    if dtype == _BFLOAT16:
+        content = (np.asarray(values, "<f4").view("<u4") >> 16).astype("<u2").tobytes()
+    elif dtype in _NUMBERS:
+        content = np.asarray(values, _NUMBERS[dtype]).tobytes()
+    else:
+        raise UnsupportedError(f"gradients of type {NAMES.get(dtype, dtype)} can't be averaged")
+    made = AttrValue()
+    made.tensor.dtype = dtype
+    made.tensor.tensor_content = content
+    made.tensor.tensor_shape.SetInParent()
+    for size in np.shape(values):
+        made.tensor.tensor_shape.dim.add(size=size)
+    return made

@@ -1,0 +1,176 @@
+"""In-graph replication: one client, one graph, a copy of forward and backward pass on each device.
+
+    x ─▶ Split ─┬─▶ tower 0 (the original nodes) ─┐
+                └─▶ tower_1/...                  ─┴─▶ AddN ─▶ / 2 ─▶ Apply
+
+The pattern of TensorFlow's multi-GPU CIFAR-10 example: towers share the variables, their gradients are averaged and
+applied once. What is fed is fed once, and split; what comes from a queue or an iterator each tower takes for itself.
+Towers that do not wait for one another apply their own gradients and are stepped by threads of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from simulator.cluster.devicespec import parse
+from simulator.graph.dtypes import INT32
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import number, typed
+from simulator.graph.messages import AttrValue
+from simulator.graph.tensors import SHAPES
+from simulator.training.anatomy import Anatomy, Gradient
+from simulator.training.replication import setter
+from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of
+from simulator.training.replication.parts import Parts, held_by, parts_of
+from simulator.training.replication.setter import PsStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One of the copies; the first is the original."""
+
+    prefix: str  # of its names
+    rows: frozenset[int]  # what it has of its own
+    replaced: Mapping[str, str]  # what it reads in place of what is fed to all
+
+
+def towers(
+    graph: Graph,
+    found: Anatomy,
+    where: Sequence[str],
+    *,
+    ps: Sequence[str],
+    home: str,
+    average: str | None = None,
+    strategy: PsStrategy = "round_robin",
+    seed: int = 0,
+) -> Graph:
+    """The graph with a tower on each of the devices `where`, whose gradients are averaged and applied once.
+
+    `ps` are the places of the variables, and `home` is where everything else stands. Gradients are averaged on the
+    device `average`, None: on that of their variable. A sparse gradient is the rows of all towers, one below the other.
+    A batch of a size that the graph fixes is as large for each tower, and what is fed so many times as large.
+    """
+    parts = parts_of(graph, found)
+    devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
+    draft = draft_of(graph, devices[0])
+    prefixes = ["", *(draft.prefix(f"tower_{number}") for number in range(1, len(where)))]
+    pieces = split_batch(draft, found, len(where), home)
+    replicas = [Replica(prefix, frozenset(parts.tower), piece) for prefix, piece in zip(prefixes, pieces, strict=True)]
+    for one, there in zip(replicas[1:], devices[1:], strict=True):
+        draft.copy(parts.tower, one.prefix, dict(zip(parts.tower, there, strict=True)), one.replaced, parts.written)
+    for gradient in found.gradients if len(where) > 1 else ():
+        _average(draft, gradient, replicas, average or devices[0][gradient.variable])
+    return draft.built()
+
+
+def apart(
+    graph: Graph,
+    found: Anatomy,
+    where: Sequence[str],
+    *,
+    ps: Sequence[str],
+    home: str,
+    strategy: PsStrategy = "round_robin",
+    seed: int = 0,
+) -> tuple[Graph, tuple[str, ...]]:
+    """The graph with a tower on each device that applies its own gradients, and the prefix of each tower's names."""
+    parts = parts_of(graph, found)
+    devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
+    draft = draft_of(graph, devices[0])
+    prefixes = ("", *(draft.prefix(f"tower_{number}") for number in range(1, len(where))))
+    rows = sorted({*parts.tower, *parts.update})
+    for prefix, there in zip(prefixes[1:], devices[1:], strict=True):
+        placed = {**{row: devices[0][row] for row in rows}, **dict(zip(parts.tower, there, strict=True))}
+        draft.copy(rows, prefix, placed, {}, parts.written)
+    return draft.built(), prefixes
+
+
+def laid_out(
+    graph: Graph,
+    parts: Parts,
+    where: Sequence[str],
+    *,
+    ps: Sequence[str],
+    home: str,
+    strategy: PsStrategy,
+    seed: int,
+) -> list[tuple[str, ...]]:
+    """The device of every node with the first tower in it, then per further tower those of its nodes.
+
+    The graph's own strings keep a node on a CPU; which GPU it names does not count, for that is the tower's to say.
+    What works on shared state stands beside it.
+    """
+    bare = replace(graph, requested=tuple([_without_gpu(text) for text in graph.requested]))
+    whole = list(setter.devices(bare, ps=ps, worker=home, strategy=strategy, seed=seed))
+    beside = {row: holder for row in parts.tower if (holder := held_by(graph, row)) is not None}
+    laid = []
+    for device in where:
+        given = setter.devices(bare, ps=ps, worker=device, strategy=strategy, seed=seed)
+        laid.append([whole[beside[row]] if row in beside else given[row] for row in parts.tower])
+    for row, device in zip(parts.tower, laid[0], strict=True):
+        whole[row] = device
+    return [tuple(whole), *map(tuple, laid[1:])]
+
+
+def _without_gpu(text: str) -> str:
+    spec = parse(text)
+    return text if spec.type != "GPU" else str(spec._replace(type=None, id=None))
+
+
+def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[dict[str, str]]:
+    """Split what is fed; per tower what it reads in place of the whole. All that is not copied reads the first part."""
+    graph = draft.graph
+    pieces: list[dict[str, str]] = [{} for _ in range(count)]
+    for tensor in found.batched if count > 1 else ():
+        node, dtype = int(graph.tensor_node[tensor]), int(graph.tensor_dtype[tensor])
+        whole = graph.names[node]
+        if found.batch:
+            draft.attrs[node] = _times(graph.attrs[node], count)
+        axis = draft.constant(f"split/{whole}/axis", 0, INT32, device)
+        attrs = {**typed(dtype), "num_split": number(count)}
+        split = draft.add(f"split/{whole}", "Split", [axis, whole], device, attrs)
+        for place, piece in enumerate(pieces):
+            piece[whole] = f"{split}:{place}" if place else split
+        for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
+            if graph.edge_tensor[edge] >= 0:
+                draft.reads(edge, split)
+    return pieces
+
+
+def _times(attrs: Attrs, count: int) -> Attrs:
+    """A placeholder's attributes with the first dimension so many times as large."""
+    made = dict(attrs)
+    for key in ("shape", SHAPES):
+        if key in made:
+            value = AttrValue()
+            value.CopyFrom(made[key])
+            for shape in [value.shape] if key == "shape" else value.list.shape:
+                for dim in shape.dim[:1]:
+                    dim.size *= count
+            made[key] = value
+    return made
+
+
+def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
+    """Let an update take the mean of all towers' gradients."""
+    graph = draft.graph
+    values, dtype = of_each(graph, gradient.values, replicas), dtype_of(graph, gradient.values)
+    if len(set(values)) == 1 and gradient.indices is None:  # it is the same for all, for it is not copied
+        return
+    name = f"average/{graph.names[gradient.variable]}"
+    if gradient.indices is None:
+        total = sum_of(draft, f"{name}/sum", values, dtype, device)
+    else:
+        numbers, kind = of_each(graph, gradient.indices, replicas), dtype_of(graph, gradient.indices)
+        total = joined(draft, f"{name}/rows", values, dtype, device)
+        draft.reads(gradient.indices, joined(draft, f"{name}/indices", numbers, kind, device))
+    draft.reads(gradient.values, share_of(draft, name, total, len(replicas), dtype, device))
+
+
+def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[str]:
+    """What an edge carries, of each replica."""
+    source = int(graph.edge_src[edge])
+    text = graph.tensor_name(int(graph.edge_tensor[edge])).removesuffix(":0")
+    return [one.prefix + text if source in one.rows else one.replaced.get(text, text) for one in replicas]

@@ -1,0 +1,35 @@
+"""Child process: run training steps of graphs, and tell the values that variables have afterwards.
+
+Asked: the GraphDef, `init` (what to run first), `steps` (fetches, and feeds by tensor name) and `reads`.
+Told: per read its value, flat.
+"""
+
+import base64
+import json
+import os
+
+from simulator.oracle.child import serve
+
+
+def run(tf, asked):
+    v1 = tf.compat.v1
+    given = v1.GraphDef.FromString(base64.b64decode(asked["graph"]))
+    config = v1.ConfigProto(allow_soft_placement=True, device_count={"CPU": 1})
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(given, name="")
+        with v1.Session(graph=graph, config=config) as session:
+            session.run(asked["init"])
+            for step in asked["steps"]:
+                session.run(step["fetches"], step["feeds"])
+            return [value.ravel().tolist() for value in session.run(asked["reads"])]
+
+
+def work(payload):
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    return json.dumps([run(tf, asked) for asked in json.loads(payload)]).encode()
+
+
+if __name__ == "__main__":
+    serve(work)

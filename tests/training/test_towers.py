@@ -1,0 +1,126 @@
+"""Towers within one graph: what is copied, what is shared, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulator import load_cluster
+from simulator.errors import ClusterError
+from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
+from simulator.training.regimes import read_regime
+from simulator.training.replication import replicate
+from tests.strategies import Rows, colocation, loop, type_attr, typed
+from tests.training.test_between import momentum, variable
+
+GPU = "/job:localhost/task:0/device:GPU:{}"
+CPU = "/job:localhost/task:0/device:CPU:0"
+
+
+def device(graph: Graph, name: str) -> str:
+    return graph.requested[graph.row(name)]
+
+
+def inputs(graph: Graph, name: str) -> tuple[str, ...]:
+    return graph.inputs_of(graph.row(name))
+
+
+def test_towers_share_the_variables_and_what_is_fed_is_split() -> None:
+    (program,) = replicate(momentum(), load_cluster("2gpu"), how="in", batch=32)
+    graph = program.graph
+    added = set(graph.names[len(momentum()) :])
+    copied = {"y", "loss", "grad_w", "grad_b", "axis"}
+    assert {name for name in added if name.startswith("tower_1/")} == {f"tower_1/{name}" for name in copied}
+    assert inputs(graph, "y") == ("split/x", "w/read")
+    assert inputs(graph, "tower_1/y") == ("split/x:1", "w/read")
+    assert inputs(graph, "tower_1/grad_w") == ("split/x:1", "tower_1/loss")
+    assert inputs(graph, "average/w/sum") == ("grad_w", "tower_1/grad_w")
+    assert inputs(graph, "average/w") == ("average/w/sum", "average/w/replicas")
+    assert inputs(graph, "update_w") == ("w", "w/Momentum", "rate", "average/w", "rate")
+    assert (program.fetches, program.feeds, program.counts) == (("train",), ("x:0",), ("count",))
+    assert program.examples == 32
+    assert {device(graph, name) for name in copied} == {GPU.format(0)}
+    assert {device(graph, f"tower_1/{name}") for name in copied} == {GPU.format(1)}
+    assert {device(graph, name) for name in ("w", "w/read", "average/w/sum", "update_w", "split/x", "rate")} == {CPU}
+
+
+def test_a_batch_that_the_graph_fixes_is_each_towers_own() -> None:
+    (program,) = replicate(momentum(batch=32), load_cluster("4gpu"), how="in")
+    graph = program.graph
+    assert graph.tensor_shape[graph.tensor_ptr[graph.row("x")]] == (128, 4)
+    assert program.examples == 128
+
+
+def test_variables_stand_where_they_are_wanted() -> None:
+    def homes(cluster: str, **options: str) -> set[str]:
+        (program,) = replicate(momentum(), load_cluster(cluster), how="in", **options)  # type: ignore[arg-type]
+        graph = program.graph
+        return {device(graph, name) for name in ("w", "w/read", "w/Momentum", "average/w", "update_w")}
+
+    assert homes("ps=2,worker=2x2gpu") == {"/job:ps/task:0"}
+    assert homes("ps=2,worker=2x2gpu", variables="cpu") == {"/job:worker/task:0/device:CPU:0"}
+    assert homes("2gpu", variables="gpu") == {GPU.format(0)}
+    with pytest.raises(ClusterError, match="no ps"):
+        homes("2gpu", variables="ps")
+
+
+def test_a_gpu_that_the_graph_names_is_the_towers_and_a_cpu_stays_one() -> None:
+    graph = momentum()
+    asks = {"y": "/device:GPU:0", "loss": "/device:CPU:0"}
+    asking = replace(graph, requested=tuple(asks.get(name, "") for name in graph.names))
+    (program,) = replicate(asking, load_cluster("worker=2x1gpu"), how="in")
+    assert device(program.graph, "tower_1/y") == "/job:worker/task:1/device:GPU:0"
+    assert device(program.graph, "tower_1/loss") == "/job:worker/task:1/device:CPU:0"
+
+
+def test_towers_that_do_not_wait_apply_their_own_gradients() -> None:
+    programs = replicate(momentum(), load_cluster("2gpu"), how="in", regime=read_regime("async"), batch=8)
+    assert [program.name for program in programs] == ["localhost:0 tower:0", "localhost:0 tower:1"]
+    first, second = programs
+    assert first.graph is second.graph
+    assert (second.fetches, second.counts, second.feeds) == (("tower_1/train",), ("tower_1/count",), ("x:0",))
+    assert (first.examples, second.examples) == (8, 8)
+    assert inputs(first.graph, "tower_1/update_w") == ("w", "w/Momentum", "rate", "tower_1/grad_w", "rate")
+    assert device(first.graph, "tower_1/update_w") == CPU
+
+
+def test_towers_within_workers_are_averaged_before_anything_is_sent() -> None:
+    first, second = replicate(momentum(), load_cluster("ps=2,worker=2x2gpu"), how="both", batch=8)
+    assert second.like == 0
+    assert device(second.graph, "average/b/sum") == "/job:worker/task:1/device:CPU:0"
+    assert device(second.graph, "update_b") == "/job:ps/task:1"
+    assert device(second.graph, "tower_1/loss") == "/job:worker/task:1/device:GPU:1"
+    assert (first.name, second.name, first.examples) == ("worker:0", "worker:1", 8)
+
+
+def sparse() -> Graph:
+    """A table whose rows are gathered in a loop, and updated after rows that come twice are added up."""
+    made = Rows()
+    made.add("words", "Placeholder", dtype=type_attr(3), shape=AttrValue(shape={"dim": [{"size": -1}]}))
+    variable(made, "table", 20, 4)
+    made.add("zero", "Const", **typed("Const"))
+    made.add("h", "GatherV2", ["table/read", "words", "zero"], Tparams=type_attr(), _class=colocation("table"))
+    made.add("rows", "Mul", ["h", loop(made, start="zero")], T=type_attr())
+    made.add("unique", "Unique", ["words"], T=type_attr(3), _class=colocation("table"))
+    made.add("sum", "UnsortedSegmentSum", ["rows", "unique:1", "zero"], T=type_attr(), _class=colocation("table"))
+    attrs = {"T": type_attr(), "Tindices": type_attr(3), "_class": colocation("table")}
+    made.add("update", "ScatterSub", ["table", "unique", "sum"], **attrs)
+    return made.built()
+
+
+def test_sparse_gradients_are_joined_before_their_rows_are_added_up() -> None:
+    graph = replicate(sparse(), load_cluster("2gpu"), how="in")[0].graph
+    assert inputs(graph, "average/table/rows")[:2] == ("rows", "tower_1/rows")
+    assert inputs(graph, "average/table/indices")[:2] == ("split/words", "split/words:1")
+    assert inputs(graph, "unique") == ("average/table/indices",)
+    assert inputs(graph, "sum") == ("average/table", "unique:1", "zero")
+    assert inputs(graph, "update") == ("table", "unique", "sum")
+
+
+def test_loops_of_towers_have_frames_of_their_own() -> None:
+    graph = replicate(sparse(), load_cluster("2gpu"), how="in")[0].graph
+    frames = {graph.names[row]: graph.attrs[row]["frame_name"].s for row, op in enumerate(graph.ops) if op == "Enter"}
+    assert frames == {"while/Enter": b"while", "tower_1/while/Enter": b"tower_1/while"}
+    assert graph.edge_back.sum() == 2
