@@ -10,16 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import simulator
 from simulator.cluster.cluster import Cluster
+from simulator.partitioning import partition
 from simulator.training.answers import answers, until_ci
 from simulator.training.bottleneck import Bottleneck, bottleneck
+from simulator.training.combining import Client
 from simulator.training.disturbance import read_disturbance
+from simulator.training.program import Program
 from simulator.training.regimes import Regime, read_regime
 from simulator.training.relieving import Relief, relieve
 from simulator.training.scaling import scale
 from simulator.training.train import train
 from simulator.training.training import Training
-from tests.execution.cases import apart
+from tests.execution.cases import apart, assigned, costs
+from tests.strategies import INT32, Rows, type_attr, typed
 from tests.training.crews import Priced, chain
 
 FLOAT = 4  # bytes that a hop of a chain carries
@@ -27,8 +32,8 @@ FLOAT = 4  # bytes that a hop of a chain carries
 
 def trained(crew: Sequence[Priced], on: Cluster, steps: int, regime: Regime | None = None, *said: str) -> Training:
     disturbances = [read_disturbance(text) for text in said]
-    clients, costs = [one for one, _ in crew], [priced for _, priced in crew]
-    return train(clients, on, costs, regime=regime, steps=steps, disturbances=disturbances)
+    clients, tables = [one for one, _ in crew], [priced for _, priced in crew]
+    return train(clients, on, tables, regime=regime, steps=steps, disturbances=disturbances)
 
 
 @st.composite
@@ -77,11 +82,11 @@ def busy_ps(workers: int, *, ps_ns: int = 300) -> tuple[Cluster, list[Priced]]:
 
 def judged(on: Cluster, crew: list[Priced], regime: Regime | None = None, *said: str) -> tuple[Training, Bottleneck]:
     run = trained(crew, on, 40, regime, *said)
-    clients, costs = [one for one, _ in crew], [priced for _, priced in crew]
+    clients, tables = [one for one, _ in crew], [priced for _, priced in crew]
     disturbances = [read_disturbance(text) for text in said]
 
     def rerun(relief: Relief) -> Training:
-        other, priced, left = relieve(on, costs, disturbances, relief)
+        other, priced, left = relieve(on, tables, disturbances, relief)
         return train(clients, other, priced, regime=regime, steps=20, disturbances=left)
 
     return run, bottleneck(run, on, rerun, disturbances)
@@ -121,3 +126,32 @@ def test_a_run_without_noise_is_certain_at_once() -> None:
     found = until_ci(lambda steps: trained(crew, on, steps))
     assert (found.steps, found.reached, found.answers.half_width) == (50, True, 0)
     assert found.answers.cut == 8  # the first updates come late; a batch is two rounds of four
+
+
+def towers(count: int, *, fed: bool) -> tuple[Cluster, list[Priced]]:
+    """One client at worker:0 whose `count` towers, a task each, work on 4 MB that it hands in, or worker:0 has."""
+    on = simulator.load_cluster(f"worker={count + 1},protocol=rdma")
+    made = Rows()
+    made.add("x", "Placeholder" if fed else "VariableV2", **typed("Placeholder" if fed else "VariableV2", (1000, 1000)))
+    for k in range(count):
+        made.add(f"tower{k}", "Identity", ["x"], **typed("Identity", (1000, 1000)))
+        made.add(f"loss{k}", "Sum", [f"tower{k}", f"axes{k}"], T=type_attr(), Tidx=type_attr(INT32))
+        made.add(f"axes{k}", "Const", dtype=type_attr(INT32), value=typed("Const")["value"])
+    graph = made.built()
+    fetches = [f"loss{k}" for k in range(count)]
+    step = simulator.choose_step(graph, feeds=["x:0"] if fed else [], fetches=fetches)
+    rows = [0 if name == "x" else 1 + int(name[-1]) for name in graph.names]
+    pieces = partition(graph, assigned(on, rows), on, step=step)
+    program = Program("worker:0", on.client_task, graph, tuple(fetches), feeds=("x:0",) if fed else ())
+    return on, [(Client(program, pieces), costs(graph, on, 1000))]
+
+
+@pytest.mark.parametrize("fed", [True, False])
+def test_the_link_of_a_client_that_feeds_its_towers_is_named(fed: bool) -> None:
+    """Three copies of 4 MB leave worker:0 one after the other; only what is fed is the client's doing."""
+    _, found = judged(*towers(3, fed=fed))
+    assert found.relief is not None
+    assert found.relief.links
+    assert found.relief.bottleneck.startswith("the link worker0 nic out")
+    assert ("through which what the client feeds and fetches passes" in found.relief.bottleneck) == fed
+    assert found.gain > 1.5
