@@ -93,7 +93,7 @@ class Director(Protocol):
     def begin(self, state: State) -> None:
         """Take the state over and put the first timers into the heap, from which alone anything begins."""
 
-    def sift(self, ended: list[int]) -> list[int]:
+    def sift(self, ended: list[int], now: Nanos) -> list[int]:
         """Take out what ends now and nobody waits for any more; the jobs among it, which leave their lanes."""
 
     def told(self, timer: int, now: Nanos) -> list[int]:
@@ -148,7 +148,7 @@ def play(
     while True:
         valued: list[int] = []  # transfers of which one more condition holds
         to_wire: list[int] = []
-        released: list[int] = [] if director is None else director.sift(ended)
+        released: list[int] = [] if director is None else director.sift(ended, now)
         fresh: list[int] = []  # jobs that are ready now
         asks: list[int] = []  # marked ops that are ready now
         for task in ended:

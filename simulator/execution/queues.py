@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import numpy as np
@@ -48,6 +48,10 @@ class Fifo:
                 begun.append(queue.popleft())
         return begun
 
+    def forget(self, owner: list[int], gone: int) -> None:
+        """Drop the jobs of an owner, [J], that wait."""
+        self.waiting = [deque(job for job in queue if owner[job] != gone) for queue in self.waiting]
+
 
 class ByPriority:
     """The smallest (priority, row) among the ops that are ready; the work of transfers comes before all ops."""
@@ -83,6 +87,12 @@ class ByPriority:
                 idle[where] -= 1
                 begun.append(self.job_at[heappop(heap)])
         return begun
+
+    def forget(self, owner: list[int], gone: int) -> None:
+        """Drop the jobs of an owner, [J], that wait."""
+        self.waiting = [[place for place in heap if owner[self.job_at[place]] != gone] for heap in self.waiting]
+        for heap in self.waiting:
+            heapify(heap)
 
 
 class Executor:
@@ -175,6 +185,11 @@ class Executor:
                     begun.append(job)
         self.touched.clear()
         return begun
+
+    def forget(self, owner: list[int], gone: int) -> None:
+        """Drop the jobs of an owner, [J], that wait."""
+        self.pool = [deque(job for job in queue if owner[job] != gone) for queue in self.pool]
+        self.own = [[deque(job for job in queue if owner[job] != gone) for queue in own] for own in self.own]
 
     def arrive(self, told: list[int]) -> None:
         """Ops were told of arrivals (or have no inputs): launch those of GPUs that nothing else keeps."""

@@ -20,8 +20,10 @@ from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
 from simulator.training.combining import COUNT
+from simulator.training.crashing import Crashes
 from simulator.training.gating import GATES, Gates
 from simulator.training.ledger import Ledger
+from simulator.training.lengths import Lengths
 from simulator.training.synchronising import DEQUEUE, Clocks
 from simulator.wording import some
 
@@ -80,18 +82,16 @@ class Director:
         self.base = [0] * clients  # global step when the step began
         self.own = [0] * clients  # updates of its own since
         self.at_end = [False] * clients  # its END came while an enqueue waited for room
-        self.remains = [0] * clients  # jobs and transfers of a step that was cut short
+        self.restarted = [False] * clients  # its session is a new one
         self.crashing: list[int] = []
-        self.left: list[int] = []  # remains that end now
+        self.crashes = Crashes(crew, wiring.device, [*self.client, *of_transfer.tolist()], transfers)
+        self.lengths = Lengths(crew, wiring.run_ns, self.client, self.ledger.task)
         self.idle: list[bool] = crew.idle.tolist()
 
     @property
     def timers(self) -> int:
         """How many task numbers it needs."""
-        return len(self.crew) + len(self.op) + self._crashes()
-
-    def _crashes(self) -> int:
-        return 0 if self.crew.disturbed is None else len(self.crew.disturbed.crash_task)
+        return len(self.crew) + len(self.op) + len(self.crashes.when)
 
     def begin(self, state: State) -> None:
         """Take the loop's state over; let the first steps begin."""
@@ -108,9 +108,8 @@ class Director:
             self.unlaunched = list(state.queues.unlaunched)
         for client in range(len(self.crew)):
             self._schedule(client, self.begin_ns[client])
-        if self.crew.disturbed is not None:
-            for crash, when in enumerate(self.crew.disturbed.crash_at_ns.tolist()):
-                self._push(when, len(self.crew) + len(self.op) + crash)
+        for crash, when in enumerate(self.crashes.when):
+            self._push(when, len(self.crew) + len(self.op) + crash)
 
     def _push(self, when: Nanos, timer: int) -> None:
         heappush(self.state.heap, when << self.state.shift | self.state.timer + timer)
@@ -128,7 +127,7 @@ class Director:
         if timer >= clients:
             going_on, self.going_on[timer - clients] = self.going_on[timer - clients], False
             return [self.op[timer - clients]] if going_on else []
-        if self.running[timer] or self.remains[timer] or now != self.begin_ns[timer]:
+        if self.running[timer] or self.crashes.remains[timer] or now != self.begin_ns[timer]:
             return []  # it was put off
         self._arm(timer, now)
         return list(self.roots[timer])
@@ -153,16 +152,28 @@ class Director:
         self.number[client] += 1
         self.base[client], self.own[client] = self.global_step, 0
         self.gates.begin(client)
-        if self.own_step[client]:
+        if self.own_step[client] or self.restarted[client]:
             self.gates.local_step[client] = self.global_step
+            self.restarted[client] = False
 
-    def sift(self, ended: list[int]) -> list[int]:
+    def sift(self, ended: list[int], now: Nanos) -> list[int]:
         """Take out what is left of steps that were cut short; the jobs among it."""
-        return []
+        if not self.crashes.dying:
+            return []
+        jobs, gone = self.crashes.sift(ended, self.state.timer)
+        for client in gone:
+            self._schedule(client, now)
+        return jobs
 
     def act(self, now: Nanos, ended: list[int], asks: list[int], to_wire: list[int], begun: list[int]) -> bool:
         """What happened in this round; whether the run is over."""
-        self.ledger.note(now, ended, to_wire, begun, self.state)
+        if self.crashes.left:
+            self.ledger.note(now, [*ended, *self.crashes.left], to_wire, begun, self.state)
+            self.crashes.left.clear()
+        else:
+            self.ledger.note(now, ended, to_wire, begun, self.state)
+        if self.lengths.vary:
+            self.lengths.set(begun, self.number, now, self.state.run_ns)
         mark_of, ops = self.mark_of, self.ops
         for task in ended:
             if task < ops and mark_of[task] >= 0:
@@ -183,6 +194,8 @@ class Director:
             self.at_end[client] = self.gates.adding[client] > 0
             if not self.at_end[client]:
                 self._end(client, now)
+        while self.crashing:
+            self._crash(self.crashing.pop(0), now, begun)
         return self.over
 
     def _acts(self, mark: int, now: Nanos) -> None:
@@ -208,7 +221,7 @@ class Director:
 
     def _count(self, client: int, now: Nanos) -> None:
         """The client counts an update."""
-        staleness = self.global_step - self.base[client] - self.own[client]
+        staleness = max(0, self.global_step - self.base[client] - self.own[client])  # it may have fallen back
         self.own[client] += 1
         self.global_step += 1
         gradients, examples = self.gates.applied(client)
@@ -229,6 +242,31 @@ class Director:
             self._schedule(other, max(now, self.begin_ns[other]))
         if self.clocks.may(client):
             self._schedule(client, self.begin_ns[client])
+
+    def _crash(self, crash: int, now: Nanos, begun: list[int]) -> None:
+        """A task dies: its clients are cut short, updates since its checkpoint are lost."""
+        crashes, task = self.crashes, self.crashes.task[crash]
+        saved = crashes.saved(crash, now, self.ledger, self.global_step)
+        self.ledger.lost += self.global_step - saved
+        self.global_step = saved
+        for client in crashes.clients[crash]:
+            self.back_ns[client] = max(self.back_ns[client], now + crashes.away_ns[crash])
+            self.restarted[client] = True
+            if self.running[client]:
+                self._cut_short(client, now, begun)
+            elif not crashes.remains[client] and client not in self.clocks.waiting:
+                self._schedule(client, self.begin_ns[client])
+        if crashes.keeps[task] or task in self.gates.task:
+            self.gates.restore(task, self.global_step)
+
+    def _cut_short(self, client: int, now: Nanos, begun: list[int]) -> None:
+        self.running[client] = self.at_end[client] = False
+        self.gates.forget(client, self.marks_of[client])
+        for mark in self.marks_of[client]:
+            self.going_on[mark] = False
+        self.begin_ns[client] = now
+        if not self.crashes.cut_short(client, begun, self.state):
+            self._schedule(client, now)
 
     def deadlock(self) -> DeadlockError:
         """The error for a run in which nothing can happen any more."""

@@ -96,7 +96,8 @@ class Gates:
                 for mark, token in machine.admitted():
                     if token >= 0:
                         self.local_step[self.client[mark]] = token
-                    found.append(mark)
+                    if mark >= 0:  # not of the first tokens
+                        found.append(mark)
         self.touched.clear()
         for mark in found:
             client = self.client[mark]
@@ -114,6 +115,24 @@ class Gates:
         self.gradients[client] += count
         self.taken_examples[client] += self.gathered[shared]
         self.gathered[shared] = 0
+
+    def forget(self, client: int, marks: list[int]) -> None:
+        """Its step was cut short: its marked ops wait no longer."""
+        for mark in marks:
+            if self.shared[mark] >= 0:
+                self.machines[self.shared[mark]].forget(mark)
+        self.held[client] = self.adding[client] = 0
+
+    def restore(self, task: int, global_step: int) -> None:
+        """A task came back: its objects are empty, and a chief makes all ready for that step, as at the beginning."""
+        for shared, machine in enumerate(self.machines):
+            if isinstance(machine, Accumulator):
+                machine.set_step(global_step)
+                if self.task[shared] == task:
+                    machine.count = self.gathered[shared] = 0
+            elif self.task[shared] == task:
+                machine.clear()
+                self.fill(shared, global_step)
 
     def applied(self, client: int) -> tuple[int, int]:
         """Gradients and examples behind an update: its own, or the mean over what its step took."""

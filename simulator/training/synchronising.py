@@ -86,6 +86,11 @@ class TokenQueue:
         self.adders = deque(adder for adder in self.adders if adder[0] != who)
         self.takers = deque(taker for taker in self.takers if taker[0] != who)
 
+    def clear(self) -> None:
+        """Lose all tokens."""
+        self.runs.clear()
+        self.size = 0
+
     def _add(self, done: list[tuple[int, int]]) -> bool:
         moved = False
         while self.adders:
