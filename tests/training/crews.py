@@ -11,9 +11,12 @@ from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training.assembling import crew_of, lay_out
 from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
+from simulator.training.director import Director
 from simulator.training.program import Program, Role
+from simulator.training.train import run
 from tests.execution.cases import assigned, attrs_of, costs, whole
-from tests.strategies import Rows
+from tests.strategies import INT32, Rows, shapes_attr, type_attr
+from tests.training.queues import INT64, accumulator, const, queue, take, types
 
 Priced = tuple[Client, CostTable]
 
@@ -64,3 +67,73 @@ def crew(
     laid = lay_out(clients, on, [priced for _, priced in given])
     start_ns = ints(start or [0] * len(given))
     return crew_of(clients, laid, on, start_ns, steps=steps, tokens=tokens, bound=bound), laid
+
+
+def pushing(
+    on: Cluster,
+    name: str,
+    stages: Sequence[tuple[int, int]],
+    *,
+    variables: int = 1,
+    apply_ns: int = 0,
+    **options: object,
+) -> Priced:
+    """A worker of SyncReplicasOptimizer: after its stages it pushes a gradient per variable, then takes a token.
+
+    The ps is device 0; a gradient is one float, a token 8 bytes.
+    """
+    made = Rows()
+    made.add("x", "Const", **attrs_of("Const"))
+    before = "x"
+    where, run_ns = {"x": stages[0][0]}, {}
+    for at, (device, ns) in enumerate(stages):
+        before = made.add(f"op{at}", "Identity", [before], **attrs_of("Identity"))
+        where[before], run_ns[before] = device, ns
+    queue(made, "tokens")
+    const(made, "step", 0, dtype=INT64)
+    for v in range(variables):
+        accumulator(made, f"acc{v}")
+        made.add(f"apply{v}", "AccumulatorApplyGradient", [f"acc{v}", "step", before], dtype=type_attr())
+        run_ns[f"apply{v}"] = apply_ns
+    after = [f"^apply{v}" for v in range(variables)]
+    made.add(
+        "token", "QueueDequeueV2", ["tokens", *after], component_types=types(INT64), _output_shapes=shapes_attr(())
+    )
+    made.add("local", "Identity", ["token"], T=type_attr(INT64), _output_shapes=shapes_attr(()))
+    where["local"] = stages[-1][0]
+    return client(on, name, made.built(), where, run_ns, **options)  # type: ignore[arg-type]
+
+
+def updating(
+    on: Cluster,
+    *,
+    aggregate: int,
+    handed: int,
+    variables: int = 1,
+    take_ns: int = 0,
+    update_ns: int = 0,
+    **options: object,
+) -> Priced:
+    """The chief's loop on device 0: take gradients of each variable, update, count, hand out tokens."""
+    made = Rows()
+    queue(made, "tokens")
+    const(made, "needed", aggregate)
+    run_ns = {"update": update_ns}
+    for v in range(variables):
+        accumulator(made, f"acc{v}")
+        take(made, f"acc{v}", "needed", name=f"take{v}")
+        run_ns[f"take{v}"] = take_ns
+    made.add("update", "AddN", [f"take{v}" for v in range(variables)], **attrs_of("AddN", variables))
+    made.add("count", "Identity", ["update"], **attrs_of("Identity"))
+    const(made, "dims", [handed])
+    const(made, "value", 7, dtype=INT64)
+    made.add("fill", "Fill", ["dims", "value", "^count"], T=type_attr(INT64), index_type=type_attr(INT32))
+    made.add("hand_out", "QueueEnqueueManyV2", ["tokens", "fill"], Tcomponents=types(INT64))
+    return client(on, "updates", made.built(), {}, run_ns, role="updates", counts=("count",), **options)  # type: ignore[arg-type]
+
+
+def ran(
+    given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
+) -> Director:
+    """Let the crew run to its limit."""
+    return run(*crew(given, on, **options), order=order, contention=contention)[0]  # type: ignore[arg-type]
