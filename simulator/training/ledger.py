@@ -44,17 +44,17 @@ class Ledger:
         self.lost = 0
 
     def note(self, now: Nanos, ended: list[int], to_wire: list[int], begun: list[int], state: State) -> None:
-        """Tasks that end, transfers that go to the wire and jobs that begin at this moment."""
+        """Tasks that end, transfers that go to the wire and jobs that begin at this moment.
+
+        What begins comes first: a task that goes on with something else does not change.
+        """
         computing, sending, jobs, start, sent = self.computing, self.sending, self.jobs, state.start, state.sent
-        for task in ended:
-            if task < jobs:
-                where = self.task[task]
-                self.busy_ns[self.device[task]] += now - start[task]
-                if computing[where] == 1:
-                    self._turn(where, now)
-                computing[where] -= 1
-            elif task < jobs + self.transfers:
-                self._arrive(task - jobs, now, sent)
+        task_of, device, busy_ns = self.task, self.device, self.busy_ns
+        for job in begun:
+            where = task_of[job]
+            if not computing[where]:
+                self._turn(where, now)
+            computing[where] += 1
         for transfer in to_wire:
             for where in (self.source[transfer], self.target[transfer]):
                 if not sending[where]:
@@ -64,11 +64,15 @@ class Ledger:
                 if not self.on_link[link]:
                     self.link_since[link] = now
                 self.on_link[link] += 1
-        for job in begun:
-            where = self.task[job]
-            if not computing[where]:
-                self._turn(where, now)
-            computing[where] += 1
+        for task in ended:
+            if task < jobs:
+                where = task_of[task]
+                busy_ns[device[task]] += now - start[task]
+                if computing[where] == 1:
+                    self._turn(where, now)
+                computing[where] -= 1
+            elif task < jobs + self.transfers:
+                self._arrive(task - jobs, now, sent)
 
     def _turn(self, where: int, now: Nanos) -> None:
         """What the task does changes: enter what it has done."""

@@ -57,7 +57,7 @@ class _Client:
         limit: int,
         enough: simpy.Event,
         *,
-        counts_at_end: bool,
+        at_end: bool,
     ) -> None:
         self.world, self.row, self.on, self.limit, self.enough = world, row, on, limit, enough
         client, costs = priced
