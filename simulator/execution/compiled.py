@@ -460,12 +460,12 @@ def _settle(fair: Fair, shared: Shared, wire_base: Ids, now: int, turn: int) -> 
         part[at] = fair.changed[at]
     at = 0
     while at < ways:  # grows meanwhile
-        way = part[at]
+        way = _at(part[_at(at)])
         at += 1
         share[way] = -1
         capped |= cap[way] > 0
-        for place in range(link_ptr[way], link_ptr[way + 1]):
-            one = link[place]
+        for place in range(_at(link_ptr[way]), _at(link_ptr[way + 1])):
+            one = _at(link[_at(place)])
             if link_seen[one] != turn:
                 link_seen[one] = turn
                 left[one], open_[one] = capacity[one], 0
@@ -483,26 +483,27 @@ def _settle(fair: Fair, shared: Shared, wire_base: Ids, now: int, turn: int) -> 
     while waiting > 0:
         least, tightest = np.int64(NEVER), -1
         for at in range(links):
-            one = span[at]
+            one = _at(span[_at(at)])
             if open_[one] > 0:
-                here = left[one] // open_[one]
+                here = np.int64(np.uint64(left[one]) // np.uint64(open_[one]))  # unsigned: without corrections
                 if here < least or (here == least and one < tightest):
                     least, tightest = here, one
         alone = -1
         for at in range(ways if capped else 0):
-            way = part[at]
+            way = _at(part[_at(at)])
             able = count[way] > 0 and share[way] < 0 and 0 < cap[way] <= least
             if able and (alone < 0 or cap[way] < least or way < alone):
                 least, alone = cap[way], way
         for place in range(sharer_ptr[tightest] if alone < 0 else 0, sharer_ptr[tightest + 1] if alone < 0 else 1):
-            way = sharer[place] if alone < 0 else alone
+            way = _at(sharer[place] if alone < 0 else alone)
             if count[way] == 0 or share[way] >= 0:
                 continue
             share[way] = least
             waiting -= 1
-            for other in range(link_ptr[way], link_ptr[way + 1]):
-                left[link[other]] -= least * count[way]
-                open_[link[other]] -= count[way]
+            for other in range(_at(link_ptr[way]), _at(link_ptr[way + 1])):
+                one = _at(link[_at(other)])
+                left[one] -= least * count[way]
+                open_[one] -= count[way]
     for at in range(ways):
         way = part[at]
         if count[way] == 0:
