@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.dtypes import SIZE, base
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION
 from simulator.graph.ops import registry
 from simulator.graph.step import Step, choose_step
@@ -108,10 +108,15 @@ def beside(graph: Graph, row: int) -> list[str]:
     return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
 
 
+def variable_shape(graph: Graph, row: int) -> Shape | None:
+    """The shape that a variable declares; None: it does not, or not even its rank."""
+    attrs = graph.attrs[row]
+    return shape_of(attrs["shape"].shape) if "shape" in attrs else None
+
+
 def variable_bytes(graph: Graph, row: int) -> int:
     """How large a variable is by its declaration, -1 where that leaves a dimension open."""
-    attrs = graph.attrs[row]
-    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+    attrs, shape = graph.attrs[row], variable_shape(graph, row)
     size = SIZE.get(base(int(attrs["dtype"].type)), -1) if "dtype" in attrs else -1
     return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size
 

@@ -13,6 +13,7 @@ from simulator import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.oracle import child
+from simulator.training.anatomy import VARIABLES
 from simulator.training.replication import replicate
 from tests.oracle.test_setter import built
 
@@ -32,7 +33,7 @@ CASES = [
         ("embedding", "adagrad", False),
     ]
 ]
-WAYS = [("in", "3gpu")]
+WAYS = [("allreduce:ring", "3gpu"), ("allreduce:tree", "4gpu"), ("allreduce:hierarchical", "3gpu")]
 BATCH, STEPS = 12, 2
 SHAPES = {"dense": ((6,), (2,)), "recurrent": ((5, 3), (4,)), "embedding": ((3,), (2,))}
 
@@ -52,12 +53,12 @@ def fed(model: str, step: int) -> dict[str, Any]:
 
 
 def asked(graph: Graph, model: str, fetches: tuple[str, ...]) -> dict[str, Any]:
-    reads = [name for name in graph.names if name.endswith(("/read", "/Read/ReadVariableOp"))]
+    reads = [name for name, op in zip(graph.names, graph.ops, strict=True) if op in VARIABLES]
     return {
         "graph": base64.b64encode(graph_def(graph).SerializeToString()).decode(),
         "init": "init",
         "steps": [{"fetches": fetches, "feeds": fed(model, step)} for step in range(STEPS)],
-        "reads": [f"{name}:0" for name in sorted(reads)],
+        "reads": reads,
     }
 
 
@@ -65,21 +66,32 @@ def near(one: list[float], other: list[float]) -> bool:
     return len(one) == len(other) and all(abs(a - b) <= 1e-5 * max(1, abs(a)) for a, b in zip(one, other, strict=True))
 
 
+def copies(graph: Graph, name: str) -> list[str]:
+    """A variable and its mirrors."""
+    mirrors = [f"replica_{number}/{name}" for number in range(1, 4)]
+    return [name, *(mirror for mirror in mirrors if mirror in graph.index)]
+
+
 def test_every_way_of_replicating_updates_the_variables_as_the_original_does() -> None:
     questions, told = [], []
-    for case, (graph, train) in zip(CASES, built(CASES), strict=True):
-        original = asked(graph, case["model"], (train,))
-        questions.append(original)
-        for how, cluster in WAYS:
+    for at, (case, (graph, train)) in enumerate(zip(CASES, built(CASES), strict=True)):
+        original, first = asked(graph, case["model"], (train,)), len(questions)
+        questions += [original, {**original, "steps": []}]
+        for how, cluster in (("in", "3gpu"), WAYS[at % len(WAYS)]):
             (program,) = replicate(graph, load_cluster(cluster), how=how, batch=BATCH)  # type: ignore[arg-type]
-            replicated = asked(program.graph, case["model"], program.fetches)
-            questions.append({**replicated, "reads": original["reads"]})
-            told.append((case, how, original["reads"]))
+            reads = [copies(program.graph, name) for name in original["reads"]]
+            flat = [name for names in reads for name in names]
+            told.append((case, how, original["reads"], first, len(questions), reads))
+            questions.append({**asked(program.graph, case["model"], program.fetches), "reads": flat})
     answers = json.loads(child.run("tests.oracle.training_runs", json.dumps(questions).encode(), timeout_s=240))
     wrong = []
-    for at, (case, how, reads) in enumerate(told):
-        first = answers[at // len(WAYS) * (1 + len(WAYS))]
-        ours = answers[at // len(WAYS) * (1 + len(WAYS)) + 1 + at % len(WAYS)]
-        wrong += [(case, how, name) for name, a, b in zip(reads, first, ours, strict=True) if not near(a, b)]
-        assert any(value != 0 for value in first[0])
+    for case, how, names, first, row, reads in told:
+        ours = iter(answers[row])
+        moved = [name for name, a, b in zip(names, answers[first], answers[first + 1], strict=True) if not near(a, b)]
+        assert len(moved) >= 3, (case, moved)  # two weights and the step, at the least
+        for name, theirs, several in zip(names, answers[first], reads, strict=True):
+            values = [next(ours) for _ in several]
+            trained = "allreduce" in how and name in moved
+            assert len(values) >= (3 if trained else 1), (case, how, name)
+            wrong += [(case, how, one) for one, value in zip(several, values, strict=True) if not near(theirs, value)]
     assert wrong == []

@@ -1,6 +1,6 @@
 """Child process: run training steps of graphs, and tell the values that variables have afterwards.
 
-Asked: the GraphDef, `init` (what to run first), `steps` (fetches, and feeds by tensor name) and `reads`.
+Asked: the GraphDef, `init` (what to run first), `steps` (fetches, feeds by tensor name) and variables, `reads`.
 Told: per read its value, flat.
 """
 
@@ -21,7 +21,14 @@ def run(tf, asked):
             session.run(asked["init"])
             for step in asked["steps"]:
                 session.run(step["fetches"], step["feeds"])
-            return [value.ravel().tolist() for value in session.run(asked["reads"])]
+            values = session.run([read(tf, graph.get_operation_by_name(name)) for name in asked["reads"]])
+            return [value.ravel().tolist() for value in values]
+
+
+def read(tf, variable):
+    if variable.type != "VarHandleOp":
+        return tf.identity(variable.outputs[0])
+    return tf.raw_ops.ReadVariableOp(resource=variable.outputs[0], dtype=variable.get_attr("dtype"))
 
 
 def work(payload):

@@ -11,9 +11,9 @@ from simulator.errors import UnsupportedError
 from simulator.graph.building import build
 from simulator.graph.control_flow import ENTERS
 from simulator.graph.dtypes import INT32, NAMES, base
-from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining.attributes import COLOCATION, number, texts, typed
-from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.inlining.attributes import COLOCATION, number, shaped, texts, typed
+from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.training.anatomy import VARIABLES, beside
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
@@ -31,25 +31,37 @@ class Draft:
     devices: list[str]
     inputs: list[list[str]]  # as a NodeDef writes them
     attrs: list[Attrs]
-    taken: set[str]  # names in use; only asked for membership
+    row_of: dict[str, int]
 
-    def add(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> str:
-        """Append a node; it gets a further number if its name is taken. Returns its name."""
+    def add(
+        self,
+        name: str,
+        op: str,
+        inputs: Sequence[str],
+        device: str,
+        attrs: Attrs,
+        shapes: Sequence[Shape | None] = (),
+    ) -> str:
+        """Append a node with the shapes of its outputs; it gets a further number if its name is taken.
+
+        Returns its name.
+        """
         free, again = name, 0
-        while free in self.taken:
+        while free in self.row_of:
             again += 1
             free = f"{name}_{again}"
-        self.taken.add(free)
+        self.row_of[free] = len(self.names)
         self.names.append(free)
         self.ops.append(op)
         self.devices.append(device)
         self.inputs.append(list(inputs))
-        self.attrs.append(attrs)
+        self.attrs.append({**attrs, **shaped([_shape_message(shape) for shape in shapes])})
         return free
 
     def constant(self, name: str, values: int | Sequence[int], dtype: int, device: str) -> str:
         """A Const with a whole number, or a list of them. Raises UnsupportedError for a type without such numbers."""
-        return self.add(name, "Const", (), device, {"dtype": AttrValue(type=dtype), "value": _tensor(values, dtype)})
+        attrs = {"dtype": AttrValue(type=dtype), "value": _tensor(values, dtype)}
+        return self.add(name, "Const", (), device, attrs, [np.shape(values)])
 
     def prefix(self, wanted: str) -> str:
         """ "wanted/", or with further "_" before the slash, so that no name of the graph begins with it."""
@@ -85,10 +97,10 @@ class Draft:
             attrs = _copied_attrs(graph, row, prefix, mine)
             self.add(prefix + graph.names[row], graph.ops[row], inputs, devices[row], attrs)
 
-    def reads(self, edge: int, text: str) -> None:
-        """Let an input of the graph come from elsewhere."""
+    def reads(self, edge: int, text: str, prefix: str = "") -> None:
+        """Let an input of the graph, or of the copy of its node under that prefix, come from elsewhere."""
         row = int(self.graph.edge_dst[edge])
-        self.inputs[row][edge - int(self.graph.in_ptr[row])] = text
+        self.inputs[self.row_of[prefix + self.graph.names[row]]][edge - int(self.graph.in_ptr[row])] = text
 
     def built(self, *notes: str) -> Graph:
         """The graph; what belongs to the whole is as it was."""
@@ -114,7 +126,7 @@ def draft_of(graph: Graph, devices: Sequence[str]) -> Draft:
     """A draft that holds the graph with those devices."""
     inputs = [list(graph.inputs_of(row)) for row in range(len(graph))]
     names = list(graph.names)
-    return Draft(graph, names, list(graph.ops), list(devices), inputs, list(graph.attrs), set(names))
+    return Draft(graph, names, list(graph.ops), list(devices), inputs, list(graph.attrs), dict(graph.index))
 
 
 def dtype_of(graph: Graph, edge: int) -> int:
@@ -122,22 +134,28 @@ def dtype_of(graph: Graph, edge: int) -> int:
     return base(int(graph.tensor_dtype[graph.edge_tensor[edge]]))
 
 
-def sum_of(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str) -> str:
-    """The sum of tensors, on one device."""
-    return draft.add(name, "AddN", parts, device, {**typed(dtype), "N": number(len(parts))})
+def sum_of(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str, shape: Shape | None = None) -> str:
+    """The sum of tensors of one shape, on one device."""
+    return draft.add(name, "AddN", parts, device, {**typed(dtype), "N": number(len(parts))}, [shape])
 
 
-def joined(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str) -> str:
-    """The rows of all parts one below the other, on one device."""
+def joined(draft: Draft, name: str, parts: Sequence[str], dtype: int, device: str, shape: Shape | None = None) -> str:
+    """The rows of all parts one below the other, on one device; `shape` is the result's."""
     axis = draft.constant(f"{name}/axis", 0, INT32, device)
     attrs = {**typed(dtype), "N": number(len(parts)), "Tidx": AttrValue(type=INT32)}
-    return draft.add(name, "ConcatV2", [*parts, axis], device, attrs)
+    return draft.add(name, "ConcatV2", [*parts, axis], device, attrs, [shape])
 
 
-def share_of(draft: Draft, name: str, whole: str, count: int, dtype: int, device: str) -> str:
+def share_of(
+    draft: Draft, name: str, whole: str, count: int, dtype: int, device: str, shape: Shape | None = None
+) -> str:
     """A tensor divided by a number, on one device."""
     divisor = draft.constant(f"{name}/replicas", count, dtype, device)
-    return draft.add(name, "RealDiv", [whole, divisor], device, typed(dtype))
+    return draft.add(name, "RealDiv", [whole, divisor], device, typed(dtype), [shape])
+
+
+def _shape_message(shape: Shape | None) -> Proto | None:
+    return None if shape is None else TensorShapeProto(dim=[{"size": size} for size in shape])
 
 
 def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) -> Attrs:

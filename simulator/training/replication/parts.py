@@ -8,7 +8,6 @@ update:  what the gradients lead to within the step
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +49,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
         tower.add(row)
         for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
             source = int(graph.edge_src[edge])
-            if graph.edge_tensor[edge] < 0 and _WRITES.fullmatch(graph.ops[source]):
+            if graph.edge_tensor[edge] < 0 and is_write(graph, source):
                 written.add(source)
             else:
                 pending.append(source)
@@ -62,9 +61,20 @@ def is_shared(graph: Graph, row: int) -> bool:
     first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
     if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES:
         return True
-    if graph.ops[row] in _READS and last == first + 1:
-        return graph.ops[int(graph.edge_src[first])] in VARIABLES
+    if is_read(graph, row):
+        return True
     return (first == last or graph.edge_tensor[first] < 0) and _hands_out_state(graph, row)
+
+
+def is_read(graph: Graph, row: int) -> bool:
+    """Whether a node reads a variable, and waits for nothing."""
+    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
+    return graph.ops[row] in _READS and last == first + 1 and graph.ops[int(graph.edge_src[first])] in VARIABLES
+
+
+def is_write(graph: Graph, row: int) -> bool:
+    """Whether a node writes to a variable by no optimizer's rule."""
+    return _WRITES.fullmatch(graph.ops[row]) is not None
 
 
 def held_by(graph: Graph, row: int) -> int | None:
@@ -75,19 +85,6 @@ def held_by(graph: Graph, row: int) -> int | None:
         if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
             return source
     return None
-
-
-def feeding(graph: Graph, rows: Iterable[int]) -> list[int]:
-    """The nodes from which others take something, with these: whatever leads to them, shared nodes and all."""
-    reached = set(rows)
-    pending = sorted(reached)
-    while pending:
-        row = pending.pop()
-        for source in graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist():
-            if source not in reached:
-                reached.add(source)
-                pending.append(source)
-    return sorted(reached)
 
 
 def _hands_out_state(graph: Graph, row: int) -> bool:

@@ -14,10 +14,10 @@ from simulator.training.moving import check_devices
 from simulator.training.program import Program
 from simulator.training.regimes import Regime
 from simulator.training.replication.setter import PsStrategy
-from simulator.training.replication.workers import Home, Placing, between, in_graph
+from simulator.training.replication.workers import Home, Placing, all_reduced, between, in_graph
 from simulator.wording import near
 
-How: TypeAlias = Literal["in", "between", "both"]
+How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 
 
 def replicate(
@@ -40,7 +40,9 @@ def replicate(
     - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one); the gradients
       are averaged and applied once; under a `regime` in which replicas do not wait for each other each tower applies
       its own, and is a program;
-    - "both": as "between", with a tower on each GPU of a worker, which are averaged on its CPU.
+    - "both": as "between", with a tower on each GPU of a worker, which are averaged on its CPU;
+    - "allreduce:ring", "allreduce:tree" or "allreduce:hierarchical": one client and no ps; each GPU (or CPU) has
+      variables of its own and gets the mean of all gradients by that all-reduce; the rows of sparse ones are gathered.
 
     Variables stand on the ps tasks by `ps_strategy` (seeded where it draws); in-graph, `variables` can choose the
     client's CPU or the first GPU instead, the CPU being the choice where there is no ps. `fetch` names what a step
@@ -63,7 +65,11 @@ def replicate(
     if how == "in":
         alone = regime is not None and regime.kind != "sync"
         return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
-    return between(graph, found, cluster, placing, batch=examples, towered=how == "both")
+    if how in ("between", "both"):
+        return between(graph, found, cluster, placing, batch=examples, towered=how == "both")
+    if regime is not None and regime.kind != "sync":
+        raise SimvizError(f"an all-reduce waits for all replicas, so it can't be {regime}; leave the regime out.")
+    return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2])
 
 
 def _of_one_device(graph: Graph) -> None:

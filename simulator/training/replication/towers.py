@@ -19,7 +19,7 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import number, typed
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.anatomy import Anatomy, Gradient
+from simulator.training.anatomy import Anatomy, Gradient, variable_shape
 from simulator.training.replication import setter
 from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of
 from simulator.training.replication.parts import Parts, held_by, parts_of
@@ -102,7 +102,7 @@ def laid_out(
     The graph's own strings keep a node on a CPU; which GPU it names does not count, for that is the tower's to say.
     What works on shared state stands beside it.
     """
-    bare = replace(graph, requested=tuple([_without_gpu(text) for text in graph.requested]))
+    bare = without_gpus(graph)
     whole = list(setter.devices(bare, ps=ps, worker=home, strategy=strategy, seed=seed))
     beside = {row: holder for row in parts.tower if (holder := held_by(graph, row)) is not None}
     laid = []
@@ -114,9 +114,11 @@ def laid_out(
     return [tuple(whole), *map(tuple, laid[1:])]
 
 
-def _without_gpu(text: str) -> str:
-    spec = parse(text)
-    return text if spec.type != "GPU" else str(spec._replace(type=None, id=None))
+def without_gpus(graph: Graph) -> Graph:
+    """The graph with no node asking for a GPU."""
+    specs = {text: parse(text) for text in set(graph.requested)}
+    bare = {text: str(spec._replace(type=None, id=None)) for text, spec in specs.items() if spec.type == "GPU"}
+    return replace(graph, requested=tuple([bare.get(text, text) for text in graph.requested]))
 
 
 def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[dict[str, str]]:
@@ -130,7 +132,8 @@ def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[d
             draft.attrs[node] = _times(graph.attrs[node], count)
         axis = draft.constant(f"split/{whole}/axis", 0, INT32, device)
         attrs = {**typed(dtype), "num_split": number(count)}
-        split = draft.add(f"split/{whole}", "Split", [axis, whole], device, attrs)
+        shape = graph.tensor_shape[tensor]  # of each part: an open batch stays open, a fixed one is each tower's own
+        split = draft.add(f"split/{whole}", "Split", [axis, whole], device, attrs, [shape] * count)
         for place, piece in enumerate(pieces):
             piece[whole] = f"{split}:{place}" if place else split
         for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
@@ -160,13 +163,14 @@ def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], devi
     if len(set(values)) == 1 and gradient.indices is None:  # it is the same for all, for it is not copied
         return
     name = f"average/{graph.names[gradient.variable]}"
+    shape = variable_shape(graph, gradient.variable) if gradient.indices is None else None
     if gradient.indices is None:
-        total = sum_of(draft, f"{name}/sum", values, dtype, device)
+        total = sum_of(draft, f"{name}/sum", values, dtype, device, shape)
     else:
         numbers, kind = of_each(graph, gradient.indices, replicas), dtype_of(graph, gradient.indices)
         total = joined(draft, f"{name}/rows", values, dtype, device)
         draft.reads(gradient.indices, joined(draft, f"{name}/indices", numbers, kind, device))
-    draft.reads(gradient.values, share_of(draft, name, total, len(replicas), dtype, device))
+    draft.reads(gradient.values, share_of(draft, name, total, len(replicas), dtype, device, shape))
 
 
 def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[str]:

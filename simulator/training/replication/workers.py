@@ -17,6 +17,7 @@ from simulator.training.anatomy import Anatomy
 from simulator.training.moving import moved
 from simulator.training.program import Program
 from simulator.training.replication import setter
+from simulator.training.replication.allreduce import mirrored
 from simulator.training.replication.setter import PsStrategy
 from simulator.training.replication.tasks import (
     alike,
@@ -100,6 +101,17 @@ def in_graph(
         )
         for number, prefix in enumerate(prefixes)
     )
+
+
+def all_reduced(graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str) -> tuple[Program, ...]:
+    """One client with a replica on every device that trains, each with its own variables.
+
+    Raises ClusterError for a cluster without a worker, and as `mirrored`.
+    """
+    task = cluster.client_task
+    where = computing(cluster, worker_tasks(cluster))
+    own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective)
+    return (replace(_program(own, found, task, examples=_examples(found, batch, len(where))), fetches=fetches),)
 
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
