@@ -24,6 +24,7 @@ from viz.content_of_time import Json
 from viz.folding import Folding, fold
 from viz.palette import CATEGORY_COLOURS, device_colours
 from viz.scene import Scene
+from viz.training import content
 
 FORMAT = 1
 FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # what Python programs call them
@@ -51,6 +52,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
         "tables": _tables(scene),
         "check": _plain(checked.told(scene)),
+        "training": None if scene.training is None else content.contents(scene.training),
     }
 
 

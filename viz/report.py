@@ -34,6 +34,9 @@ SCRIPTS = (
     "transfer_panel.js",
     "panel.js",
     "search.js",
+    "training_charts.js",
+    "training_timeline.js",
+    "training.js",
     "main.js",
 )
 LEVEL = 6  # zlib's default: a tenth smaller than 3 at little cost

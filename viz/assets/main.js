@@ -21,7 +21,9 @@ function makeState() {
   };
 }
 
-function writeHeader(model) {
+function writeHeader(model, training = false) {
+  byId("figures").replaceChildren();
+  if (training) return writeTrainingHeader(model);
   const { summary, cluster } = model;
   byId("title").textContent = model.title;
   const algorithm = summary.used === summary.asked ? summary.used : `${summary.used} (asked: ${summary.asked})`;
@@ -30,16 +32,32 @@ function writeHeader(model) {
   const peaks = model.tables.devices;
   const fullest = peaks.reduce((most, row) => (row.peak_bytes / row.capacity_bytes > most.peak_bytes / most.capacity_bytes ? row : most), peaks[0]);
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
-  const figure = (term, value, small, className, title) => {
-    const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));
-    group.title = title;
-    return group;
-  };
   byId("figures").append(
     figure("makespan", showNanos(summary.makespan_ns), null, "", "From the start of the step to its last end"),
     figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", "No placement on this cluster can be faster; the makespan is that many times the bound"),
     figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that cross devices in one step"),
     fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `On ${cluster.devices[fullest.device].name}, the device that is fullest`),
+  );
+}
+
+function figure(term, value, small, className, title) {
+  const group = element("div", "", element("dt", "", term), element("dd", className, value, small && element("small", "", small)));
+  group.title = title;
+  return group;
+}
+
+function writeTrainingHeader(model) {
+  const { training, cluster } = model;
+  const median = training.quantiles[0];
+  const waits = training.tasks.reduce((most, row) => (row[3] > most[3] ? row : most), training.tasks[0]);
+  const rate = (value) => (value === null ? "?" : String(Number(value.toPrecision(4))));
+  byId("title").textContent = model.title;
+  byId("subtitle").textContent = `${training.regime} · ${plural(training.workers, "worker")} · ${cluster.name}`;
+  byId("figures").append(
+    figure("steps/s", rate(training.steps_per_s), training.half_width === null ? null : `± ${showShare(training.half_width)}`, "", "Updates of the global step per second, after the warm-up"),
+    figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),
+    ...(median ? [figure("median step", showNanos(median[1]), null, "", "Of the workers' steps after the warm-up")] : []),
+    figure("waits most", showShare(waits[3]), waits[0], "", "The task that neither computes nor sends for most of the time"),
   );
 }
 
@@ -93,10 +111,12 @@ function wire(model, state, graph, timeline, panel) {
 }
 
 // Keys act on the view that was used last.
-function wireKeys(model, state, graph, timeline) {
-  let view = graph;
-  byId("graph").addEventListener("focus", () => (view = graph));
-  byId("timeline").addEventListener("focus", () => (view = timeline));
+function wireKeys(model, state, graph, timeline, steps) {
+  let used = graph;
+  const view = {};
+  for (const action of ["zoom", "fit", "move"]) view[action] = (...how) => (steps && !byId("training").hidden ? steps : used)[action](...how);
+  byId("graph").addEventListener("focus", () => (used = graph));
+  byId("timeline").addEventListener("focus", () => (used = timeline));
   const keys = {
     "/": () => byId("search").focus(),
     "?": () => byId("keys").showModal(),
@@ -150,18 +170,26 @@ async function start() {
   });
   const panel = sidePanel(byId("panel"), model, state);
   wire(model, state, graph, timeline, panel);
-  wireKeys(model, state, graph, timeline);
   searchBox(byId("search"), byId("matches"), model, state);
   wireSplitter(timeline.height);
   graph.fit();
   panel.draw();
+  const steps = model.training ? trainingView(model, tip) : null;
+  if (steps) {
+    wireTabs(model, (training) => {
+      if (training) steps.draw();
+      else graph.fit();
+    });
+  }
   new ResizeObserver(() => graph.draw()).observe(byId("graph"));
   new ResizeObserver(() => timeline.draw()).observe(byId("timeline"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     graph.retheme();
     timeline.retheme();
+    steps?.retheme();
   });
-  window.simviz = { model, state, graph, timeline }; // for the console and the tests
+  wireKeys(model, state, graph, timeline, steps);
+  window.simviz = { model, state, graph, timeline, steps }; // for the console and the tests
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -1,0 +1,128 @@
+// The training in words, tables and charts, and its place on the page. Needs format.js, cards.js, training_charts.js,
+// training_timeline.js.
+
+function rateCard(training) {
+  const sure = training.half_width === null ? "too few updates for a confidence interval" : `± ${showShare(training.half_width)}, half of a 95 % confidence interval`;
+  const unmet = training.narrow === false ? `; not within the ${showShare(training.until_ci)} that was asked for` : "";
+  const rate = (value) => (value === null ? "unknown" : String(Number(value.toPrecision(4))));
+  return card(
+    "Rates",
+    facts(
+      ["steps/s", rate(training.steps_per_s), sure + unmet],
+      ["examples/s", rate(training.examples_per_s), "that were applied"],
+      ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
+      training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
+      ["dropped", plural(training.dropped, "gradient"), training.lost ? `${plural(training.lost, "update")} lost in crashes` : null],
+      ["warm-up", training.warm_up],
+    ),
+  );
+}
+
+function regimeCard(training) {
+  return card("Regime", facts(["regime", training.regime], ["workers", showCount(training.workers)]), element("p", "said", training.words), element("p", "more", `Made by ${training.replication}.`));
+}
+
+function heldCard(training) {
+  const { sentence, tried } = training.bottleneck;
+  const rows = tried.map(([what, change, before, after, gain]) => [
+    [`${what}, ${change}`, `${Number(before.toPrecision(3))}`, `${Number(after.toPrecision(3))}`, `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+  ]);
+  return card(
+    "What holds it back",
+    element("p", "said", sentence),
+    rows.length ? element("p", "more", "Simulated again, with one thing relieved at a time; steps per second over the same updates:") : null,
+    rows.length ? table(["relieved", "before#", "after#", "gain#"], ["", "15%", "15%", "14%"], rows) : null,
+  );
+}
+
+function tasksCard(model) {
+  const { training } = model;
+  const colours = training.kinds.map(([, colour]) => colour || "var(--waiting)");
+  const shown = training.tasks.slice(0, 40);
+  const rows = shown.map(([task, ...shares]) => [
+    [task, stack(shares.map((share, at) => [colours[at], share])), ...shares.map(showShare)], null,
+    `${task}: ${training.kinds.map(([kind], at) => `${kind} ${showShare(shares[at])}`).join(", ")}`,
+  ]);
+  const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
+  const legend = element("p", "legend", ...heads);
+  const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
+  return card("Tasks", legend, table(["task", "", "comp.#", "send#", "wait#"], ["24%", "", "13%", "13%", "13%"], rows), more);
+}
+
+function linksCard(training) {
+  const { rows, more } = training.links;
+  if (!rows.length) return null;
+  const lines = rows.map(([name, share, bytes]) => [[name, element("span", "", showShare(share), meter(share, "var(--accent)")), showBytes(bytes)], null, name]);
+  return card("Busiest links", table(["link", "busy#", "bytes#"], ["", "28%", "24%"], lines), more ? element("p", "more", `and ${plural(more, "link")} less busy`) : null);
+}
+
+function stalenessCard(training) {
+  if (!training.staleness.length) return null;
+  const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
+  return card("Staleness: updates by others while a gradient was computed", barChart("Staleness of updates", bars, 12));
+}
+
+function timesCard(training) {
+  const { edges_ns: edges, counts } = training.step_times;
+  if (!counts.length) return null;
+  const bars = counts.map((count, at) => [showNanos(edges[at]), count, `${plural(count, "step")} of ${showNanos(edges[at])} to ${showNanos(edges[at + 1])}`]);
+  return card("Times of the workers' steps", barChart("Times of steps", bars, 4));
+}
+
+function scalingCard(training) {
+  if (!training.scaling.length) return null;
+  const examples = training.scaling.every((row) => row[3] !== null);
+  const rows = training.scaling.map(([workers, rate, half, per_s]) => ({ workers, rate: examples ? per_s : rate, half }));
+  const number = (value) => (value === null ? "?" : String(Number(value.toPrecision(4))));
+  const lines = training.scaling.map(([workers, rate, half, per_s, efficiency, link, share]) => [
+    [String(workers), number(rate), number(per_s), efficiency === null ? "?" : showShare(efficiency), link ? `${link} ${showShare(share)}` : ""], null,
+    `${plural(workers, "worker")}${half === null ? "" : `, ± ${showShare(half)}`}${link ? `; busiest link ${link}` : ""}`,
+  ]);
+  return card(
+    `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed, as many times the first`,
+    scalingChart(rows),
+    table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%", "18%", "21%", "19%", ""], lines),
+  );
+}
+
+function disturbancesCard(training) {
+  if (!training.disturbances.length) return null;
+  return card("Disturbed by", facts(...training.disturbances.map(([text, meaning]) => [text, meaning])));
+}
+
+function trainingNotes(training) {
+  const lines = [...training.notes, training.timeline.left_out].filter(Boolean);
+  return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
+}
+
+// The page of the training: timeline above charts, words beside them. Returns its timeline.
+function trainingView(model, tip) {
+  const { training } = model;
+  const timeline = trainingTimeline(byId("steps"), model, tip, (from, to) => {
+    byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.timeline.whole_ns)))}${training.timeline.left_out ? `; ${training.timeline.left_out}` : ""}`;
+  });
+  const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
+  filled("training-charts", [tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), scalingCard(training)]);
+  filled("training-words", [regimeCard(training), rateCard(training), heldCard(training), disturbancesCard(training), trainingNotes(training)]);
+  byId("training").style.setProperty("--steps", `min(60vh, ${timeline.height + 60}px)`); // no taller than its rows
+  byId("steps-fit").addEventListener("click", () => timeline.fit());
+  new ResizeObserver(() => timeline.draw()).observe(byId("steps"));
+  return timeline;
+}
+
+// Two tabs: the training, and one step of its first client.
+function wireTabs(model, shown) {
+  byId("tabs").hidden = false;
+  byId("tab-step").textContent = `One step of ${model.training.timeline.clients[0][0]}`;
+  const choose = (training) => {
+    byId("training").hidden = !training;
+    byId("board").hidden = training;
+    byId("tab-training").setAttribute("aria-selected", String(training));
+    byId("tab-step").setAttribute("aria-selected", String(!training));
+    writeHeader(model, training);
+    shown(training);
+  };
+  byId("tab-training").addEventListener("click", () => choose(true));
+  byId("tab-step").addEventListener("click", () => choose(false));
+  choose(true);
+}

@@ -1,0 +1,156 @@
+"""What the report holds of a training: its figures, charts and timeline of steps, as plain values for JSON."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.cluster.client import short_task
+from simulator.columns import Ints
+from simulator.training.disturbance import Disturbance
+from simulator.wording import counted
+from viz.content_of_time import Json
+from viz.palette import CATEGORY_COLOURS, HUES, device_colour
+from viz.training import figures
+from viz.training.trained import Trained
+
+MOST_STEPS = 20_000  # on the page's timeline; what comes later is left out, and said
+MOST_UPDATES = 20_000
+MOST_LINKS = 12
+BINS = 32  # of the chart of step times
+
+_KINDS = {
+    "slow": "its ops take that many times as long",
+    "noise": "the work of each step takes longer or shorter by chance",
+    "pause": "it stands still for a while",
+    "late": "it comes up late, and sessions wait for it",
+    "crash": "it is gone for a while, then restores what was saved",
+    "degrade": "bytes on these links take that many times as long",
+    "traffic": "others send over these links, too",
+}
+
+
+def contents(trained: Trained) -> Json:
+    """Everything that the page shows of the training."""
+    found = trained.answers
+    return {
+        "regime": figures.regime(trained),
+        "words": trained.regime_in_words,
+        "replication": trained.replication,
+        "workers": trained.workers,
+        "steps_per_s": found.steps_per_s,
+        "half_width": found.half_width,
+        "examples_per_s": found.examples_per_s,
+        "warm_up": found.warm_up,
+        "settled": found.settled,
+        "narrow": trained.narrow,
+        "until_ci": trained.wanted.until_ci,
+        "updates": found.updates,
+        "dropped": found.dropped,
+        "lost": trained.training.lost_updates,
+        "gate_share": found.gate_share,
+        "quantiles": [[q, nanos] for q, nanos in found.step_ns.items()],
+        "step_times": _step_times(trained),
+        "staleness": [[late, count] for late, count in found.staleness.items()],
+        "colours": [device_colour(row) for row in range(len(trained.training.tasks))],
+        "kinds": [["computing", HUES[0]], ["sending", CATEGORY_COLOURS["communication"]], ["waiting", ""]],
+        "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
+        "links": _links(trained),
+        "bottleneck": _bottleneck(trained),
+        "disturbances": [[one.text, _meaning(one)] for one in trained.wanted.disturbances],
+        "scaling": [
+            [
+                row.workers,
+                row.steps_per_s,
+                row.half_width,
+                row.examples_per_s,
+                row.efficiency,
+                row.link,
+                row.link_share,
+            ]
+            for row in trained.scaling
+        ],
+        "notes": [*trained.training.notes, figures.late_sessions(trained)],
+        "timeline": _timeline(trained),
+    }
+
+
+def _meaning(one: Disturbance) -> str:
+    kind = one.text.partition("=")[2].partition(":")[0]
+    return _KINDS.get(kind, "")
+
+
+def _bottleneck(trained: Trained) -> Json:
+    held = trained.bottleneck
+    return {
+        "sentence": held.sentence,
+        "tried": [
+            [one.relief.bottleneck, one.relief.change, one.before_per_s, one.steps_per_s, one.gain]
+            for one in held.tried
+        ],
+    }
+
+
+def _links(trained: Trained) -> Json:
+    """The busiest links, and how many more carried something."""
+    training, found = trained.training, trained.answers
+    used = [row for row in range(len(training.links)) if found.link_bytes[row]]
+    order = sorted(used, key=lambda row: (-found.link_share[row], row))
+    shown: list[Json] = [
+        [training.links[row], float(found.link_share[row]), int(found.link_bytes[row])] for row in order[:MOST_LINKS]
+    ]
+    return {"rows": shown, "more": max(0, len(order) - MOST_LINKS)}
+
+
+def _step_times(trained: Trained) -> Json:
+    """How many training steps after the warm-up took how long: the edges of bins of equal width, and the counts."""
+    times = _times(trained)
+    if not len(times):
+        return {"edges_ns": [], "counts": []}
+    low, high = int(times.min()), int(times.max())
+    edges = np.linspace(low, high, BINS + 1) if high - low >= BINS else np.array([low, high + 1])
+    counts, _ = np.histogram(times, edges)
+    return {"edges_ns": [round(edge) for edge in edges.tolist()], "counts": counts.tolist()}
+
+
+def _times(trained: Trained) -> Ints:
+    training = trained.training
+    worker = training.is_worker[training.step_client]
+    late = worker & (training.step_start_ns >= trained.answers.cut_ns)
+    kept = late if late.any() else worker
+    return (training.step_end_ns - training.step_start_ns)[kept]
+
+
+def _timeline(trained: Trained) -> Json:
+    """Steps as bars by client, updates as ticks, and who waited for which task to come up."""
+    training = trained.training
+    count = len(training.step_client)
+    shown = np.argsort(training.step_start_ns, kind="stable")[:MOST_STEPS]
+    updates = training.update_ns[:MOST_UPDATES]
+    cut_off = count > MOST_STEPS or len(training.update_ns) > MOST_UPDATES
+    end = int(training.end_ns)
+    if cut_off:
+        last_step = int(training.step_end_ns[shown].max()) if count > MOST_STEPS else end
+        last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
+        end = min(end, last_step, last_update)
+    left_out = f"what comes after is not shown: {counted(count, 'step')} would be too many" if cut_off else ""
+    return {
+        "clients": [
+            [name, training.tasks.index(training.tasks[task]), short_task(training.tasks[task]), bool(worker)]
+            for name, task, worker in zip(
+                training.clients, training.client_task.tolist(), training.is_worker.tolist(), strict=True
+            )
+        ],
+        "session_ns": training.session_ns.tolist(),
+        "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
+        "client": training.step_client[shown].tolist(),
+        "number": training.step_number[shown].tolist(),
+        "start_ns": training.step_start_ns[shown].tolist(),
+        "end_ns": training.step_end_ns[shown].tolist(),
+        "waiting_ns": training.step_waiting_ns[shown].tolist(),
+        "update_ns": updates.tolist(),
+        "update_client": training.update_client[: len(updates)].tolist(),
+        "update_staleness": training.update_staleness[: len(updates)].tolist(),
+        "cut_ns": int(trained.answers.cut_ns),
+        "whole_ns": end,
+        "left_out": left_out,
+    }
