@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
-from simulator.errors import ClusterError, GraphError, InfeasibleError, UnsupportedError
+from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
+from simulator.training.accumulating import with_accumulators
 from simulator.training.moving import check_devices, moved, moved_text
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, check
@@ -61,7 +62,7 @@ def distributed(
         settled = check(regime, made)
         if settled is None or settled.kind != "sync":
             return made
-        raise UnsupportedError("Graphs that name jobs and hold no accumulators train by async or ssp.")
+        return made if len(made) == 1 else with_accumulators(made, settled)
     made = (*made, _updates(made[chief], given[chief][1]))
     check(regime, made)
     return made

@@ -1,0 +1,86 @@
+"""Part a training step in two at its gradients: what each replica computes, and what is done once per update.
+
+    replica                          update
+    batch ─▶ ... ─▶ gradients ─╳─▶ Apply ─▶ global step + 1
+      └─▶ moving averages ┄┄╳┄┄▶ Apply        a control edge that the update need not wait for any more
+
+The chief of SyncReplicasOptimizer runs the second part in a loop of its own; its first part is every worker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.graph.graph import Graph
+from simulator.graph.step.fanin import fan_in, fan_out
+from simulator.training.anatomy import Anatomy, variable_of
+from simulator.training.replication.parts import parts_of
+
+_READS = frozenset(("Identity", "ReadVariableOp", "IsVariableInitialized", "VarIsInitializedOp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Separated:
+    """The two parts of a step."""
+
+    ends: tuple[int, ...]  # nodes whose end is the end of an update
+    cut: tuple[int, ...]  # control edges from a replica into the update, ascending
+    beside: tuple[int, ...]  # nodes that a replica runs besides its gradients: what the update waited for
+    fetches: tuple[str, ...]  # of the step's fetches, what a replica still gets
+
+
+def separate(graph: Graph, found: Anatomy) -> Separated:
+    """Part the step of a training graph."""
+    parts = parts_of(graph, found)
+    update = frozenset(parts.update)
+    replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
+    entering = {edge for one in found.gradients for edge in (one.values, one.indices) if edge is not None}
+    writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
+    fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
+    late = {name: row for name, row in fetched.items() if fan_in(graph, [row])[writes].any()}
+    ends = _ends(graph, sorted(set(late.values())), writes, replica, entering)
+    cut = _cut(graph, ends, replica, entering)
+    return Separated(
+        ends=tuple(ends),
+        cut=tuple(cut),
+        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        fetches=tuple(name for name in found.step.fetches if name not in late),
+    )
+
+
+def _writes(graph: Graph, row: int) -> bool:
+    return graph.ops[row] not in _READS and variable_of(graph, row) is not None
+
+
+def _ends(
+    graph: Graph, fetched: Sequence[int], writes: Sequence[int], replica: frozenset[int], entering: set[int]
+) -> list[int]:
+    """What is fetched of the update, if none of it hands on what a replica computed; else all that writes."""
+    walked = _walked(graph, fetched, replica, entering)
+    return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
+
+
+def _cut(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:
+    found = []
+    for row in _walked(graph, ends, replica, entering):
+        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+            if graph.edge_tensor[edge] < 0 and int(graph.edge_src[edge]) in replica:
+                found.append(edge)
+    return sorted(found)
+
+
+def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:
+    """What the update runs for its ends: backwards, but not into gradients nor along control edges from a replica."""
+    seen, pending = set(ends), list(ends)
+    while pending:
+        row = pending.pop()
+        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+            source = int(graph.edge_src[edge])
+            if edge in entering or source in seen or (graph.edge_tensor[edge] < 0 and source in replica):
+                continue
+            seen.add(source)
+            pending.append(source)
+    return seen
