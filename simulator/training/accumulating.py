@@ -18,7 +18,7 @@ from simulator.graph.step import choose_step
 from simulator.training.accumulators import Accumulating, accumulating
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, settled
-from simulator.training.replication.tasks import short
+from simulator.training.replication.tasks import in_graph_text
 
 
 def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Program, ...]:
@@ -46,7 +46,7 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
 
 def _worker(program: Program, made: Accumulating) -> Program:
     """A worker with the graph of the one that it is like, on its own devices."""
-    own, old = short(program.task), made.worker
+    own, old = in_graph_text(program.task), made.worker
     added = made.graph.requested[len(program.graph) :]
     devices = (*program.graph.requested, *(own if text == old else text for text in added))
     graph = replace(made.graph, requested=devices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.cluster.devicespec import DeviceSpec, parse
+from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.graph import Attrs, Graph
@@ -20,7 +20,7 @@ from simulator.training.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, tokens_per_update
 from simulator.training.replication.copying import Draft, draft_of, dtype_of
-from simulator.training.replication.tasks import short
+from simulator.training.replication.tasks import in_graph_text
 from simulator.training.script import of_task
 from simulator.training.separating import Separated, separate
 
@@ -84,7 +84,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
     draft = draft_of(graph, graph.requested)
     _drop(draft, parted.cut)
-    steps, counts, done = _counted(draft, found, parted, min(places), short(program.task))
+    steps, counts, done = _counted(draft, found, parted, min(places), in_graph_text(program.task))
 
     local = steps.add("local_step", "VariableV2", (), steps.worker, {"dtype": AttrValue(type=steps.dtype), **_SHAPED})
     now = steps.add("local_step/read", "Identity", [local], steps.worker, {**typed(steps.dtype), **shaped([SCALAR])})
@@ -102,8 +102,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     token = steps.add("token", "QueueDequeueV2", [queue, *ends], steps.home, attrs)
     train = steps.assign("train", local, token)
     tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
-    if regime.tokens:
-        _hand_out(steps, "first_tokens", queue, regime.tokens, ())
+    _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
     return Accumulating(_shaped_as(draft.built(), graph), steps.worker, (train, *parted.fetches), (tokens,), counts)
 
 

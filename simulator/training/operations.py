@@ -16,8 +16,8 @@ from simulator.graph.constants import elements
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import SENDS
+from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 
-APPLY, TAKE, ENQUEUE, DEQUEUE = range(4)
 UNKNOWN = -1  # what the graph does not tell
 
 _KINDS = (  # tensorflow/core/ops/data_flow_ops.cc

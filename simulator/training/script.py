@@ -12,8 +12,9 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
 from simulator.training.anatomy import anatomy
-from simulator.training.operations import ENQUEUE, operations
+from simulator.training.operations import operations
 from simulator.training.sync_replicas import SyncReplicas, sync_replicas
+from simulator.training.synchronising import ENQUEUE
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import fan_in, fan_out
 from simulator.training.anatomy import Anatomy, variable_of

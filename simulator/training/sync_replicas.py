@@ -17,7 +17,8 @@ import numpy as np
 from simulator.errors import UnsupportedError
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import fan_in, fan_out
-from simulator.training.operations import APPLY, DEQUEUE, ENQUEUE, TAKE, UNKNOWN, Operation, operations
+from simulator.training.operations import UNKNOWN, Operation, operations
+from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 
 _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
 

@@ -12,10 +12,10 @@ from simulator.graph.graph import Graph
 from simulator.graph.loading import load
 from simulator.training.anatomy import variable_of
 from simulator.training.distributed import distributed
-from simulator.training.operations import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.program import Program
 from simulator.training.regimes import Regime
 from simulator.training.resources import find, joined
+from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from tests.strategies import Rows, type_attr, typed
 from tests.training.queues import INT64, const, cut, gradient, number, queue, synchronised, types, variable
 
