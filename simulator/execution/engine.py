@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import ClusterError, DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.crossings import Crossings, checked, crossings
 from simulator.execution.loop import Played, Wires, play
@@ -243,14 +243,22 @@ def deadlock(tables: Tables, ready: Column) -> DeadlockError:
 
 
 def lanes(tables: Tables, device: Ids, crossing: Crossings, start_ns: Ints) -> Ids:
-    """[J] the lane of each job, found afterwards: per device, in order of start, the lowest that is idle."""
-    lane = [0] * len(start_ns)
+    """[J] the lane of each job, found afterwards."""
     where, length = job_device(tables, device, crossing), job_ns(tables, device, crossing)
     taken = np.concatenate([~tables.instant, crossing.pack_ns > 0, crossing.unpack_ns > 0])
-    for row in np.flatnonzero(tables.lanes > 1).tolist():
+    return pack_lanes(where, start_ns, length, taken, tables.lanes)
+
+
+def pack_lanes(where: Ids, start_ns: Ints, length: Ints, taken: Flags, count: Ids) -> Ids:
+    """[J] per device, in order of start, the lowest lane that is idle, for jobs that have one.
+
+    `where` is the device of each job, `count` the number of lanes of each device.
+    """
+    lane = [0] * len(start_ns)
+    for row in np.flatnonzero(count > 1).tolist():
         jobs = np.flatnonzero((where == row) & taken)
         running: list[tuple[int, int]] = []  # (end, lane)
-        idle = list(range(int(tables.lanes[row])))
+        idle = list(range(int(count[row])))
         for job in jobs[np.lexsort((jobs, length[jobs] > 0, start_ns[jobs]))].tolist():
             while running and running[0][0] <= start_ns[job]:
                 heappush(idle, heappop(running)[1])

@@ -113,6 +113,8 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         transfer=ids(transfer_of[tables.node[sender]]),
         transfer_iteration=ids(tables.iteration[sender]),
         transfer_dead=flags(tables.silent[sender]),
+        transfer_client=ids(np.zeros(len(sender))),
+        transfer_step=ids(np.zeros(len(sender))),
         transfer_ready_ns=outcome.transfer_ready_ns,
         pack_start_ns=outcome.pack_start_ns,
         pack_end_ns=outcome.pack_end_ns,

@@ -71,6 +71,8 @@ class Trace:
     transfer: Ids  # [X] row of the partitions' transfers
     transfer_iteration: Ids  # [X] row of `iterations`
     transfer_dead: Flags  # [X] only says that there is no value: takes no bytes
+    transfer_client: Ids  # [X] as `client`
+    transfer_step: Ids  # [X] as `step`
     transfer_ready_ns: Ints  # [X] the value is there and asked for
     pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
     pack_end_ns: Ints  # [X]

@@ -24,14 +24,13 @@ from simulator.training.crashing import Crashes
 from simulator.training.gating import GATES, Gates
 from simulator.training.ledger import Ledger
 from simulator.training.lengths import Lengths
+from simulator.training.recording import Recorder
 from simulator.training.synchronising import DEQUEUE, Clocks
 from simulator.wording import some
 
 if TYPE_CHECKING:
-    from simulator.execution.crossings import Crossings
-    from simulator.execution.loop import Wires
+    from simulator.execution.engine import Prepared
     from simulator.execution.tables import Tables
-    from simulator.execution.wiring import Wiring
     from simulator.training.combining import Crew
     from simulator.units import Nanos
 
@@ -41,7 +40,9 @@ class Director:
 
     state: State
 
-    def __init__(self, crew: Crew, tables: Tables, crossing: Crossings, wiring: Wiring, wires: Wires) -> None:
+    def __init__(self, crew: Crew, tables: Tables, given: Prepared, record: int = 0) -> None:
+        """`record` is how many steps of each client are recorded."""
+        crossing, wiring, wires = given.crossing, given.wiring, given.wires
         self.crew, self.wiring = crew, wiring
         clients, ops, transfers = len(crew), len(tables), len(crossing)
         self.ledger = Ledger(crew, tables.ways, crossing, tables.tensor_bytes[crossing.tensor], wiring, wires)
@@ -75,6 +76,7 @@ class Director:
         # steps
         self.number = [-1] * clients
         self.running = [False] * clients
+        self.recorder = Recorder(self.op_ptr, self.transfer_ptr, record)
         self.begin_ns: list[int] = crew.start_ns.tolist()  # when its next step begins, or that under way began
         self.gap_ns: list[int] = crew.gap_ns.tolist()
         self.counts: list[bool] = crew.counts.tolist()
@@ -236,6 +238,7 @@ class Director:
         self.ledger.steps.append(
             (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
         )
+        self.recorder.note(client, self.number[client], self.state)
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
         for other in self.clocks.tick(client):

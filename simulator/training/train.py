@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ints, ids, ints
-from simulator.execution.engine import chosen_order, prepare
+from simulator.execution.engine import Prepared, chosen_order, prepare
 from simulator.execution.loop import play
 from simulator.training.assembling import crew_of, lay_out
 from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.director import Director
 from simulator.training.disturbing import disturb, slowed
+from simulator.training.recording import trace_of
 from simulator.training.regimes import Regime, check
 from simulator.training.starting import Starts, starts
 from simulator.training.training import Training
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.execution.loops import Choice
     from simulator.training.disturbance import Disturbance
-    from simulator.training.ledger import Ledger
     from simulator.units import Nanos
 
 
@@ -40,12 +40,13 @@ def train(
     disturbances: Sequence[Disturbance] = (),
     trips: Mapping[str, int] | None = None,
     branches: Mapping[str, Choice] | None = None,
+    record: int = 2,
     seed: int = 0,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 
-    `costs` has the table of each client's graph. `order`, `contention`, `trips` and `branches` are those of `simulate`;
-    `seed` is also that of the noise.
+    `costs` has the table of each client's graph. `record` is how many steps of each client the trace has, the first
+    ones. `order`, `contention`, `trips` and `branches` are those of `simulate`; `seed` is also that of the noise.
 
     Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
     """
@@ -60,24 +61,22 @@ def train(
     crew = replace(crew, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
-    director, end_ns = run(crew, laid, priority, order=chosen, contention=contention)
-    return _training(
-        str(settled or "none"), clients, cluster, begins, crew, director.ledger, director.gates.dropped, end_ns
-    )
+    given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)
+    director, end_ns = run(crew, laid, given, record=record)
+    how = {"order": chosen, "contention": contention}
+    trace = trace_of(director.recorder, clients, laid, given, how, director.ledger.busy_ns, end_ns)
+    noted = _training(cluster, begins, crew, director, end_ns)
+    pieces = tuple(client.partitions for client in clients)
+    return replace(noted, regime=str(settled or "none"), trace=trace, partitions=pieces)
 
 
-def run(
-    crew: Crew, laid: Joined, priority: Ints | None = None, *, order: str, contention: str
-) -> tuple[Director, Nanos]:
+def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[Director, Nanos]:
     """Let the crew work until its limit: the director with all that it has noted, and when the run ended.
 
     Raises DeadlockError where nothing can happen any more before.
     """
-    _, crossing, wiring, queues, wires = prepare(
-        *(laid.tables, laid.device, priority), order=order, contention=contention
-    )
-    director = Director(crew, laid.tables, crossing, wiring, wires)
-    played = play(laid.tables, crossing, wiring, queues, wires, director)
+    director = Director(crew, laid.tables, given, record)
+    played = play(laid.tables, given.crossing, given.wiring, given.queues, given.wires, director)
     if not director.over:
         raise director.deadlock()
     director.ledger.close(played.makespan, director.state)
@@ -96,17 +95,9 @@ def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
     return ints(np.concatenate(parts))
 
 
-def _training(
-    regime: str,
-    clients: Sequence[Client],
-    cluster: Cluster,
-    begins: Starts,
-    crew: Crew,
-    ledger: Ledger,
-    dropped: int,
-    end_ns: Nanos,
-) -> Training:
-    """What the ledger says, as columns."""
+def _training(cluster: Cluster, begins: Starts, crew: Crew, director: Director, end_ns: Nanos) -> Training:
+    """What was noted, as columns."""
+    ledger = director.ledger
     steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 5)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
     updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
@@ -114,7 +105,7 @@ def _training(
     task_ns = np.stack([computing, sending, end_ns - computing - sending], axis=1)
     task_ns.setflags(write=False)
     return Training(
-        regime=regime,
+        regime="",
         tasks=cluster.tasks,
         devices=tuple(device.name for device in cluster.devices),
         links=tuple(link.name for link in cluster.links),
@@ -133,7 +124,7 @@ def _training(
         update_staleness=ids(updates[2]),
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
-        dropped=dropped,
+        dropped=director.gates.dropped,
         lost_updates=ledger.lost,
         task_ns=task_ns,
         device_busy_ns=ints(ledger.busy_ns),
@@ -141,5 +132,4 @@ def _training(
         link_bytes=ints(ledger.link_bytes()),
         link_busy_ns=ints(ledger.link_busy_ns()),
         end_ns=end_ns,
-        partitions=tuple(client.partitions for client in clients),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.costs.table import CostTable
+from simulator.execution.engine import prepare
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training.assembling import crew_of, lay_out
@@ -136,4 +137,5 @@ def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
 ) -> Director:
     """Let the crew run to its limit."""
-    return run(*crew(given, on, **options), order=order, contention=contention)[0]  # type: ignore[arg-type]
+    together, laid = crew(given, on, **options)  # type: ignore[arg-type]
+    return run(together, laid, prepare(laid.tables, laid.device, order=order, contention=contention))[0]

@@ -7,13 +7,20 @@ from hypothesis import strategies as st
 
 from simulator.errors import ClusterError
 from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training.combining import Client
 from simulator.training.program import Program
 from simulator.training.train import train
+from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
 from tests.training.crews import chain
+
+TRANSFERS = (
+    *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),
+    *("transfer_start_ns", "transfer_end_ns", "unpack_start_ns", "unpack_end_ns", "pack_lane", "unpack_lane"),
+)
 
 
 @settings(max_examples=40)
@@ -31,6 +38,21 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
         assert run.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+        check_repeats(run, trace, steps)
+
+
+def check_repeats(run: Training, trace: Trace, steps: int) -> None:
+    """Each recorded step is the trace, later."""
+    recorded = run.trace
+    assert recorded is not None
+    for step in range(min(steps, 2)):
+        mine, wires = recorded.step == step, recorded.transfer_step == step
+        for name in ("node", "iteration", "device", "lane", "ready_ns", "start_ns", "end_ns"):
+            shift = step * trace.makespan if name.endswith("_ns") else 0
+            assert getattr(recorded, name)[mine].tolist() == (getattr(trace, name) + shift).tolist(), name
+        for name in TRANSFERS:
+            shift = step * trace.makespan if name.endswith("_ns") else 0
+            assert getattr(recorded, name)[wires].tolist() == (getattr(trace, name) + shift).tolist(), name
 
 
 def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
