@@ -17,6 +17,7 @@ from simulator.training.program import Program, Role
 from simulator.training.train import run
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
+from tests.training import queues
 from tests.training.queues import INT64, accumulator, const, queue, take, types
 
 Priced = tuple[Client, CostTable]
@@ -42,9 +43,16 @@ def client(
     return Client(program, pieces), priced
 
 
-def chain(on: Cluster, name: str, stages: Sequence[tuple[int, int]], **options: object) -> Priced:
-    """A client whose step is one op after the other, each on a device and for a time; values of one float."""
+def chain(
+    on: Cluster, name: str, stages: Sequence[tuple[int, int]], *, variable: bool = False, **options: object
+) -> Priced:
+    """A client whose step is one op after the other, each on a device and for a time; values of one float.
+
+    With a variable on device 0, which nobody reads.
+    """
     made = Rows()
+    if variable:
+        queues.variable(made, "v")
     made.add("x", "Const", **attrs_of("Const"))
     before = "x"
     for at in range(len(stages)):
