@@ -42,12 +42,13 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
         cluster,
         how=how,  # type: ignore[arg-type]  # one of the option's choices
         ps_strategy=wanted.ps_strategy,  # type: ignore[arg-type]  # likewise
+        regime=wanted.regime,
         seed=request.seed,
         fetch=request.fetches,
         batch=request.batch,
     )
-    if wanted.regime is not None and wanted.regime.kind == "sync" and all(one.role == "worker" for one in made):
-        raise UnsupportedError("--training sync: so far only graphs that hold accumulators train synchronously.")
+    if wanted.regime is not None and wanted.regime.kind == "sync" and how in ("between", "both"):
+        raise UnsupportedError("--training sync: so far only graphs that hold accumulators train synchronously between graphs.")
     chosen = "" if wanted.replicate else ", for want of --replicate"
     return made, _HOW[how] + chosen
 
