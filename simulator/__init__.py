@@ -42,7 +42,7 @@ _EXPORTS = {
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
     "prepare": "simulator.execution.evaluate",
-    "replicate": "simulator.training.replication",
+    "replicate": "simulator.training.replication.replicating",
     "simulate": "simulator.execution.simulate",
     "with_shapes": "simulator.graph.shapes",
 }

@@ -11,7 +11,7 @@ import pytest
 from simulator import choose_step, load, load_cluster
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.training.replication import replicate
+from simulator.training.replication.replicating import replicate
 
 pytestmark = pytest.mark.tensorflow
 

@@ -17,9 +17,9 @@ from simulator import choose_step, estimate, load_cluster, partition
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.regimes import read_regime
-from simulator.training.replication import replicate
 from simulator.training.replication.collectives import COLLECTIVES, Reduced
 from simulator.training.replication.copying import draft_of
+from simulator.training.replication.replicating import replicate
 from tests.strategies import Rows, type_attr, typed
 from tests.training.test_between import momentum, variable
 from tests.training.test_towers import device, inputs, sparse

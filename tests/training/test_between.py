@@ -9,7 +9,7 @@ from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.training.anatomy import anatomy
-from simulator.training.replication import replicate
+from simulator.training.replication.replicating import replicate
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
 
 INT64 = 9

@@ -11,7 +11,7 @@ from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.training.regimes import read_regime
-from simulator.training.replication import replicate
+from simulator.training.replication.replicating import replicate
 from tests.strategies import Rows, colocation, loop, type_attr, typed
 from tests.training.test_between import momentum, variable
 

@@ -9,11 +9,11 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
 from simulator.cluster.notation import is_notation
 from simulator.cluster.reading import load_cluster
-from simulator.errors import SimvizError, UnsupportedError
+from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.distributed import distributed
 from simulator.training.program import Program
-from simulator.training.replication import replicate
+from simulator.training.replication.replicating import replicate
 from simulator.training.replication.tasks import ps_tasks, worker_tasks
 from simulator.wording import counted
 from viz.request import Request
@@ -47,9 +47,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
         fetch=request.fetches,
         batch=request.batch,
     )
-    if wanted.regime is not None and wanted.regime.kind == "sync" and how in ("between", "both"):
-        raise UnsupportedError("--training sync: so far only graphs that hold accumulators train synchronously between graphs.")
-    chosen = "" if wanted.replicate else ", for want of --replicate"
+    chosen = "" if wanted.replicate else " (by default)"
     return made, _HOW[how] + chosen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placement.clients import clients
 from simulator.assignment import Assignment
@@ -20,6 +20,7 @@ from simulator.training.program import Program
 from simulator.training.regimes import Regime, check, describe
 from simulator.training.relieving import Relief, relieve
 from simulator.training.scaling import Row, scale
+from simulator.training.sync_replicas import sync_replicas
 from simulator.training.train import train
 from simulator.training.training import Training
 from simulator.wording import counted
@@ -96,7 +97,10 @@ def trained(
         training, steps, narrow = reached.training, reached.steps, reached.reached
     say("looking for what holds it back")
     held = bottleneck(
-        training, cluster, lambda relief: _relieved(stage, wanted, relief, steps, say), wanted.disturbances
+        training,
+        cluster,
+        lambda relief: _relieved(stage, wanted, given.source, relief, steps, say),
+        wanted.disturbances,
     )
     workers = sum(program.role == "worker" for program in given.programs)
     return Trained(
@@ -144,13 +148,28 @@ def _in_words(regime: Regime | None, workers: int) -> str:
     return describe(regime, workers)
 
 
-def _relieved(stage: _Stage, wanted: Wanted, relief: Relief, steps: int, say: Callable[[str], None]) -> Training | None:
+def _relieved(
+    stage: _Stage, wanted: Wanted, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
+) -> Training | None:
     """The run with one thing relieved; None where that cannot be had."""
-    if relief.backups:
-        return None
     say(f"simulating again {relief.change}")
+    if relief.backups:
+        return _with_backups(stage, wanted, graph, relief.backups, min(steps, SHORT))
     cluster, costs, left = relieve(stage.cluster, stage.costs, wanted.disturbances, relief)
     return stage.run(min(steps, SHORT), left, cluster, costs)
+
+
+def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, steps: int) -> Training | None:
+    """The run with so many more workers as backup; None where the graph says how many, or there are too few."""
+    known = stage.regime
+    if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
+        return None
+    fewer = replace(known, aggregate=known.aggregate - backups, tokens=None)
+    request = replace(stage.request, training=replace(wanted, regime=fewer))
+    assert request.training is not None
+    programs, _ = make_programs(request, request.training, graph, stage.cluster)
+    other = _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
+    return other.run(steps, wanted.disturbances)
 
 
 def _scaling(
@@ -163,6 +182,6 @@ def _scaling(
         other = with_workers(request.cluster, cluster, count)
         programs, _ = make_programs(request, wanted, graph, other)
         stage = _stage(request, other, programs, price_each(request, programs, other))
-        return stage.run(min(wanted.steps, SHORT), present(wanted.disturbances, other))
+        return stage.run(wanted.steps, present(wanted.disturbances, other))
 
     return scale(wanted.workers, run)

@@ -9,6 +9,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
+from simulator.training.accumulating import with_accumulators
 from simulator.training.anatomy import anatomy
 from simulator.training.moving import check_devices
 from simulator.training.program import Program
@@ -36,7 +37,8 @@ def replicate(
 
     `how` is one of
 
-    - "between": a client and a graph for each worker task, variables on ps tasks;
+    - "between": a client and a graph for each worker task, variables on ps tasks; in a synchronous `regime` gradients
+      go through accumulators there, and the first worker's task has a second client that makes the updates;
     - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one); the gradients
       are averaged and applied once; under a `regime` in which replicas do not wait for each other each tower applies
       its own, and is a program;
@@ -66,7 +68,10 @@ def replicate(
         alone = regime is not None and regime.kind != "sync"
         return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
     if how in ("between", "both"):
-        return between(graph, found, cluster, placing, batch=examples, towered=how == "both")
+        made = between(graph, found, cluster, placing, batch=examples, towered=how == "both")
+        if regime is None or regime.kind != "sync" or len(made) == 1:
+            return made
+        return with_accumulators(made, regime)
     if regime is not None and regime.kind != "sync":
         raise SimvizError(f"an all-reduce waits for all replicas, so it can't be {regime}; leave the regime out.")
     return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2])
