@@ -73,7 +73,7 @@ def crew_of(
         gap_ns=ints(np.zeros(len(clients))),
         clocked=flags([role == "worker" for role in roles]),
         counts=flags(by_end),
-        idle=flags(np.zeros(len(clients))),
+        idle=flags([role == "traffic" for role in roles]),
         examples=ints([client.program.examples for client in clients]),
         marks=marks,
         shared=shared,
@@ -84,8 +84,8 @@ def crew_of(
 
 
 def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tuple[str, ...] | None:
-    """The nodes by which a client counts updates; (): the end of its step; None: others count."""
-    if apart and client.program.role == "worker":
+    """The nodes by which a client counts updates; (): the end of its step; None: it counts none."""
+    if client.program.role == "traffic" or (apart and client.program.role == "worker"):
         return None
     return _lead(client, clients).program.counts
 

@@ -22,6 +22,7 @@ from simulator.execution.queues import Executor
 from simulator.training.combining import COUNT
 from simulator.training.crashing import Crashes
 from simulator.training.gating import GATES, Gates
+from simulator.training.idling import Idlers
 from simulator.training.ledger import Ledger
 from simulator.training.lengths import Lengths
 from simulator.training.recording import Recorder
@@ -86,9 +87,10 @@ class Director:
         self.at_end = [False] * clients  # its END came while an enqueue waited for room
         self.restarted = [False] * clients  # its session is a new one
         self.crashing: list[int] = []
-        self.crashes = Crashes(crew, wiring.device, [*self.client, *of_transfer.tolist()], transfers)
+        owner = [*self.client, *of_transfer.tolist()]
+        self.crashes = Crashes(crew, wiring.device, owner, transfers)
+        self.idlers = Idlers(crew.idle.tolist(), owner, len(self.client))
         self.lengths = Lengths(crew, wiring.run_ns, self.client, self.ledger.task)
-        self.idle: list[bool] = crew.idle.tolist()
 
     @property
     def timers(self) -> int:
@@ -176,6 +178,8 @@ class Director:
             self.ledger.note(now, ended, to_wire, begun, self.state)
         if self.lengths.vary:
             self.lengths.set(begun, self.number, now, self.state.run_ns)
+        for client in self.idlers.woken(begun):
+            self._schedule(client, max(now, self.begin_ns[client]))
         mark_of, ops = self.mark_of, self.ops
         for task in ended:
             if task < ops and mark_of[task] >= 0:
@@ -243,7 +247,9 @@ class Director:
         self.begin_ns[client] = now + self.gap_ns[client]
         for other in self.clocks.tick(client):
             self._schedule(other, max(now, self.begin_ns[other]))
-        if self.clocks.may(client):
+        if self.idlers.idle[client] and self.idlers.alone(self.state):
+            self.idlers.asleep.append(client)
+        elif self.clocks.may(client):
             self._schedule(client, self.begin_ns[client])
 
     def _crash(self, crash: int, now: Nanos, begun: list[int]) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from simulator.graph.graph import Graph
 
-Role: TypeAlias = Literal["worker", "updates"]
+Role: TypeAlias = Literal["worker", "updates", "traffic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Program:
     graph: Graph  # with the devices that it asks for
     fetches: tuple[str, ...]  # nodes or tensors that a step runs
     feeds: tuple[str, ...] = ()
-    role: Role = "worker"  # "worker": its steps are training steps
+    role: Role = "worker"  # "worker": its steps are training steps; "traffic": it only keeps links busy
     like: int | None = None  # row of the program that is the same with `task` in place of its own
     examples: int = 0  # that one step works on; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is

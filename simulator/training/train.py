@@ -12,6 +12,7 @@ from simulator.columns import Ints, ids, ints
 from simulator.execution.engine import Prepared, chosen_order, prepare
 from simulator.execution.loop import play
 from simulator.training.assembling import crew_of, lay_out
+from simulator.training.background import background
 from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.director import Director
 from simulator.training.disturbing import disturb, slowed
@@ -52,13 +53,16 @@ def train(
     """
     disturbed = disturb(disturbances, cluster)
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
+    others = background(disturbed)
+    clients, priced = (*clients, *others.clients), [*priced, *others.costs]
     laid = lay_out(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
     settled = check(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
     bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
     crew = crew_of(clients, laid, cluster, begins.session_ns, steps=steps, tokens=tokens, bound=bound)
-    crew = replace(crew, disturbed=disturbed, seed=seed)
+    gap_ns = ints([*np.zeros(len(clients) - len(others.clients)), *others.gap_ns])
+    crew = replace(crew, disturbed=disturbed, seed=seed, gap_ns=gap_ns)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)
