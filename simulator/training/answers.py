@@ -117,7 +117,7 @@ def until_ci(run: Callable[[int], Training], *, relative: float = 0.02, steps: i
 def rate(update_ns: Ints, count: int) -> float | None:
     """Updates per second between a tenth of the first `count` updates and the last of them; None: no time passes.
 
-    For comparing runs that are short: the same updates of each.
+    For runs that are too short for a warm-up of their own.
     """
     count = min(count, len(update_ns))
     skipped = min(max(1, count // 10), count - 1) if count > 1 else 0

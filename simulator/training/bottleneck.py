@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.cluster.cluster import Cluster
 from simulator.training.answers import answers, rate
-from simulator.training.disturbance import Disturbance
+from simulator.training.disturbance import MAX_TIME, Crash, Disturbance
+from simulator.training.pausing import Pauses
 from simulator.training.relieving import Relief, candidates
 from simulator.training.training import Training
+from simulator.units import Nanos
 
 MOST_TRIED = 4
 LEAST_SHARE = 0.02  # what takes less is not tried
+LEAST_UPDATES = 20  # before something that comes once, for a rate without it
 WORTHWHILE = 1.05  # a gain below it is none
 
 
@@ -46,17 +51,19 @@ def bottleneck(
 ) -> Bottleneck:
     """Name what holds the run back, by trying the likeliest candidates, at most `most` of them.
 
-    `rerun` simulates with one thing relieved, for as many steps as it likes: rates are compared over equally many
-    updates. It returns None for a relief that cannot be had. The largest gain wins, the likelier one of equal gains.
+    `rerun` simulates with one thing relieved, for as many steps as it likes (a crash that is relieved must have time
+    to come): rates are compared over equally many updates. It returns None for a relief that cannot be had. The
+    largest gain wins, the likelier one of equal gains.
     """
     found = candidates(training, cluster, disturbances, gate_share=answers(training).gate_share)
+    once = _once(disturbances)
     tried: list[Tried] = []
     for relief in found:
         if len(tried) == most:
             break
         if relief.share >= LEAST_SHARE:
             again = rerun(relief)
-            made = None if again is None else _gained(relief, training, again)
+            made = None if again is None else _gained(relief, training, again, once)
             tried += [] if made is None else [made]
     tried.sort(key=lambda one: -one.gain)  # stable
     if not tried:
@@ -80,8 +87,21 @@ def bottleneck(
     )
 
 
-def _gained(relief: Relief, training: Training, again: Training) -> Tried | None:
-    """The gain over as many updates as both have; None: no time passes in either."""
-    count = min(len(training.update_ns), len(again.update_ns))
+def _gained(relief: Relief, training: Training, again: Training, once: Nanos) -> Tried | None:
+    """The gain over as many updates as both have; None: no time passes in either.
+
+    A crash comes at its time, not at its update: a faster run would have more behind it. What comes `once` is left out
+    of the comparison, unless the relief is that it does not come.
+    """
+    counts = [len(run.update_ns) for run in (training, again)]
+    before_it = [int(np.searchsorted(run.update_ns, once)) for run in (training, again)]
+    count = min(before_it if not relief.without and min(before_it) >= LEAST_UPDATES else counts)
     before, after = rate(training.update_ns, count), rate(again.update_ns, count)
     return None if before is None or after is None else Tried(relief, after, before, after / before)
+
+
+def _once(disturbances: Sequence[Disturbance]) -> Nanos:
+    """When the first of what happens once happens; MAX_TIME: nothing does."""
+    crashes = [one.effect.at_ns for one in disturbances if isinstance(one.effect, Crash)]
+    pauses = [one.effect.phase for one in disturbances if isinstance(one.effect, Pauses) and not one.effect.period]
+    return min([*crashes, *pauses], default=MAX_TIME)

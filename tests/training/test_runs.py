@@ -109,6 +109,15 @@ def test_a_straggler_is_the_bottleneck_where_the_others_may_not_run_ahead() -> N
     assert found.gain == pytest.approx((5 * 400 + 104 + 10) / (400 + 104 + 10 + 10), rel=0.05)
 
 
+def test_what_comes_once_counts_only_where_it_is_what_is_relieved() -> None:
+    """40 updates of the ps take 12 us; then it is gone for 50 us. A faster run would have ended before that."""
+    _, found = judged(*busy_ps(4), None, "w:0=crash:at=13 us,for=50 us")
+    (faster,) = (one for one in found.tried if one.relief.devices == (0,))
+    assert faster.gain == pytest.approx(1200 / 654, rel=0.05)
+    (whole,) = (one for one in found.tried if one.relief.without)
+    assert whole.gain == pytest.approx((50 + 80 * 0.3) / (80 * 0.3), rel=0.1)
+
+
 def test_in_asynchronous_training_a_straggler_costs_its_own_steps_alone() -> None:
     _, found = judged(*busy_ps(8, ps_ns=1), None, "w:1=slow:20")
     (straggler,) = (one for one in found.tried if one.relief.without)

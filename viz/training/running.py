@@ -156,7 +156,7 @@ def _relieved(
     if relief.backups:
         return _with_backups(stage, wanted, graph, relief.backups, min(steps, SHORT))
     cluster, costs, left = relieve(stage.cluster, stage.costs, wanted.disturbances, relief)
-    return stage.run(min(steps, SHORT), left, cluster, costs)
+    return stage.run(steps if relief.without else min(steps, SHORT), left, cluster, costs)
 
 
 def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, steps: int) -> Training | None:
