@@ -31,27 +31,33 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
     workers = [program for program in programs if program.role == "worker"]
     known = settled(regime, len(workers))
     made: dict[int, Accumulating] = {}
-    changed = []
+    changed: list[Program] = []
     for row, program in enumerate(programs):
         if program.role != "worker":
             changed.append(program)
-            continue
-        first = row if program.like is None else program.like
-        if first == row:
+        elif program.like is None:
             made[row] = accumulating(program, known, alone=len(workers) == 1)
-        changed.append(_worker(program, made[first]))
+            changed.append(_first(program, made[row]))
+        else:
+            changed.append(_alike(program, changed[program.like], made[program.like]))
     chief = programs.index(workers[0])
     return (*changed, _updates(changed[chief], made[chief]))
 
 
-def _worker(program: Program, made: Accumulating) -> Program:
-    """A worker with the graph of the one that it is like, on its own devices."""
-    own, old = in_graph_text(program.task), made.worker
+def _first(program: Program, made: Accumulating) -> Program:
+    """A worker with its new graph."""
+    feeds = _needed(program.feeds, made.graph, made.train)
+    step = choose_step(made.graph, feeds=feeds, fetches=made.train)
+    return replace(program, graph=made.graph, fetches=step.fetches, feeds=step.feeds, counts=())
+
+
+def _alike(program: Program, first: Program, made: Accumulating) -> Program:
+    """A worker with the new graph of the one that it is like, on its own devices."""
+    own = in_graph_text(program.task)
     added = made.graph.requested[len(program.graph) :]
-    devices = (*program.graph.requested, *(own if text == old else text for text in added))
+    devices = (*program.graph.requested, *(own if text == made.worker else text for text in added))
     graph = replace(made.graph, requested=devices)
-    step = choose_step(graph, feeds=_needed(program.feeds, graph, made.train), fetches=made.train)
-    return replace(program, graph=graph, fetches=step.fetches, feeds=step.feeds, counts=())
+    return replace(program, graph=graph, fetches=first.fetches, feeds=first.feeds, counts=())
 
 
 def _updates(worker: Program, made: Accumulating) -> Program:

@@ -81,7 +81,9 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     graph = program.graph
     found = anatomy(graph, fetches=program.fetches)
     parted = separate(graph, found)
-    places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
+    # an optimizer without an op for sparse gradients first adds them to a slot, but they are its variable's
+    gradients = [replace(one, variable=found.slot_of.get(one.variable, one.variable)) for one in found.gradients]
+    places = [_place(graph, one.variable, program, alone=alone) for one in gradients]
     draft = draft_of(graph, graph.requested)
     _drop(draft, parted.cut)
     steps, counts, done = _counted(draft, found, parted, min(places), in_graph_text(program.task))
@@ -92,8 +94,8 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     steps.assign("local_step/start", local, steps.read("local_step/global", steps.worker))
     start = steps.wide("start/cast", steps.read("start", steps.home), steps.home)
     pushed = []
-    for row, (gradient, where) in enumerate(zip(found.gradients, places, strict=True)):
-        again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
+    for row, (gradient, where) in enumerate(zip(gradients, places, strict=True)):
+        again = [one.variable for one in gradients[:row]].count(gradient.variable)
         pushed.append(_accumulate(steps, gradient, where, again, regime.aggregate or 1, (now, start)))
 
     ends = [f"^{name}" for name in (*pushed, *(graph.names[row] for row in parted.beside))]

@@ -37,15 +37,18 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
     entering = {edge for one in found.gradients for edge in (one.values, one.indices) if edge is not None}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
-    fetched = {name: graph.row(name.partition(":")[0]) for name in found.step.fetches}
-    late = {name: row for name, row in fetched.items() if fan_in(graph, [row])[writes].any()}
-    ends = _ends(graph, sorted(set(late.values())), writes, replica, entering)
-    cut = _cut(graph, ends, replica, entering)
+    fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
+    late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}
+    ends = _ends(graph, sorted(late), writes, replica, entering)
+    walked = sorted(_walked(graph, ends, replica, entering))
+    cut = [edge for row in walked for edge in _controls(graph, row) if int(graph.edge_src[edge]) in replica]
+    # What an update writes besides, such as a slot that decays, is also not for a replica to write.
+    writes = [row for row in walked if _writes(graph, row)]
     return Separated(
         ends=tuple(ends),
         cut=tuple(cut),
         beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
-        fetches=tuple(name for name in found.step.fetches if name not in late),
+        fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
     )
 
 
@@ -61,13 +64,8 @@ def _ends(
     return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
 
 
-def _cut(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> list[int]:
-    found = []
-    for row in _walked(graph, ends, replica, entering):
-        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
-            if graph.edge_tensor[edge] < 0 and int(graph.edge_src[edge]) in replica:
-                found.append(edge)
-    return sorted(found)
+def _controls(graph: Graph, row: int) -> list[int]:
+    return [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] < 0]
 
 
 def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:

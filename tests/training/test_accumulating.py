@@ -130,6 +130,28 @@ def test_what_an_update_waited_for_is_the_workers_work() -> None:
     assert runs(updates).isdisjoint({"average", "statistic", "g"})
 
 
+def test_a_slot_decays_once_per_update_whoever_reads_it() -> None:
+    """Without an op for sparse gradients Adam lets its slots decay; a read after that made each worker do so, too."""
+    rows = Rows()
+    for name in ("w", "slot"):
+        variable(rows, name)
+    variable(rows, "global_step", dtype=INT64)
+    given = gradient(rows, "x", device=WORKER)
+    rows.add("rate", "Const", **typed("Const", ()))
+    rows.add("less", "Mul", ["slot", "rate"], T=type_attr())
+    rows.add("decay", "Assign", ["slot", "less"], T=type_attr())
+    rows.add("decayed", "Identity", ["decay"], T=type_attr())
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", given, "^decay"], T=type_attr())
+    rows.add("train", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    regime = Regime("sync")
+    worker, *_, updates = distributed(
+        rows.built(), load_cluster(CLUSTER), regime=regime, fetches=["train", "decayed:0", "x:0"]
+    )
+    assert "decay" in runs(updates)
+    assert "decay" not in runs(worker)
+    assert worker.fetches == ("sync_replicas/train",)
+
+
 def test_a_fetched_loss_stays_with_the_worker() -> None:
     programs = distributed(script(), load_cluster(CLUSTER), regime=Regime("sync"), fetches=["train", "g0:0"])
     assert set(programs[0].fetches) == {"sync_replicas/train", "g0:0"}
