@@ -212,7 +212,7 @@ def _batch(graph: Graph, step: Step) -> tuple[tuple[int, ...], int]:
     rows = {row: size for row, size in fed.items() if size is not None}
     if rows:
         size = Counter(rows.values()).most_common(1)[0][0]
-        return tuple(row for row, found in rows.items() if found == size), max(size, 0)
+        return tuple(row for row, found in rows.items() if found == size or _is_open(graph, row)), max(size, 0)
     handed = [
         _first_dimension(graph, int(graph.tensor_ptr[row]))
         for row in np.flatnonzero(step.runs).tolist()
@@ -221,6 +221,13 @@ def _batch(graph: Graph, step: Step) -> tuple[tuple[int, ...], int]:
     ]
     known = [size for size in handed if size is not None and size > 0]
     return (), Counter(known).most_common(1)[0][0] if known else 0
+
+
+def _is_open(graph: Graph, tensor: int) -> bool:
+    """Whether a placeholder leaves its first dimension open, whatever it was taken to be since."""
+    attrs = graph.attrs[int(graph.tensor_node[tensor])]
+    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+    return shape is not None and shape[:1] == (-1,)
 
 
 def _first_dimension(graph: Graph, tensor: int) -> int | None:

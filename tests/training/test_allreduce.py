@@ -138,7 +138,7 @@ def test_each_replica_has_variables_of_its_own_and_makes_the_same_update() -> No
     (program,) = replicate(momentum(), load_cluster("worker=2x1gpu"), how="allreduce:ring", batch=8)
     graph = program.graph
     assert program.fetches == ("train", "replica_1/train")
-    assert (program.counts, program.examples) == (("count",), 8)
+    assert (program.counts, program.examples) == (("count",), 16)
     assert inputs(graph, "replica_1/y") == ("split/x:1", "replica_1/w/read")
     assert inputs(graph, "update_w") == ("w", "w/Momentum", "rate", "allreduce/w/result_0", "rate")
     assert inputs(graph, "replica_1/update_w") == (

@@ -102,6 +102,26 @@ def test_variables_go_where_the_strategy_says_and_slots_follow(strategy: str, ho
         assert graph.requested[graph.row(follower)] == graph.requested[graph.row(name)]
 
 
+def test_a_group_waits_for_one_signal_of_each_task() -> None:
+    made = Rows()
+    variable(made, "w", 2)
+    variable(made, "b", 2)
+    variable(made, "v", 2)
+    made.add("x", "Const", **typed("Const", (2,)))
+    names = [made.add(f"up_{name}", "ApplyGradientDescent", [name, "x", "x"], T=type_attr()) for name in "wbv"]
+    made.attrs[-3:] = [
+        {**attrs, "_class": colocation(name)} for attrs, name in zip(made.attrs[-3:], "wbv", strict=True)
+    ]
+    made.add("train", "NoOp", [f"^{name}" for name in names])
+    graph = replicate(made.built(), load_cluster("ps=2,worker=2"))[1].graph
+    found = {name: (graph.requested[graph.row(name)], graph.inputs_of(graph.row(name))) for name in graph.names[-3:]}
+    assert found == {
+        "train": ("/job:worker/task:1", ("^train/NoOp", "^train/NoOp_1")),
+        "train/NoOp": ("/job:ps/task:0", ("^up_w", "^up_v")),
+        "train/NoOp_1": ("/job:ps/task:1", ("^up_b",)),
+    }
+
+
 def test_a_chief_trains_and_an_evaluator_does_not() -> None:
     programs = replicate(momentum(), load_cluster("ps=1,chief=1,worker=2,evaluator=1"))
     assert [program.name for program in programs] == ["chief:0", "worker:0", "worker:1"]

@@ -10,6 +10,7 @@ from simulator import load_cluster
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.graph.shapes import with_shapes
 from simulator.training.regimes import read_regime
 from simulator.training.replication.replicating import replicate
 from tests.strategies import Rows, colocation, loop, type_attr, typed
@@ -40,16 +41,19 @@ def test_towers_share_the_variables_and_what_is_fed_is_split() -> None:
     assert inputs(graph, "average/w") == ("average/w/sum", "average/w/replicas")
     assert inputs(graph, "update_w") == ("w", "w/Momentum", "rate", "average/w", "rate")
     assert (program.fetches, program.feeds, program.counts) == (("train",), ("x:0",), ("count",))
-    assert program.examples == 32
+    assert program.examples == 64
     assert {device(graph, name) for name in copied} == {GPU.format(0)}
     assert {device(graph, f"tower_1/{name}") for name in copied} == {GPU.format(1)}
     assert {device(graph, name) for name in ("w", "w/read", "average/w/sum", "update_w", "split/x", "rate")} == {CPU}
 
 
-def test_a_batch_that_the_graph_fixes_is_each_towers_own() -> None:
-    (program,) = replicate(momentum(batch=32), load_cluster("4gpu"), how="in")
+@pytest.mark.parametrize("given", [momentum(batch=32), with_shapes(momentum(), batch=32)])
+def test_each_tower_works_on_a_batch_of_its_own_and_has_the_sizes_of_the_graph(given: Graph) -> None:
+    (program,) = replicate(given, load_cluster("4gpu"), how="in")
     graph = program.graph
-    assert graph.tensor_shape[graph.tensor_ptr[graph.row("x")]] == (128, 4)
+    shapes = {name: graph.tensor_shape[graph.tensor_ptr[graph.row(name)]] for name in ("x", "split/x", "average/w")}
+    assert shapes == {"x": (128, 4), "split/x": (32, 4), "average/w": (4, 2)}
+    assert graph.tensor_shape[graph.tensor_ptr[graph.row("split/x")] + 3] == (32, 4)
     assert program.examples == 128
 
 
@@ -92,7 +96,7 @@ def test_towers_within_workers_are_averaged_before_anything_is_sent() -> None:
     assert device(second.graph, "average/b/sum") == "/job:worker/task:1/device:CPU:0"
     assert device(second.graph, "update_b") == "/job:ps/task:1"
     assert device(second.graph, "tower_1/loss") == "/job:worker/task:1/device:GPU:1"
-    assert (first.name, second.name, first.examples) == ("worker:0", "worker:1", 8)
+    assert (first.name, second.name, first.examples) == ("worker:0", "worker:1", 16)
 
 
 def sparse() -> Graph:

@@ -18,9 +18,9 @@ from simulator.graph.graph import Graph, Shape
 from simulator.training.anatomy import VARIABLES, Anatomy, Gradient, variable_shape
 from simulator.training.replication import setter
 from simulator.training.replication.collectives import COLLECTIVES, Reduced
-from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of
+from simulator.training.replication.copying import Draft, draft_of, dtype_of, share_of
 from simulator.training.replication.parts import held_by, is_read, is_shared, is_write
-from simulator.training.replication.towers import Replica, of_each, split_batch, without_gpus
+from simulator.training.replication.towers import Replica, gathered, of_each, split_batch, without_gpus
 
 
 def mirrored(
@@ -107,13 +107,12 @@ def _reduce(
         given = Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
         means = COLLECTIVES[collective](draft, given)
     else:
-        numbers, kind = of_each(graph, gradient.indices, replicas), dtype_of(graph, gradient.indices)
         means = []
         for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
-            rows = joined(draft, f"{name}/rows_{place}", values, dtype, device)
+            rows = gathered(draft, f"{name}/rows_{place}", gradient.values, replicas, device)
             means.append(share_of(draft, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
-            gathered = joined(draft, f"{name}/indices_{place}", numbers, kind, device)
-            draft.reads(gradient.indices, gathered, one.prefix)
+            numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
+            draft.reads(gradient.indices, numbers, one.prefix)
     for one, mean in zip(replicas, means, strict=True):
         draft.reads(gradient.values, mean, one.prefix)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION, number, shaped, texts, typed
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.tensors import tensor_sizes
 from simulator.training.anatomy import VARIABLES, beside
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
@@ -32,6 +33,8 @@ class Draft:
     inputs: list[list[str]]  # as a NodeDef writes them
     attrs: list[Attrs]
     row_of: dict[str, int]
+    origin: list[int]  # row of `graph` of which each is, or is a copy; -1: added
+    larger: dict[int, int]  # row of `graph` -> how many times as large its first dimension is to be
 
     def add(
         self,
@@ -55,6 +58,7 @@ class Draft:
         self.ops.append(op)
         self.devices.append(device)
         self.inputs.append(list(inputs))
+        self.origin.append(-1)
         self.attrs.append({**attrs, **shaped([_shape_message(shape) for shape in shapes])})
         return free
 
@@ -96,16 +100,17 @@ class Draft:
                 inputs.append(replaced.get(text, text))
             attrs = _copied_attrs(graph, row, prefix, mine)
             self.add(prefix + graph.names[row], graph.ops[row], inputs, devices[row], attrs)
+            self.origin[-1] = row
 
     def reads(self, edge: int, text: str, prefix: str = "") -> None:
         """Let an input of the graph, or of the copy of its node under that prefix, come from elsewhere."""
         row = int(self.graph.edge_dst[edge])
         self.inputs[self.row_of[prefix + self.graph.names[row]]][edge - int(self.graph.in_ptr[row])] = text
 
-    def built(self, *notes: str) -> Graph:
-        """The graph; what belongs to the whole is as it was."""
+    def built(self) -> Graph:
+        """The graph; what belongs to the whole is as it was, and copies have the sizes of what they are copies of."""
         given = self.graph
-        return build(
+        made = build(
             self.names,
             self.ops,
             self.devices,
@@ -117,16 +122,41 @@ class Draft:
             min_consumer=given.min_consumer,
             signatures=given.signatures,
             train_ops=given.train_ops,
+            ends=given.ends,
             source=given.source,
-            notes=(*given.notes, *notes),
+            notes=given.notes,
         )
+        shapes = list(made.tensor_shape)
+        first, last = made.tensor_ptr.tolist(), given.tensor_ptr.tolist()
+        for row, origin in enumerate(self.origin):
+            if origin >= 0:
+                shapes[first[row] : first[row + 1]] = given.tensor_shape[last[origin] : last[origin + 1]]
+        for row, count in self.larger.items():
+            shapes[first[row] : first[row + 1]] = [times(shape, count) for shape in shapes[first[row] : first[row + 1]]]
+        sizes, _ = tensor_sizes(made.tensor_dtype.tolist(), shapes)
+        return replace(made, tensor_shape=tuple(shapes), tensor_bytes=sizes)
+
+
+def times(shape: Shape | None, count: int) -> Shape | None:
+    """The shape with its first dimension so many times as large; an open one stays open."""
+    return shape if not shape or shape[0] < 0 else (shape[0] * count, *shape[1:])
 
 
 def draft_of(graph: Graph, devices: Sequence[str]) -> Draft:
     """A draft that holds the graph with those devices."""
     inputs = [list(graph.inputs_of(row)) for row in range(len(graph))]
     names = list(graph.names)
-    return Draft(graph, names, list(graph.ops), list(devices), inputs, list(graph.attrs), dict(graph.index))
+    return Draft(
+        graph,
+        names,
+        list(graph.ops),
+        list(devices),
+        inputs,
+        list(graph.attrs),
+        dict(graph.index),
+        [*range(len(graph))],
+        {},
+    )
 
 
 def dtype_of(graph: Graph, edge: int) -> int:

@@ -14,7 +14,9 @@ from simulator.training.anatomy import anatomy
 from simulator.training.moving import check_devices
 from simulator.training.program import Program
 from simulator.training.regimes import Regime
+from simulator.training.replication.grouping import grouped
 from simulator.training.replication.setter import PsStrategy
+from simulator.training.replication.tasks import shared_by
 from simulator.training.replication.workers import Home, Placing, all_reduced, between, in_graph
 from simulator.wording import near
 
@@ -49,18 +51,21 @@ def replicate(
     Variables stand on the ps tasks by `ps_strategy` (seeded where it draws); in-graph, `variables` can choose the
     client's CPU or the first GPU instead, the CPU being the choice where there is no ps. `fetch` names what a step
     runs, as `choose_step` takes it. `batch` is how many examples a step of the given graph works on, where the graph
-    does not say or leaves it open. An open batch is split among towers; of one that the graph fixes each tower has its
-    own, and so has each tower that reads from a queue or an iterator.
+    does not say. A worker, tower or replica works on as many, so a client feeds its towers so many times as much, and
+    splits it; what comes from a queue or an iterator each takes for itself.
 
-    The graph may carry sizes that follow from a batch: they are found anew by `with_shapes`. Raises GraphError for a
-    graph without gradients and for one that names jobs already, ClusterError for a cluster without the tasks that this
-    takes, SimvizError for an unknown `how` or strategy.
+    Initialisers, savers, queues, iterators, tables and summaries are there once, on the client's CPU or each worker's
+    task; summaries see the first tower. Raises GraphError for a graph without gradients and for one that names jobs
+    already, ClusterError for a cluster without the tasks that this takes, SimvizError for an unknown `how` or
+    strategy, and for an all-reduce under a regime in which replicas do not wait.
     """
     known = get_args(How)
     if how not in known:
         raise SimvizError(f"there is no replication {how!r}; give one of {', '.join(known)}.{near(how, known)}")
     check_devices(graph)
     _of_one_device(graph)
+    ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
+    graph = grouped(graph.imported(), ps, strategy=ps_strategy, seed=seed)
     found = anatomy(graph, fetches=fetch)
     examples = found.batch or batch or 0
     placing = Placing(variables, ps_strategy, seed)

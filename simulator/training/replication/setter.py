@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+
 from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
@@ -47,6 +49,7 @@ def devices(
     choose = _strategy(graph, len(ps), strategy, seed)
     given: list[str] = []
     read: set[int] = set()
+    scoped = scopes(graph)
     for row, (op, requested) in enumerate(zip(graph.ops, graph.requested, strict=True)):
         own = parse(requested)
         if op in PS_OPS and ps:
@@ -60,7 +63,8 @@ def devices(
             _first_read(graph, row, read)
             given.append(made_beside)
         elif is_group(graph, row):
-            given.append(_of_group(graph, row, device, given))
+            homes = {given[source] if source < row else "" for source in members(graph, row, scoped)}
+            given.append(next(iter(homes)) or device if len(homes) == 1 else device)
         else:
             given.append(_exception(graph, row, device, given, read))
     return tuple(given)
@@ -79,6 +83,18 @@ def is_group(graph: Graph, row: int) -> bool:
     )
 
 
+def members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
+    """What a group waits for by itself, without what all in its control scope wait for (`scopes`)."""
+    sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
+    return [source for source in sources if source not in scoped]
+
+
+def scopes(graph: Graph) -> frozenset[int]:
+    """The nodes for which a control scope waits: constants made within it wait for them, and have no other reason."""
+    constant = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph))
+    return frozenset(graph.edge_src[constant[graph.edge_dst]].tolist())
+
+
 def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
     """The device of a node that was made beside another one; None: it was not."""
     others = [graph.index[name] for name in beside(graph, row) if name in graph.index]
@@ -87,13 +103,6 @@ def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
         return None
     made = [other for other in others if other < row]
     return given[made[0]] if made else ""
-
-
-def _of_group(graph: Graph, row: int, device: str, given: Sequence[str]) -> str:
-    """A group of what stands on one device stands there, too."""
-    sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
-    where = {given[source] if source < row else "" for source in sources}
-    return next(iter(where)) or device if len(where) == 1 else device
 
 
 def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: set[int]) -> str:

@@ -30,6 +30,11 @@ def ps_tasks(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted((task for task in cluster.tasks if parse(task).job == _PS), key=lambda task: parse(task)))
 
 
+def shared_by(cluster: Cluster) -> list[str]:
+    """The ps tasks as graphs name them."""
+    return [in_graph_text(task) for task in ps_tasks(cluster)]
+
+
 def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
     """The tasks that train: chief, master and worker; where no job is called so, all but ps and evaluator.
 

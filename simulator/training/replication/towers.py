@@ -21,7 +21,7 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
 from simulator.training.anatomy import Anatomy, Gradient, variable_shape
 from simulator.training.replication import setter
-from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of
+from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of, times
 from simulator.training.replication.parts import Parts, held_by, parts_of
 from simulator.training.replication.setter import PsStrategy
 
@@ -50,7 +50,7 @@ def towers(
 
     `ps` are the places of the variables, and `home` is where everything else stands. Gradients are averaged on the
     device `average`, None: on that of their variable. A sparse gradient is the rows of all towers, one below the other.
-    A batch of a size that the graph fixes is as large for each tower, and what is fed so many times as large.
+    Each tower works on as many examples as the graph did, so what is fed is so many times as large.
     """
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
@@ -128,11 +128,10 @@ def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[d
     for tensor in found.batched if count > 1 else ():
         node, dtype = int(graph.tensor_node[tensor]), int(graph.tensor_dtype[tensor])
         whole = graph.names[node]
-        if found.batch:
-            draft.attrs[node] = _times(graph.attrs[node], count)
+        draft.attrs[node], draft.larger[node] = _times(graph.attrs[node], count), count
         axis = draft.constant(f"split/{whole}/axis", 0, INT32, device)
         attrs = {**typed(dtype), "num_split": number(count)}
-        shape = graph.tensor_shape[tensor]  # of each part: an open batch stays open, a fixed one is each tower's own
+        shape = graph.tensor_shape[tensor]  # each tower works on a batch of its own
         split = draft.add(f"split/{whole}", "Split", [axis, whole], device, attrs, [shape] * count)
         for place, piece in enumerate(pieces):
             piece[whole] = f"{split}:{place}" if place else split
@@ -143,7 +142,7 @@ def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[d
 
 
 def _times(attrs: Attrs, count: int) -> Attrs:
-    """A placeholder's attributes with the first dimension so many times as large."""
+    """A placeholder's attributes with the first dimension so many times as large, where it is not open."""
     made = dict(attrs)
     for key in ("shape", SHAPES):
         if key in made:
@@ -151,7 +150,7 @@ def _times(attrs: Attrs, count: int) -> Attrs:
             value.CopyFrom(made[key])
             for shape in [value.shape] if key == "shape" else value.list.shape:
                 for dim in shape.dim[:1]:
-                    dim.size *= count
+                    dim.size = dim.size * count if dim.size > 0 else dim.size
             made[key] = value
     return made
 
@@ -167,10 +166,16 @@ def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], devi
     if gradient.indices is None:
         total = sum_of(draft, f"{name}/sum", values, dtype, device, shape)
     else:
-        numbers, kind = of_each(graph, gradient.indices, replicas), dtype_of(graph, gradient.indices)
-        total = joined(draft, f"{name}/rows", values, dtype, device)
-        draft.reads(gradient.indices, joined(draft, f"{name}/indices", numbers, kind, device))
+        total = gathered(draft, f"{name}/rows", gradient.values, replicas, device)
+        draft.reads(gradient.indices, gathered(draft, f"{name}/indices", gradient.indices, replicas, device))
     draft.reads(gradient.values, share_of(draft, name, total, len(replicas), dtype, device, shape))
+
+
+def gathered(draft: Draft, name: str, edge: int, replicas: Sequence[Replica], device: str) -> str:
+    """The rows of what an edge carries in each replica, one below the other, on one device."""
+    graph = draft.graph
+    shape = times(graph.tensor_shape[graph.edge_tensor[edge]], len(replicas))
+    return joined(draft, name, of_each(graph, edge, replicas), dtype_of(graph, edge), device, shape)
 
 
 def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[str]:

@@ -25,7 +25,7 @@ from simulator.training.replication.tasks import (
     computing,
     first_cpu,
     in_graph_text,
-    ps_tasks,
+    shared_by,
     worker_tasks,
 )
 from simulator.training.replication.towers import apart, towers
@@ -47,10 +47,10 @@ def between(
 ) -> tuple[Program, ...]:
     """One program per worker task, the same but for the task; `towered`: with a tower on each GPU of the worker.
 
-    A step of each works on `batch` examples, or on as many in each tower where those can't be split. Raises
-    ClusterError for a cluster without ps, and as `setter.devices`.
+    A step of each works on `batch` examples in each of its towers. Raises ClusterError for a cluster without ps, and as
+    `setter.devices`.
     """
-    ps = [in_graph_text(task) for task in ps_tasks(cluster)]
+    ps = shared_by(cluster)
     if not ps:
         raise ClusterError(
             f"{cluster.name!r} has no ps task, so workers with graphs of their own have nowhere to share variables; "
@@ -68,7 +68,7 @@ def between(
             own = towers(
                 graph, found, where, ps=ps, home=home, average=home, strategy=placing.strategy, seed=placing.seed
             )
-            made.append(_program(own, found, task, examples=_examples(found, batch, len(where))))
+            made.append(_program(own, found, task, examples=batch * len(where)))
         else:
             worker = in_graph_text(task)
             devices = setter.devices(graph, ps=ps, worker=worker, strategy=placing.strategy, seed=placing.seed)
@@ -89,7 +89,7 @@ def in_graph(
     ps = _homes(cluster, placing, home, where[0])
     if not asynchronous:
         own = towers(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
-        return (_program(own, found, task, examples=_examples(found, batch, len(where))),)
+        return (_program(own, found, task, examples=batch * len(where)),)
     own, prefixes = apart(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
     one = _program(own, found, task, examples=batch)
     return tuple(
@@ -111,7 +111,7 @@ def all_reduced(graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, c
     task = cluster.client_task
     where = computing(cluster, worker_tasks(cluster))
     own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective)
-    return (replace(_program(own, found, task, examples=_examples(found, batch, len(where))), fetches=fetches),)
+    return (replace(_program(own, found, task, examples=batch * len(where)), fetches=fetches),)
 
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
@@ -119,13 +119,8 @@ def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Progr
     return Program(called(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts)
 
 
-def _examples(found: Anatomy, batch: int, replicas: int) -> int:
-    """Of all towers together: an open batch is split, any other is each tower's own."""
-    return batch if found.batched and not found.batch else batch * replicas
-
-
 def _homes(cluster: Cluster, placing: Placing, cpu: str, gpu: str) -> list[str]:
-    ps = [in_graph_text(task) for task in ps_tasks(cluster)]
+    ps = shared_by(cluster)
     if placing.home == "ps" and not ps:
         raise ClusterError(f"{cluster.name!r} has no ps task to keep the variables; add one (ps=1), or take the CPU.")
     if placing.home == "gpu":
