@@ -78,13 +78,17 @@ def bottleneck(
             1.0,
             tuple(tried),
         )
-    return Bottleneck(
+    said = (
         f"The bottleneck is {best.relief.bottleneck}: {best.relief.change} there would be {best.gain:.2g} times as "
-        f"many steps per second, {best.steps_per_s:.3g} instead of {best.before_per_s:.3g}.",
-        best.relief,
-        best.gain,
-        tuple(tried),
+        f"many steps per second, {_figure(best.steps_per_s)} instead of {_figure(best.before_per_s)}"
     )
+    if len(tried) > 1 and tried[1].gain >= WORTHWHILE:
+        said += f"; next comes {tried[1].relief.bottleneck} ({tried[1].gain:.2g} times {tried[1].relief.change})"
+    return Bottleneck(f"{said}.", best.relief, best.gain, tuple(tried))
+
+
+def _figure(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 100 else f"{per_s:.3g}"
 
 
 def _gained(relief: Relief, training: Training, again: Training, once: Nanos) -> Tried | None:

@@ -1,7 +1,8 @@
 """What could be made better on a cluster, one thing at a time: the candidates for a bottleneck.
 
-A transfer is as slow as its slowest link. So whoever speeds up links speeds up what lies on the same routes, too, up
-to the same rate: else one end of a network of equal adapters would never be worth anything.
+A transfer is as slow as its slowest link. So whoever speeds up links speeds up those on the same routes, too, that
+would be the next slowest, up to the same rate: else one end of a network of equal adapters would never be worth
+anything. What is slower already is a bottleneck of its own.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def candidates(
         found.append(
             Relief(
                 f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
-                "with one more worker as backup, so that an update takes one gradient less,",
+                "with one more worker as backup, an update taking one gradient less,",
                 gate_share,
                 backups=1,
             )
@@ -158,13 +159,14 @@ def _links(traffic: _Traffic) -> list[Relief]:
 
 
 def _faster(traffic: _Traffic, members: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Twice the rate of these links, and no less for those beside them."""
-    links = traffic.cluster.links
-    rates = {link: FASTER * links[link].bytes_per_s for link in members}
+    """Twice the rate of these links, and no less for those beside them that are not slower already."""
+    own = [link.bytes_per_s for link in traffic.cluster.links]
+    rates = {link: FASTER * own[link] for link in members}
     for link in members:
         for other in traffic.beside[link]:
-            rates[other] = max(rates.get(other, links[other].bytes_per_s), FASTER * links[link].bytes_per_s)
-    return tuple(sorted(entry for entry in rates.items() if entry[1] != links[entry[0]].bytes_per_s))
+            if own[other] >= own[link]:
+                rates[other] = max(rates.get(other, own[other]), FASTER * own[link])
+    return tuple(sorted(entry for entry in rates.items() if entry[1] != own[entry[0]]))
 
 
 def _devices(traffic: _Traffic) -> list[Relief]:

@@ -105,7 +105,7 @@ def test_the_slowest_resource_is_found_whatever_it_is(names: list[str], others: 
     assert names[0] in found.relief.bottleneck
     assert found.gain == pytest.approx(2)
     assert found.sentence.startswith(f"The bottleneck is {found.relief.bottleneck}")
-    assert "2 times as many steps per second, 2e+06 instead of 1e+06" in found.sentence
+    assert "2 times as many steps per second, 2,000,000 instead of 1,000,000" in found.sentence
     assert len(pace.asked) <= MOST_TRIED
 
 
@@ -142,6 +142,31 @@ def test_alike_links_are_relieved_together_and_those_beside_them_follow() -> Non
         *(f"{task} nic in" for task in ("ps0", "ps1", "worker0", "worker1")),
     }
     assert found.gain == pytest.approx(2, rel=0.01)
+
+
+def test_the_sentence_names_the_next_one_too() -> None:
+    pace = Pace({"worker:0/GPU:0": 500}, rest_ns=450, disturbing_ns=1000)
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED])
+    assert found.sentence == (
+        "The bottleneck is what disturbs worker:1: without that there would be 3 times as many steps per second, "
+        "2,000,000 instead of 666,667."
+    )
+    pace = Pace({"worker:0/GPU:0": 2000}, disturbing_ns=1000)
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED])
+    assert found.sentence == (
+        "The bottleneck is what disturbs worker:1: without that there would be 1.5 times as many steps per second, "
+        "500,000 instead of 333,333; next comes the GPU of worker (worker:0/GPU:0), busy 67 % of the time (1.5 times "
+        "with ops twice as fast there)."
+    )
+
+
+def test_a_faster_link_leaves_slower_ones_as_they_are() -> None:
+    """A GPU's PCIe is ten times as fast as the adapters behind it: these were once sped up as well, twentyfold."""
+    training = Pace({"worker0 gpu0 pcie out": 1000}).training()
+    (link, *_) = candidates(training, CLUSTER)
+    changed = [CLUSTER.links[row].name for row, _ in link.links]
+    assert "worker0 gpu0 pcie out" in changed
+    assert not any("nic" in name for name in changed)
 
 
 def test_one_busy_link_among_idle_ones_is_named_alone() -> None:
