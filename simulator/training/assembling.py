@@ -85,7 +85,7 @@ def crew_of(
 
 def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tuple[str, ...] | None:
     """The nodes by which a client counts updates; (): the end of its step; None: it counts none."""
-    if client.program.role == "traffic" or (apart and client.program.role == "worker"):
+    if client.program.role in ("reader", "traffic") or (apart and client.program.role == "worker"):
         return None
     return _lead(client, clients).program.counts
 

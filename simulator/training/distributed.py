@@ -136,7 +136,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
             graph=moved(script.graph, own, target),
             fetches=script.step.fetches,
             feeds=script.step.feeds,
-            role="worker" if script.trains else "updates",
+            role="worker" if script.trains else "reader",
             like=None if place is None else same[place],
             examples=script.examples,
             counts=script.counts if script.held is None else (),

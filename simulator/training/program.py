@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from simulator.graph.graph import Graph
 
-Role: TypeAlias = Literal["worker", "updates", "traffic"]
+Role: TypeAlias = Literal["worker", "updates", "reader", "traffic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +16,8 @@ class Program:
 
     Between-graph replication has one per worker, in-graph replication one in all, or one per tower where towers do not
     wait for each other. A chief that averages gradients in a thread of its own (SyncReplicasOptimizer's queue runner)
-    has a second one with the role "updates". Programs come in order of their workers, updates last.
+    has a second one with the role "updates". One that only brings what others need, such as a job that reads, is a
+    "reader". Programs come in order of their workers, readers after them, updates last.
 
     Where many are the same but for the task, all but the first are `like` it: they are placed and cut once.
     """
@@ -26,7 +27,9 @@ class Program:
     graph: Graph  # with the devices that it asks for
     fetches: tuple[str, ...]  # nodes or tensors that a step runs
     feeds: tuple[str, ...] = ()
-    role: Role = "worker"  # "worker": its steps are training steps; "traffic": it only keeps links busy
+    role: Role = (
+        "worker"  # "worker": its steps are training steps, others' are not; "traffic": it only keeps links busy
+    )
     like: int | None = None  # row of the program that is the same with `task` in place of its own
     examples: int = 0  # that one step works on; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is

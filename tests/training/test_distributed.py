@@ -104,8 +104,8 @@ def test_graphs_of_different_workers_may_differ_and_a_reader_is_no_worker() -> N
         ("worker:0", "worker", None),
         ("worker:1", "worker", None),
         ("worker:2", "worker", 1),
-        ("reader:0", "updates", None),
-        ("reader:1", "updates", 3),
+        ("reader:0", "reader", None),
+        ("reader:1", "reader", 3),
     ]
     assert made[3].fetches == ("read",)
     assert asked(made[4])["x"] == "/job:reader/task:1"
