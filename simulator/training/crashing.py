@@ -46,7 +46,7 @@ class Crashes:
         tasks = [entry & mask for entry in state.heap]
         flows = [] if state.sharing is None else [one for heap in state.sharing.flows.values() for _, one in heap]
         count = sum(self.owner[job] == client for job in begun)
-        count += sum(self._lasts(task, state.timer) and self._owner(task) == client for task in tasks)
+        count += sum(self._lasts(task, state.timer) and self.owner_of(task) == client for task in tasks)
         count += sum(self.owner[self.jobs + transfer] == client for transfer in flows)
         self.remains[client] = count
         self.dying += count > 0
@@ -57,18 +57,19 @@ class Crashes:
         request = self.jobs + self.transfers
         return task < request or request + self.transfers <= task < timer
 
-    def _owner(self, task: int) -> int:
+    def owner_of(self, task: int) -> int:
+        """The client of a job, a transfer, its request or its flow."""
         return self.owner[task if task < self.jobs else self.jobs + (task - self.jobs) % self.transfers]
 
     def sift(self, ended: list[int], timer: int) -> tuple[list[int], list[int]]:
         """Take out what is left of steps that were cut short: the jobs among it, and clients of which all is gone."""
         kept, gone = [], []
         for task in ended:
-            if task >= timer or not self.remains[self._owner(task)]:
+            if task >= timer or not self.remains[self.owner_of(task)]:
                 kept.append(task)
             elif task < self.jobs + self.transfers:
                 self.left.append(task)
-                client = self._owner(task)
+                client = self.owner_of(task)
                 self.remains[client] -= 1
                 if not self.remains[client]:
                     self.dying -= 1

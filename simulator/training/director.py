@@ -22,12 +22,12 @@ from simulator.execution.queues import Executor
 from simulator.training.combining import COUNT
 from simulator.training.crashing import Crashes
 from simulator.training.gating import GATES, Gates
+from simulator.training.hanging import Watch
 from simulator.training.idling import Idlers
 from simulator.training.ledger import Ledger
 from simulator.training.lengths import Lengths
 from simulator.training.recording import Recorder
 from simulator.training.synchronising import DEQUEUE, Clocks
-from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.execution.engine import Prepared
@@ -90,6 +90,7 @@ class Director:
         owner = [*self.client, *of_transfer.tolist()]
         self.crashes = Crashes(crew, wiring.device, owner, transfers)
         self.idlers = Idlers(crew.idle.tolist(), owner, len(self.client))
+        self.watch = Watch(crew)
         self.lengths = Lengths(crew, wiring.run_ns, self.client, self.ledger.task)
 
     @property
@@ -202,7 +203,7 @@ class Director:
                 self._end(client, now)
         while self.crashing:
             self._crash(self.crashing.pop(0), now, begun)
-        return self.over
+        return self.over or self.watch.hung
 
     def _acts(self, mark: int, now: Nanos) -> None:
         """A marked op that is no gate has ended."""
@@ -230,6 +231,7 @@ class Director:
         staleness = max(0, self.global_step - self.base[client] - self.own[client])  # it may have fallen back
         self.own[client] += 1
         self.global_step += 1
+        self.watch.updated()
         gradients, examples = self.gates.applied(client)
         self.ledger.updates.append((now, client, staleness, gradients, examples))
         self.ledger.reached.append(self.global_step)
@@ -243,6 +245,7 @@ class Director:
             (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
         )
         self.recorder.note(client, self.number[client], self.state)
+        self.watch.stepped(client)
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
         for other in self.clocks.tick(client):
@@ -278,10 +281,5 @@ class Director:
             self._schedule(client, now)
 
     def deadlock(self) -> DeadlockError:
-        """The error for a run in which nothing can happen any more."""
-        waiting = {self.crew.names[client]: needs for client, needs in sorted(self.gates.waiting().items())}
-        told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
-        return DeadlockError(
-            f"After {self.global_step:,} of {self.crew.limit:,} updates nothing can happen any more: {told}.",
-            waiting=waiting,
-        )
+        """The error for a run in which there will be no update any more."""
+        return self.watch.error(self.gates, self.global_step)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
+from simulator.training.combining import Client
 from simulator.training.director import Director
 from simulator.training.disturbance import read_disturbance
 from simulator.training.noise import entry, lognormal, scaled
@@ -218,3 +222,30 @@ def test_workers_that_are_alike_may_come_in_any_order(times: list[int], data: st
     second = ran([crew[k] for k in order], on, steps=3, contention="none")
     known = sorted((first.crew.names[step[0]], *step[1:4]) for step in first.ledger.steps)
     assert sorted((second.crew.names[step[0]], *step[1:4]) for step in second.ledger.steps)[: len(known)] == known
+
+
+def test_workers_that_no_update_needs_do_not_run_for_ever() -> None:
+    """The chief waits for an accumulator to which nobody pushes, while a worker takes step after step."""
+    on = apart(2)
+    with pytest.raises(DeadlockError, match="After 0 of 5 updates none comes any more: updates waits for 1 of"):
+        ran([chain(on, "w", [(1, 10)], task=1), updating(on, aggregate=1, handed=1)], on, steps=5)
+
+
+def test_a_client_that_is_like_another_is_that_one_on_its_own_devices() -> None:
+    on = apart(4)
+    crew = [chain(on, f"w{k}", [(k, 50 + k), (0, 30)], task=k) for k in (1, 2, 3)]
+    lead, priced = crew[0]
+    moved = [replace(lead.program, task=on.devices[k].task, like=0) for k in (2, 3)]
+    alike = [lead, *(Client(program, lead.partitions, swap(k)) for k, program in enumerate(moved, 2))]
+    same = [chain(on, f"w{k}", [(k, 51), (0, 30)], task=k) for k in (1, 2, 3)]
+    first = train(alike, on, [priced] * 3, regime=None, steps=4)
+    second = train([one for one, _ in same], on, [one for _, one in same], regime=None, steps=4)
+    for name in ("step_client", "step_start_ns", "step_end_ns", "update_ns", "device_busy_ns", "link_bytes"):
+        assert getattr(first, name).tolist() == getattr(second, name).tolist()
+
+
+def swap(device: int) -> Ids:
+    """Device 1 is at `device` and the other way round."""
+    where = list(range(4))
+    where[1], where[device] = device, 1
+    return ids(where)
