@@ -63,7 +63,7 @@ def test_a_backup_worker_drops_the_slowest_gradients() -> None:
 
 
 def _of_three(mean: float) -> list[int]:
-    return [*shares(mean), 0, 0][:3]
+    return [*shares(mean, 2), 0, 0][:3]
 
 
 def test_a_step_that_tensorflow_refuses_is_told_in_its_words() -> None:

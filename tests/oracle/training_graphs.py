@@ -66,9 +66,9 @@ def clients(training: Training, *, timeout_s: float = 120) -> tuple[RealClient, 
     )
 
 
-def shares(mean: float, most: int = 64) -> list[int]:
-    """How many gradients of each worker are in a mean: the smallest number of them that makes it one."""
-    for count in range(1, most):
+def shares(mean: float, least: int = 1) -> list[int]:
+    """How many gradients of each worker are in a mean of at least so many: the smallest number that makes it one."""
+    for count in range(least, least + 64):
         total = round(mean * count)
         digits = []
         while total:
