@@ -26,6 +26,7 @@ from itertools import pairwise
 from placement import place
 from simulator import choose_step, estimate, load, load_cluster, partition
 from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.costs.calibration import calibrate
 from simulator.costs.measuring import Measurement, Sample
@@ -35,7 +36,8 @@ from simulator.training.answers import rate
 from simulator.training.combining import Client
 from simulator.training.distributed import distributed
 from simulator.training.disturbance import Disturbance, Noise
-from simulator.training.regimes import read_regime
+from simulator.training.program import Program
+from simulator.training.regimes import Regime, read_regime
 from simulator.training.train import train
 from tests.oracle.training_graphs import Training, clients, shares, task
 
@@ -52,6 +54,7 @@ SLEEPING = {
     "sync 2 of 3, the third slow": Training("sync", sleeps_s=(0.06, 0.06, 0.15), aggregate=2),
     "sync 1 of 2, one slow": Training("sync", sleeps_s=(0.05, 0.08), aggregate=1),
     "sync 4 of 2 workers": Training("sync", sleeps_s=(0.05, 0.08), aggregate=4),
+    "one client, 3 towers apart": Training("towers", sleeps_s=(0.05, 0.06, 0.1)),
     "in one graph, 2 towers": Training("in", sleeps_s=(0.06, 0.06)),
     "in one graph, 3 towers, one slow": Training("in", sleeps_s=(0.05, 0.06, 0.1)),
 }
@@ -102,9 +105,9 @@ def real(training: Training, steps: int) -> Seen:
     read = [step.notes["after"] - step.notes["read"] - 1 for step in counted if "after" in step.notes]
     return Seen(
         steps_per_s=speed or 0.0,
-        staleness=statistics.mean(late) if training.how == "async" else None,
-        as_read=statistics.mean(read) if training.how == "async" else None,
-        histogram=tuple(sorted(Counter(late).items())) if training.how == "async" else (),
+        staleness=statistics.mean(late) if training.alone else None,
+        as_read=statistics.mean(read) if training.alone else None,
+        histogram=tuple(sorted(Counter(late).items())) if training.alone else (),
         waiting=_waited(training, made) if training.how == "sync" else (),
         dropped=_dropped(training, counted, made) if training.how == "sync" else None,
     )
@@ -156,10 +159,8 @@ def _lengths(training: Training) -> list[int]:
 
 def simulated(training: Training, steps: int, machine: Machine) -> Seen:
     cluster = cluster_of(training, machine.hop_ns)
-    graphs = [(one, load(GraphDef.FromString(one.graph))) for one in clients(training) if "updates" not in one.name]
-    given = graphs[0][1] if training.how == "in" else [(one.name, graph) for one, graph in graphs]
     regime = read_regime(_regime(training))
-    programs = distributed(given, cluster, regime=regime)
+    programs = programs_of(training, cluster, regime)
     made, costs = [], []
     for program in programs:
         at = connected(cluster, program.task)
@@ -175,7 +176,7 @@ def simulated(training: Training, steps: int, machine: Machine) -> Seen:
         made.append(Client(program, partition(program.graph, placed, at, step=step, flavour="master")))
         costs.append(priced)
     noise = [Disturbance("worker:*", Noise("empirical", values=machine.spread), "as measured")] * bool(machine.spread)
-    rounds = steps // training.workers if training.how == "async" else steps
+    rounds = steps // training.workers if training.alone else steps
     run = train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise)
     worker = [run.step_client == row for row in range(training.workers)]
     lengths = run.step_end_ns - run.step_start_ns
@@ -183,14 +184,27 @@ def simulated(training: Training, steps: int, machine: Machine) -> Seen:
     late = run.update_staleness.tolist()
     return Seen(
         steps_per_s=rate(run.update_ns, len(run.update_ns)) or 0.0,
-        staleness=statistics.mean(late) if training.how == "async" else None,
+        staleness=statistics.mean(late) if training.alone else None,
         as_read=None,
-        histogram=tuple(sorted(Counter(late).items())) if training.how == "async" else (),
+        histogram=tuple(sorted(Counter(late).items())) if training.alone else (),
         waiting=tuple(run.step_waiting_ns[own].sum() / lengths[own].sum() for own in worker)
         if training.how == "sync"
         else (),
         dropped=run.dropped / pushed if training.how == "sync" else None,
     )
+
+
+def programs_of(training: Training, cluster: Cluster, regime: Regime | None) -> list[Program]:
+    """What simviz makes of TensorFlow's graphs; the updates of a chief it finds in the chief's own."""
+    asked = [one for one in clients(training) if "updates" not in one.name]
+    graphs = [load(GraphDef.FromString(one.graph)) for one in asked]
+    if training.how == "in":
+        return list(distributed(graphs[0], cluster, regime=regime))
+    names = [f"worker:{row}" for row in range(training.workers)]
+    programs = distributed(list(zip(names, graphs, strict=True)), cluster, regime=regime)
+    if training.how == "towers":  # the same steps, in sessions of one client
+        return [replace(one, name=real.name, task=real.task) for one, real in zip(programs, asked, strict=True)]
+    return list(programs)
 
 
 def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
@@ -205,12 +219,12 @@ def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
 
 def _regime(training: Training) -> str:
     if training.how != "sync":
-        return "async" if training.how == "async" else "none"
+        return "async" if training.alone else "none"
     total = training.workers
     return f"sync:aggregate={training.aggregate or total},total={total}"
 
 
-def cluster_of(training: Training, hop_ns: int):
+def cluster_of(training: Training, hop_ns: int) -> Cluster:
     """All tasks on one host; between them hops take as long as they were measured to."""
     jobs = {"ps": ["here"] * training.ps, "worker": ["here"] * training.workers}
     cluster = load_cluster({job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items()})
@@ -218,9 +232,10 @@ def cluster_of(training: Training, hop_ns: int):
     return replace(cluster, between_tasks=spoken)
 
 
-def table(name: str, measured: Seen, ours: Seen) -> str:
+def table(name: str, machine: Machine, measured: Seen, ours: Seen) -> str:
     cells = [
         name,
+        f"{machine.hop_ns / 1e3:.0f} us",
         f"{measured.steps_per_s:.2f}",
         f"{ours.steps_per_s:.2f}",
         _off(measured.steps_per_s, ours.steps_per_s),
@@ -240,7 +255,7 @@ def _two(measured: float | None, ours: float | None, form: str) -> str:
     return "" if measured is None or ours is None else f"{form.format(measured)}, {form.format(ours)}"
 
 
-HEADS = ("training", "steps/s", "simulated", "off", "staleness", "as read", "waiting", "simulated", "dropped")
+HEADS = ("training", "a hop", "steps/s", "simulated", "off", "staleness", "as read", "waiting", "simulated", "dropped")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -249,25 +264,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.add_argument("--computing", action="store_true", help="products of matrices in place of sleeps")
     asked.add_argument("--steps", type=int, default=60)
     options = asked.parse_args(arguments)
-    machine = calibrated()
-    print(f"a hop: {machine.hop_ns / 1e3:.0f} us; a sleep is {machine.oversleep_ns / 1e3:.0f} us too long\n")
     if options.computing:
-        return 0 if computing(options.steps, machine) else 1
+        return 0 if computing(options.steps) else 1
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}", flush=True)
     for name, training in SLEEPING.items():
         if options.only in name:
+            machine = calibrated()  # each time, as it has its moods
             ours = simulated(training, options.steps, machine)
-            print(table(name, real(training, options.steps), ours), flush=True)
+            print(table(name, machine, real(training, options.steps), ours), flush=True)
     return 0
 
 
-def computing(steps: int, machine: Machine) -> bool:
+def computing(steps: int) -> bool:
     """A table of gradients per second; whether all pairs that the repeats tell apart come in the same order."""
-    alone = measure_products()
+    machine, alone = calibrated(), measure_products()
     machine = replace(machine, product_ns=round((alone - machine.step_ns) / PRODUCTS))
     print(f"a product: {machine.product_ns / 1e6:.2f} ms\n")
     found: dict[str, list[float]] = {name: [] for name in COMPUTING}
-    for _ in range(REPEATS):  # in turn, as the machine has its moods
+    for _ in range(REPEATS):  # in turn
         for name, training in COMPUTING.items():
             found[name].append(gradients(training) * real(training, steps).steps_per_s)
     ours = {
@@ -293,7 +307,7 @@ def measure_products() -> float:
 
 def gradients(training: Training) -> int:
     """Gradients in an update."""
-    return 1 if training.how == "async" else training.workers
+    return 1 if training.alone else training.workers
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ DIGIT = 16  # more than a worker has gradients in one sum
 class Training:
     """A training: who takes part, how, and what each worker does in a step."""
 
-    how: str  # "async", "sync": between graphs; "in": one graph with a tower per worker
+    how: str  # "async", "sync": between graphs; one client for towers on all workers: "in", or "towers", async
     sleeps_s: tuple[float, ...]  # [workers] how long each sleeps in a step
     ps: int = 1
     aggregate: int = 0  # "sync": gradients per update
@@ -35,6 +35,11 @@ class Training:
     def workers(self) -> int:
         """How many there are."""
         return len(self.products or self.sleeps_s)
+
+    @property
+    def alone(self) -> bool:
+        """Whether each worker's gradient is an update of its own."""
+        return self.how in ("async", "towers")
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ def _answer(question: bytes) -> bytes:
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
     facts, _ = child.unpack(question)
     training = Training(**facts)
-    make = {"async": _asynchronous, "sync": _synchronous, "in": _in_graph}[training.how]
+    make = {"async": _asynchronous, "towers": _asynchronous, "sync": _synchronous, "in": _in_graph}[training.how]
     made = list(make(training))
     return child.pack({"clients": [described for described, _ in made]}, [graph for _, graph in made])
 
@@ -188,8 +193,8 @@ def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes
             first = tf.compat.v1.global_variables_initializer()
             yield _made(
                 graph,
-                name=f"worker:{worker}",
-                task=task("worker", worker),
+                name=f"worker:{worker}" if training.how == "async" else f"worker:0 tower:{worker}",
+                task=task("worker", worker if training.how == "async" else 0),
                 targets=[count.name],
                 notes={"read": read.name, "after": _after(model.step, count).name},
                 first=[] if worker else [[first.name]],
