@@ -8,13 +8,10 @@ M, counters C, flows s t f; `ts` and `dur` are microseconds, so a nanosecond is 
 
 from __future__ import annotations
 
-import json
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
 
 import numpy as np
 
@@ -22,17 +19,12 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.execution.trace import PACK, UNPACK, WIRE
+from viz.events import MAX_BYTES, Args, Event, micros, named, shortened, slice_of, written
 from viz.handling import Handling, critical_stretches, handling
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers
 from viz.tracks import Carried, Place, link_threads, link_tracks, threads
-
-Args: TypeAlias = "dict[str, str | int | float]"
-Event: TypeAlias = "dict[str, str | int | float | Args]"
-
-MAX_BYTES = 200_000_000  # viewers fail on more
-MAX_NAME = 400  # letters of a name that a viewer has to carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,68 +46,24 @@ def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
     work, carried = handling(scene), link_tracks(scene)
     stage = _Stage(scene, work, threads(scene, work), carried, link_threads(scene, carried))
     parts = (_names(stage), _slices(stage), _work(stage), _transfers(stage), _flows(stage), _counters(scene))
-    lines, room, left_out = [], max_bytes - 4096, 0
-    for event in chain.from_iterable(parts):
-        line = json.dumps(event, separators=(",", ":"))
-        room -= len(line) + 2
-        if room < 0:
-            left_out += 1
-        else:
-            lines.append(line)
-    other = {"title": scene.title[:MAX_NAME], "algorithm": scene.assignment.used, "makespan_ns": scene.trace.makespan}
-    if left_out:
-        other["left_out"] = f"{left_out} events, as the file would exceed {max_bytes} bytes"
-    said = json.dumps({**other, "notes": "; ".join(notes(scene))[:2000]})
-    body = ",\n".join(lines)
-    return f'{{"displayTimeUnit":"ns","otherData":{said},"traceEvents":[\n{body}\n]}}\n'
-
-
-def _micros(nanos: int) -> float:
-    return nanos / 1000
-
-
-def _duration(start: int, end: int) -> float:
-    """The duration by which ts + dur is not after the end's own ts: a sum that rounds up would overlap what follows."""
-    duration = _micros(end) - _micros(start)
-    while _micros(start) + duration > _micros(end):  # at most the last digit
-        duration = math.nextafter(duration, 0.0)
-    return duration
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+    other: Args = {
+        "title": scene.title,
+        "algorithm": scene.assignment.used,
+        "makespan_ns": scene.trace.makespan,
+    }
+    return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
 
 
 def _names(stage: _Stage) -> Iterator[Event]:
     cluster = stage.scene.cluster
     for number, task in enumerate([*cluster.tasks, "links"]):
-        yield from _named("process", (number + 1, 0), _cut(task), number)
+        yield from named("process", (number + 1, 0), shortened(task), number)
     for (device, lane), place in stage.lanes.items():
         short = cluster.devices[device].short
-        yield from _named("thread", place, _cut(f"{short} lane {lane}" if lane else short), place[1])
+        yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
     for (link, track), place in stage.links.items():
         name = cluster.links[link].name if link >= 0 else "handed over in memory"
-        yield from _named("thread", place, _cut(f"{name} ({track + 1})" if track else name), place[1])
-
-
-def _named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
-    at: Event = {"ph": "M", "pid": place[0], "tid": place[1]}
-    yield {**at, "name": f"{what}_name", "args": {"name": name}}
-    yield {**at, "name": f"{what}_sort_index", "args": {"sort_index": sort}}
-
-
-def _slice(name: str, kind: str, place: Place, start: int, end: int, args: Args) -> Event:
-    what: Event = {
-        "name": _cut(name),
-        "cat": kind,
-        "pid": place[0],
-        "tid": place[1],
-        "ts": _micros(start),
-        "args": args,
-    }
-    if start == end:
-        return {"ph": "i", "s": "t", **what}  # of its thread; a slice without length is what readers warn about
-    return {"ph": "X", "dur": _duration(start, end), **what}
+        yield from named("thread", place, shortened(f"{name} ({track + 1})" if track else name), place[1])
 
 
 def _slices(stage: _Stage) -> Iterator[Event]:
@@ -142,7 +90,7 @@ def _slices(stage: _Stage) -> Iterator[Event]:
         if row in critical:
             args["critical path"] = "yes"
         name = tagged(graph.names[node], iteration)
-        yield _slice(name, kind[graph.ops[node]], stage.lanes[device, lane], start, end, args)
+        yield slice_of(name, kind[graph.ops[node]], stage.lanes[device, lane], start, end, args)
 
 
 def _told(scene: Scene) -> list[tuple[str, Args]]:
@@ -178,7 +126,7 @@ def _work(stage: _Stage) -> Iterator[Event]:
         if (transfer, PACK if packs else UNPACK) in critical:
             args["critical path"] = "yes"
         verb, kind = ("send", PACKING) if packs else ("receive", UNPACKING)
-        yield _slice(f"{verb} {name}", kind, stage.lanes[device, lane], start, end, args)
+        yield slice_of(f"{verb} {name}", kind, stage.lanes[device, lane], start, end, args)
 
 
 def _transfers(stage: _Stage) -> Iterator[Event]:
@@ -189,7 +137,7 @@ def _transfers(stage: _Stage) -> Iterator[Event]:
             if (transfer, WIRE) in critical:
                 args = {**args, "critical path": "yes"}
             start, end = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
-            yield _slice(name, "transfer", stage.links[link, track], start, end, args)
+            yield slice_of(name, "transfer", stage.links[link, track], start, end, args)
 
 
 def _flows(stage: _Stage) -> Iterator[Event]:
@@ -233,7 +181,7 @@ def _flows(stage: _Stage) -> Iterator[Event]:
             ("f", stage.lanes[dst, int(trace.lane[reader])], start[reader]),
         ):
             bound: Event = {"bp": "e"} if phase == "f" else {}
-            yield {**common, **bound, "ph": phase, "pid": place[0], "tid": place[1], "ts": _micros(when)}
+            yield {**common, **bound, "ph": phase, "pid": place[0], "tid": place[1], "ts": micros(when)}
 
 
 def _stops(stage: _Stage, wires: Mapping[int, Place]) -> dict[int, list[tuple[int, Place]]]:
@@ -270,4 +218,4 @@ def _counters(scene: Scene) -> Iterable[Event]:
 
 
 def _counter(name: str, pid: int, time_ns: int, level: int) -> Event:
-    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": _micros(time_ns), "args": {"bytes": level}}
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": micros(time_ns), "args": {"bytes": level}}

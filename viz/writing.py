@@ -41,6 +41,10 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
         from viz.report import draw_report
 
         return draw_report(scene).encode("utf-8")
+    if suffix == ".trace.json" and scene.training is not None:
+        from viz.training.timeline import draw_training
+
+        return draw_training(scene, scene.training).encode("utf-8")
     if suffix == ".trace.json":
         from viz.timeline import draw_timeline
 

@@ -1,0 +1,78 @@
+"""Chrome trace events, as Perfetto (ui.perfetto.dev) and chrome://tracing read them, and the file that they make.
+
+The format is that of "Trace Event Format" (Google, 2016): complete events X, or instants i where something takes no
+time, metadata M, counters C, flows s t f; `ts` and `dur` are microseconds, so a nanosecond is the third decimal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from viz.tracks import Place
+
+Args: TypeAlias = "dict[str, str | int | float]"
+Event: TypeAlias = "dict[str, str | int | float | Args]"
+
+MAX_BYTES = 200_000_000  # viewers fail on more
+MAX_NAME = 400  # letters of a name that a viewer has to carry
+
+
+def written(events: Iterable[Event], other: Args, notes: Sequence[str], *, max_bytes: int = MAX_BYTES) -> str:
+    """JSON text of the events; where it would exceed max_bytes, the last are left out and `otherData` says how many."""
+    lines, room, left_out = [], max_bytes - 4096, 0
+    for event in events:
+        line = json.dumps(event, separators=(",", ":"))
+        room -= len(line) + 2
+        if room < 0:
+            left_out += 1
+        else:
+            lines.append(line)
+    told: Args = {key: value[:MAX_NAME] if isinstance(value, str) else value for key, value in other.items()}
+    if left_out:
+        told["left_out"] = f"{left_out} events, as the file would exceed {max_bytes} bytes"
+    said = json.dumps({**told, "notes": "; ".join(notes)[:2000]})
+    body = ",\n".join(lines)
+    return f'{{"displayTimeUnit":"ns","otherData":{said},"traceEvents":[\n{body}\n]}}\n'
+
+
+def micros(nanos: int) -> float:
+    """Nanoseconds as the format wants them."""
+    return nanos / 1000
+
+
+def _duration(start: int, end: int) -> float:
+    """The duration by which ts + dur is not after the end's own ts: a sum that rounds up would overlap what follows."""
+    duration = micros(end) - micros(start)
+    while micros(start) + duration > micros(end):  # at most the last digit
+        duration = math.nextafter(duration, 0.0)
+    return duration
+
+
+def shortened(name: str) -> str:
+    """The name, or as much of it as a viewer takes."""
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+
+
+def named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
+    """What a process or thread is called, and its place among others."""
+    at: Event = {"ph": "M", "pid": place[0], "tid": place[1]}
+    yield {**at, "name": f"{what}_name", "args": {"name": name}}
+    yield {**at, "name": f"{what}_sort_index", "args": {"sort_index": sort}}
+
+
+def slice_of(name: str, kind: str, place: Place, start: int, end: int, args: Args) -> Event:
+    """Something that takes a while, or an instant where it takes no time."""
+    what: Event = {
+        "name": shortened(name),
+        "cat": kind,
+        "pid": place[0],
+        "tid": place[1],
+        "ts": micros(start),
+        "args": args,
+    }
+    if start == end:
+        return {"ph": "i", "s": "t", **what}  # of its thread; a slice without length is what readers warn about
+    return {"ph": "X", "dur": _duration(start, end), **what}

@@ -1,0 +1,186 @@
+"""Draw a training as Chrome trace events: the first steps of all clients op by op, and every step as a bar.
+
+A process per task, with a thread for the steps of each client whose session is there and a thread per lane of its
+devices; one process for the links. Clients and steps are in the arguments of what they ran. The time before a session
+starts is a slice that says for which task the client waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.costs.categories import category
+from viz.events import MAX_BYTES, Args, Event, named, shortened, slice_of, written
+from viz.palette import PACKING, UNPACKING
+from viz.scene import Scene
+from viz.tables import notes
+from viz.tracks import Carried, Place, tracks
+from viz.training.figures import regime
+from viz.training.recorded import Crossings, Slices, crossings, slices
+from viz.training.trained import Trained
+
+_WORK = {"send": PACKING, "receive": UNPACKING}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A training and where all of it is drawn."""
+
+    trained: Trained
+    cluster: Cluster
+    ran: Slices
+    crossed: Crossings
+    clients: Sequence[Place]  # [C]
+    lanes: Mapping[tuple[int, int], Place]  # of (device, lane)
+    carried: Carried
+    links: Mapping[tuple[int, int], Place]  # of (link, track)
+
+
+def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES) -> str:
+    """JSON text of the trace; where it would exceed max_bytes, events are left out and `otherData` says how many.
+
+    Steps come before ops and ops in order of start, so what is missing is what comes last.
+    """
+    cluster = scene.cluster
+    crossed = crossings(trained)
+    ran = slices(trained, crossed, cluster.home)
+    clients, lanes = _threads(trained, cluster, ran)
+    carried = _carried(cluster, crossed)
+    rows = sorted({(link, track) for link, on in carried.items() for _, track in on}, key=lambda at: (at[0] < 0, at))
+    links = {at: (len(cluster.tasks) + 1, number + 1) for number, at in enumerate(rows)}
+    stage = _Stage(trained, cluster, ran, crossed, clients, lanes, carried, links)
+    parts = (_names(stage), _sessions(stage), _steps(stage), _updates(stage), _ops(stage), _transfers(stage))
+    other: Args = {
+        "title": scene.title,
+        "regime": regime(trained),
+        "end_ns": trained.training.end_ns,
+        "recorded": "ops are those of the first steps of each client; steps and updates are all there",
+    }
+    return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
+
+
+def _threads(trained: Trained, cluster: Cluster, ran: Slices) -> tuple[list[Place], dict[tuple[int, int], Place]]:
+    """The threads of clients, first within the process of their task, and of the lanes of its devices."""
+    training = trained.training
+    process = {task: number + 1 for number, task in enumerate(cluster.tasks)}
+    following = dict.fromkeys(process.values(), 1)
+
+    def place(task: str) -> Place:
+        at = process[task]
+        following[at] += 1
+        return at, following[at] - 1
+
+    clients = [place(training.tasks[task]) for task in training.client_task.tolist()]
+    lanes = np.zeros(len(cluster), np.int64)
+    np.maximum.at(lanes, ran.device, ran.lane + 1)
+    found = {
+        (row, lane): place(device.task)
+        for row, device in enumerate(cluster.devices)
+        for lane in range(max(1, int(lanes[row])))
+    }
+    return clients, found
+
+
+def _carried(cluster: Cluster, crossed: Crossings) -> Carried:
+    """What each link carried, in order of start; two transfers overlap on no track. Link -1: handed over."""
+    found: dict[int, list[int]] = {}
+    source, target = crossed.source.tolist(), crossed.target.tolist()
+    for row in np.argsort(crossed.start_ns, kind="stable").tolist():
+        for link in cluster.routes[source[row]][target[row]] or (-1,):
+            found.setdefault(link, []).append(row)
+    start, end = crossed.start_ns.tolist(), crossed.end_ns.tolist()
+    return {
+        link: list(zip(rows, tracks((start[row], end[row]) for row in rows), strict=True))
+        for link, rows in found.items()
+    }
+
+
+def _names(stage: _Stage) -> Iterator[Event]:
+    cluster = stage.cluster
+    for number, task in enumerate([*cluster.tasks, "links"]):
+        yield from named("process", (number + 1, 0), shortened(task), number)
+    for name, place in zip(stage.trained.training.clients, stage.clients, strict=True):
+        yield from named("thread", place, shortened(f"steps of {name}"), place[1])
+    for (device, lane), place in stage.lanes.items():
+        short = cluster.devices[device].short
+        yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
+    for (link, track), place in stage.links.items():
+        name = cluster.links[link].name if link >= 0 else "handed over in memory"
+        yield from named("thread", place, shortened(f"{name} ({track + 1})" if track else name), place[1])
+
+
+def _sessions(stage: _Stage) -> Iterator[Event]:
+    """What each client waits for before its session starts."""
+    training = stage.trained.training
+    columns = (training.session_ns.tolist(), training.waited_for.tolist())
+    for name, place, start, task in zip(training.clients, stage.clients, *columns, strict=True):
+        if start:
+            what = f"waits for {training.tasks[task]}" if task >= 0 else "waits"
+            yield slice_of(what, "session", place, 0, start, {"client": name})
+
+
+def _steps(stage: _Stage) -> Iterator[Event]:
+    training = stage.trained.training
+    columns = (
+        training.step_client,
+        training.step_number,
+        training.step_start_ns,
+        training.step_end_ns,
+        training.step_waiting_ns,
+    )
+    rows = np.lexsort((training.step_client, training.step_start_ns))
+    for client, number, start, end, waited in zip(*(column[rows].tolist() for column in columns), strict=True):
+        args: Args = {"client": training.clients[client], "step": number, "waited for tokens or gradients ns": waited}
+        yield slice_of(f"step {number}", "step", stage.clients[client], start, end, args)
+
+
+def _updates(stage: _Stage) -> Iterator[Event]:
+    training = stage.trained.training
+    columns = (
+        training.update_ns,
+        training.update_client,
+        training.update_staleness,
+        training.update_gradients,
+        training.update_examples,
+    )
+    for number, (when, client, stale, gradients, examples) in enumerate(
+        zip(*(column.tolist() for column in columns), strict=True)
+    ):
+        args: Args = {
+            "client": training.clients[client],
+            "staleness": stale,
+            "gradients": gradients,
+            "examples": examples,
+        }
+        yield slice_of(f"update {number + 1}", "update", stage.clients[client], when, when, args)
+
+
+def _ops(stage: _Stage) -> Iterator[Event]:
+    """Ops and the work for transfers, of the recorded steps."""
+    ran, names = stage.ran, stage.trained.training.clients
+    kinds = [_WORK.get(op) or category(op) for op in ran.ops]
+    columns = (ran.label, ran.client, ran.step, ran.device, ran.lane, ran.ready_ns, ran.start_ns, ran.end_ns)
+    for label, client, step, device, lane, ready, start, end in zip(*(c.tolist() for c in columns), strict=True):
+        args: Args = {"op": ran.ops[label], "client": names[client], "step": step, "waited ns": start - ready}
+        yield slice_of(ran.labels[label], kinds[label], stage.lanes[device, lane], start, end, args)
+
+
+def _transfers(stage: _Stage) -> Iterator[Event]:
+    """What crossed, on each link of its way."""
+    crossed, cluster, names = stage.crossed, stage.cluster, stage.trained.training.clients
+    for link, rows in stage.carried.items():
+        for row, track in rows:
+            args: Args = {
+                "client": names[int(crossed.client[row])],
+                "step": int(crossed.step[row]),
+                "from": cluster.devices[int(crossed.source[row])].name,
+                "to": cluster.devices[int(crossed.target[row])].name,
+                "bytes": int(crossed.nbytes[row]),
+            }
+            start, end = int(crossed.start_ns[row]), int(crossed.end_ns[row])
+            yield slice_of(crossed.label[row], "transfer", stage.links[link, track], start, end, args)
