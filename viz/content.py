@@ -52,7 +52,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
         "tables": _tables(scene),
         "check": _plain(checked.told(scene)),
-        "training": None if scene.training is None else content.contents(scene.training),
+        "training": None if scene.training is None else content.contents(scene.training, scene.cluster),
     }
 
 

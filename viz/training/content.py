@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simulator.cluster.client import short_task
+from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints
 from simulator.training.disturbance import Disturbance
 from simulator.wording import counted
 from viz.content_of_time import Json
 from viz.palette import CATEGORY_COLOURS, HUES, device_colour
 from viz.training import figures
+from viz.training.recorded import crossings, slices
 from viz.training.trained import Trained
 
 MOST_STEPS = 20_000  # on the page's timeline; what comes later is left out, and said
 MOST_UPDATES = 20_000
+MOST_SLICES = 40_000  # ops of the recorded steps, the first ones
+MOST_CROSSINGS = 20_000
 MOST_LINKS = 12
 BINS = 32  # of the chart of step times
 
@@ -29,7 +35,7 @@ _KINDS = {
 }
 
 
-def contents(trained: Trained) -> Json:
+def contents(trained: Trained, cluster: Cluster) -> Json:
     """Everything that the page shows of the training."""
     found = trained.answers
     return {
@@ -71,6 +77,7 @@ def contents(trained: Trained) -> Json:
         ],
         "notes": [*trained.training.notes, figures.late_sessions(trained)],
         "timeline": _timeline(trained),
+        "recorded": _recorded(trained, cluster),
     }
 
 
@@ -154,3 +161,51 @@ def _timeline(trained: Trained) -> Json:
         "whole_ns": end,
         "left_out": left_out,
     }
+
+
+def _recorded(trained: Trained, cluster: Cluster) -> Json:
+    """The first steps of all clients op by op, as far as a page can hold them."""
+    crossed = crossings(trained)
+    ran = slices(trained, crossed, cluster.home)
+    shown = slice(0, MOST_SLICES)
+    wires = np.argsort(crossed.start_ns, kind="stable")[:MOST_CROSSINGS]
+    names, label = _numbered([crossed.label[row] for row in wires.tolist()])
+    links = [
+        list(cluster.routes[source][target] or (-1,))
+        for source, target in zip(crossed.source[wires].tolist(), crossed.target[wires].tolist(), strict=True)
+    ]
+    left_out = len(ran.start_ns) - min(len(ran.start_ns), MOST_SLICES) + len(crossed.label) - len(wires)
+    return {
+        "devices": [device.short for device in cluster.devices],
+        "task_of": list(cluster.task_of),
+        "links": [link.name for link in cluster.links],
+        "labels": list(ran.labels),
+        "ops": list(ran.ops),
+        "label": ran.label[shown].tolist(),
+        "client": ran.client[shown].tolist(),
+        "step": ran.step[shown].tolist(),
+        "device": ran.device[shown].tolist(),
+        "lane": ran.lane[shown].tolist(),
+        "start_ns": ran.start_ns[shown].tolist(),
+        "end_ns": ran.end_ns[shown].tolist(),
+        "transfers": {
+            "labels": names,
+            "label": label,
+            "client": crossed.client[wires].tolist(),
+            "step": crossed.step[wires].tolist(),
+            "source": crossed.source[wires].tolist(),
+            "target": crossed.target[wires].tolist(),
+            "bytes": crossed.nbytes[wires].tolist(),
+            "links": links,
+            "start_ns": crossed.start_ns[wires].tolist(),
+            "end_ns": crossed.end_ns[wires].tolist(),
+        },
+        "left_out": left_out,
+    }
+
+
+def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The different strings in order of first appearance, and the number of each value."""
+    table: dict[str, int] = {}
+    rows = [table.setdefault(value, len(table)) for value in values]
+    return list(table), rows

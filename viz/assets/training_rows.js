@@ -1,0 +1,147 @@
+// The rows of a training's timeline and how they look: the steps of each client, then the devices and links of the steps
+// that were recorded op by op. Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js.
+
+const STEPS = { row: 22, updates: 16 };
+
+// Each row holds its entries in order of start; `times` has their start_ns and end_ns.
+function trainingRows(model) {
+  const { timeline, recorded } = model.training;
+  const rows = [];
+  let y = STEPS.updates + 6;
+  const add = (row, height, after = 2) => {
+    rows.push({ ...row, y, height });
+    y += height + after;
+  };
+  const steps = timeline.clients.map(() => []);
+  timeline.client.forEach((client, step) => steps[client].push(step));
+  steps.forEach((entries, client) => add({ kind: "client", client, label: timeline.clients[client][0], rows: entries, times: timeline }, STEPS.row));
+  if (recorded.start_ns.length) add({ kind: "heading", label: `Devices, the first steps of each client${recorded.left_out ? `; ${showCount(recorded.left_out)} later ops and transfers are left out` : ""}`, rows: [] }, ROW.head);
+  for (const [key, entries] of groupedBy(recorded.device.map((device, at) => `${device} ${recorded.lane[at]}`))) {
+    const [device, lane] = key.split(" ").map(Number);
+    add({ kind: "lane", device, lane, label: lane ? "" : recorded.devices[device], rows: entries, times: recorded }, ROW.lane, 1);
+  }
+  const { transfers } = recorded;
+  const links = new Map();
+  transfers.links.forEach((route, transfer) => route.forEach((link) => links.set(link, [...(links.get(link) ?? []), transfer])));
+  if (links.size) add({ kind: "heading", label: "Links", rows: [] }, ROW.head);
+  for (const link of [...links.keys()].sort((one, other) => (one < 0) - (other < 0) || one - other)) {
+    const label = link < 0 ? "handed over in memory" : recorded.links[link];
+    tracksOf({ transfers }, links.get(link)).forEach((entries, track) =>
+      add({ kind: "link", label: track ? "" : label, rows: entries, times: transfers, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, 1));
+  }
+  return { rows, height: y };
+}
+
+// key "device lane" -> places in order, devices and lanes ascending.
+function groupedBy(keys) {
+  const found = new Map();
+  keys.forEach((key, at) => {
+    if (!found.has(key)) found.set(key, []);
+    found.get(key).push(at);
+  });
+  const numbers = (key) => key.split(" ").map(Number);
+  return [...found].sort(([one], [other]) => numbers(one)[0] - numbers(other)[0] || numbers(one)[1] - numbers(other)[1]);
+}
+
+function drawTrainingRow(pen, row, y) {
+  const { context, theme, model, right } = pen;
+  const middle = y + row.height / 2;
+  if (row.kind === "heading") return text(pen, row.label, 14, middle, right - 20, theme.quiet, "600 11px");
+  context.save();
+  context.beginPath();
+  context.rect(ROW.label, y - 1, right - ROW.label, row.height + 2);
+  context.clip();
+  if (row.kind === "client") {
+    drawSession(pen, row, y);
+    drawSteps(pen, row, y);
+  } else drawRecorded(pen, row, y);
+  context.restore();
+  if (row.kind === "link") return text(pen, row.label, 14, middle, ROW.label - 20, theme.quiet, "10.5px");
+  if (!row.label) return;
+  const task = row.kind === "client" ? model.training.timeline.clients[row.client][1] : model.training.recorded.task_of[row.device];
+  context.fillStyle = model.training.colours[task];
+  rounded(context, 14, middle - 5, 10, 10, 2.5);
+  context.fill();
+  text(pen, row.label, 31, middle, ROW.label - 38, theme.ink, row.kind === "client" ? "600 11.5px" : "11px");
+}
+
+// Steps in the colour of their client's task. The paler part is how long the step waited for tokens or gradients, wherever
+// in the step that was: at the end for a worker, at the beginning for what updates for others.
+function drawSteps(pen, row, y) {
+  const { context, model, theme } = pen;
+  const { timeline, colours } = model.training;
+  const [, task, , worker] = timeline.clients[row.client];
+  const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
+  eachInSight(pen, row, start, end, (step, x, length) => {
+    const gap = length > 3 ? 0.7 : 0;
+    context.fillStyle = colours[task];
+    context.fillRect(x, y + 1, length - gap, row.height - 2);
+    if (waited[step]) {
+      const share = (waited[step] / Math.max(1, end[step] - start[step])) * (length - gap);
+      context.fillStyle = theme.paper;
+      context.globalAlpha = 0.68;
+      context.fillRect(worker ? x + length - gap - share : x, y + 1, share, row.height - 2);
+      context.globalAlpha = 1;
+    }
+    const left = Math.max(x, ROW.label) + 5;
+    if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, inkOn(colours[task]), "10.5px");
+  });
+}
+
+// Before its session starts, a client waits for the last task to come up.
+function drawSession(pen, row, y) {
+  const { context, theme, model, xOf, right } = pen;
+  const { timeline } = model.training;
+  const start = timeline.session_ns[row.client];
+  const x0 = Math.max(ROW.label, xOf(0));
+  const x1 = Math.min(right, xOf(start));
+  if (!start || x1 <= x0) return;
+  context.fillStyle = theme.soft;
+  context.fillRect(x0, y + 1, x1 - x0, row.height - 2);
+  context.strokeStyle = theme.edge;
+  context.setLineDash([3, 3]);
+  context.strokeRect(x0 + 0.5, y + 1.5, x1 - x0 - 1, row.height - 3);
+  context.setLineDash([]);
+  const said = timeline.waited_for[row.client] ? `waits for ${timeline.waited_for[row.client]}` : "waits";
+  text(pen, said, x0 + 6, y + row.height / 2 + 0.5, x1 - x0 - 10, theme.quiet, "10.5px");
+}
+
+// Ops and transfers in the colour of the client's task: on a parameter server one sees for whom it works.
+function drawRecorded(pen, row, y) {
+  const { context, model } = pen;
+  const { timeline, colours, recorded } = model.training;
+  const { start_ns: start, end_ns: end, client } = row.times;
+  eachInSight(pen, row, start, end, (entry, x, width) => {
+    const colour = colours[timeline.clients[client[entry]][1]];
+    const gap = width > 3 ? 0.7 : 0;
+    context.fillStyle = colour;
+    context.fillRect(x, y + 1, width - gap, row.height - 2);
+    if (width <= 26 || row.height < 14) return;
+    const left = Math.max(x, ROW.label) + 5;
+    const name = row.kind === "lane" ? recorded.labels[recorded.label[entry]] : recorded.transfers.labels[recorded.transfers.label[entry]];
+    text(pen, leafOf(name), left, y + row.height / 2 + 0.5, x + width - left - 4, inkOn(colour), "10.5px");
+  });
+}
+
+// What the pointer is on, as lines; null where there is nothing to say.
+function describeTraining(model, row, entry, time) {
+  const { timeline, recorded } = model.training;
+  if (row.kind === "client") {
+    const [name, , task] = timeline.clients[row.client];
+    if (entry === undefined) {
+      const before = time < timeline.session_ns[row.client];
+      return before ? [name, `waits for ${timeline.waited_for[row.client] || "its own task"} to come up, until ${showNanos(timeline.session_ns[row.client])}`] : null;
+    }
+    const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
+    const gate = waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
+    return [`${name}, step ${number[entry]}`, `session at ${task}`, `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, gate];
+  }
+  if (entry === undefined) return null;
+  const { start_ns: start, end_ns: end, client, step } = row.times;
+  const whose = `${timeline.clients[client[entry]][0]}, step ${step[entry]}`;
+  const when = `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`;
+  if (row.kind === "lane") return [recorded.labels[recorded.label[entry]], `${recorded.ops[recorded.label[entry]]} on ${recorded.devices[row.device]}, for ${whose}`, when];
+  const { transfers } = recorded;
+  const ends = `${recorded.devices[transfers.source[entry]]} → ${recorded.devices[transfers.target[entry]]}`;
+  return [transfers.labels[transfers.label[entry]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[entry])} in ${when}`];
+}
