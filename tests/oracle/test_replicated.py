@@ -34,6 +34,7 @@ CASES = [
     ]
 ]
 WAYS = [("allreduce:ring", "3gpu"), ("allreduce:tree", "4gpu"), ("allreduce:hierarchical", "3gpu")]
+TOWERS = [("in", "3gpu"), ("both", "ps=2,worker=1x3gpu")]
 BATCH, STEPS = 12, 2
 SHAPES = {"dense": ((6,), (2,)), "recurrent": ((5, 3), (4,)), "embedding": ((3,), (2,))}
 
@@ -55,7 +56,7 @@ def fed(model: str, step: int) -> dict[str, Any]:
 def asked(graph: Graph, model: str, fetches: tuple[str, ...]) -> dict[str, Any]:
     reads = [name for name, op in zip(graph.names, graph.ops, strict=True) if op in VARIABLES]
     return {
-        "graph": base64.b64encode(graph_def(graph).SerializeToString()).decode(),
+        "graph": base64.b64encode(graph_def(graph, devices=[""] * len(graph)).SerializeToString()).decode(),
         "init": "init",
         "steps": [{"fetches": fetches, "feeds": fed(model, step)} for step in range(STEPS)],
         "reads": reads,
@@ -77,7 +78,7 @@ def test_every_way_of_replicating_updates_the_variables_as_the_original_does() -
     for at, (case, (graph, train)) in enumerate(zip(CASES, built(CASES), strict=True)):
         original, first = asked(graph, case["model"], (train,)), len(questions)
         questions += [original, {**original, "steps": []}]
-        for how, cluster in (("in", "3gpu"), WAYS[at % len(WAYS)]):
+        for how, cluster in (TOWERS[at % len(TOWERS)], WAYS[at % len(WAYS)]):
             (program,) = replicate(graph, load_cluster(cluster), how=how, batch=BATCH)  # type: ignore[arg-type]
             reads = [copies(program.graph, name) for name in original["reads"]]
             flat = [name for names in reads for name in names]

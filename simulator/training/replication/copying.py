@@ -69,7 +69,8 @@ class Draft:
 
     def prefix(self, wanted: str) -> str:
         """ "wanted/", or with further "_" before the slash, so that no name of the graph begins with it."""
-        while any(name.startswith(f"{wanted}/") for name in self.names):
+        scopes = {name.partition("/")[0] for name in self.graph.names}
+        while wanted in scopes:
             wanted += "_"
         return f"{wanted}/"
 
