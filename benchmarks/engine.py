@@ -32,7 +32,8 @@ import engine_twin
 from engine_problems import DEVICES, Case, Described, check_columns, described, random_cases, random_step, resnet
 
 from simulator import evaluate, prepare
-from simulator.execution import compiled, engine
+from simulator.execution import engine
+from simulator.execution.compiled import engine as compiled
 from simulator.oracle import grappler
 from tests.execution import simpy_reference
 

@@ -6,17 +6,16 @@ seconds to compile without; the plain loop does some 600,000 events in a second.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from simulator.errors import UnsupportedError
+from simulator.execution.caching import STEP, is_kept
 
 ENGINES = ("auto", "python", "compiled")
-_COMPILED = "simulator.execution.compiled"
+_COMPILED = "simulator.execution.compiled.engine"
 _WORTH_LOADING, _WORTH_COMPILING = 400_000, 30_000_000  # events
 
 
@@ -55,23 +54,8 @@ def loads() -> bool:
 
 
 def is_warm() -> bool:
-    """Whether numba most likely finds the loop compiled, told from file names, as to ask numba is to load it.
-
-    Its cache is in NUMBA_CACHE_DIR, else beside the module, else among the user's caches. After an update of numba or
-    on another processor it compiles all the same.
-    """
-    if find_spec("numba") is None:
-        return False
-    here = Path(__file__).parent
-    newest = max((here / name).stat().st_mtime for name in ("compiled.py", "flat.py"))
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    for folder in [Path(named)] if named else [here / "__pycache__", user]:
-        for found in folder.glob(f"**/compiled._play_some-*.{python}*.nbi"):
-            if found.stat().st_mtime >= newest:
-                return True
-    return False
+    """Whether numba most likely finds the loop compiled."""
+    return is_kept(STEP)
 
 
 def warm_up() -> tuple[bool, str]:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from simulator.errors import UnsupportedError
-from simulator.execution import choosing, compiled, engine
+from simulator.execution import caching, choosing, engine
+from simulator.execution.compiled import engine as compiled
+from simulator.execution.compiled import kernel
 from simulator.execution.evaluate import Prepared, evaluate
 from tests.execution.test_compiled import network
 from viz.cli import main
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choosing.choose("auto", 1)  # this module has loaded it
-    monkeypatch.delitem(sys.modules, "simulator.execution.compiled")
+    monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
     monkeypatch.setattr(choosing, "loads", lambda: True)
     for warm, events, expected in (
         (True, 10**5, False),
@@ -51,10 +53,10 @@ def test_a_small_step_loads_no_numba() -> None:
 
 
 def test_without_numba_only_the_compiled_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "simulator.execution.compiled", None)
+    monkeypatch.setitem(sys.modules, "simulator.execution.compiled.engine", None)
     with pytest.raises(UnsupportedError, match="needs numba"):
         choosing.choose("compiled", 1)
-    monkeypatch.delitem(sys.modules, "simulator.execution.compiled")
+    monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
     monkeypatch.setattr(choosing, "load", _missing)
     assert not choosing.choose("auto", 10**9)
     assert main(["--warm-up"]) == 1
@@ -76,10 +78,10 @@ def test_where_nothing_can_be_written_it_is_compiled_without_cache(
     def compiler(signature: object, *, cache: bool = False, **options: object) -> object:
         asked.append(cache)
         if cache:
-            raise RuntimeError("cannot cache function '_play_some': no locator available for file 'compiled.py'")
+            raise RuntimeError("cannot cache function 'little': no locator available for file 'here.py'")
         return lambda function: function
 
-    assert compiled.made(test_a_small_step_loads_no_numba, None, compiler) == (test_a_small_step_loads_no_numba, False)
+    assert kernel.made(little, None, caching.STEP, compiler) == (little, False)
     assert asked == [True, False]
     monkeypatch.setattr(compiled, "kept", False)
     assert main(["--warm-up"]) == 1
@@ -91,7 +93,7 @@ def test_another_failure_to_compile_is_not_hidden() -> None:
         raise RuntimeError("out of registers")
 
     with pytest.raises(RuntimeError, match="registers"):
-        compiled.made(test_a_small_step_loads_no_numba, None, compiler)
+        kernel.made(little, None, caching.STEP, compiler)
 
 
 def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,13 +104,35 @@ def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) ->
     assert choosing.is_warm()
 
 
-def test_a_cache_older_than_the_source_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_other_sources_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert not choosing.is_warm()
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    index = tmp_path / "execution_ab12" / f"compiled._play_some-1.{python}.nbi"
-    index.parent.mkdir()
-    index.touch()
-    assert choosing.is_warm()
-    os.utime(index, (0, 0))
+    folder = tmp_path / "compiled_ab12"
+    folder.mkdir()
+    (folder / f"engine._play_0123456789abcdef-1.{python}.nbi").touch()
     assert not choosing.is_warm()
+    index = folder / f"engine._play_{caching.digest(caching.STEP)}-1.{python}.nbi"
+    index.touch()
+    os.utime(index, (0, 0))  # older than the sources: their texts count
+    assert choosing.is_warm()
+
+
+def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    files = [tmp_path / "folder" / "one.py", tmp_path / "folder" / "two.py", tmp_path / "three.py"]
+    for file in files:
+        file.write_text("same")
+    monkeypatch.setattr(caching, "_ROOT", tmp_path)
+    sources = caching.Sources("folder/one.py", "play", ("folder", "three.py"))
+    seen = {caching.digest.__wrapped__(sources)}
+    for file in files:
+        file.write_text("other")
+        seen.add(caching.digest.__wrapped__(sources))
+        file.touch()
+        assert caching.digest.__wrapped__(sources) in seen
+    assert len(seen) == 4
+
+
+def little() -> None:
+    """Stands for what is compiled."""

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
-from simulator.execution import compiled, engine
+from simulator.execution import engine
+from simulator.execution.compiled import engine as compiled
 from simulator.execution.evaluate import BLOCK, OVER, Prepared, evaluate, prepare
 from simulator.execution.flat import SAFE_BYTES
 from simulator.execution.lifetimes import allocations, usage

@@ -1,0 +1,68 @@
+"""Whether what numba compiled is still there, told without numba, which takes long to load.
+
+numba calls the files of a function by its name; ours ends in a digest of all that goes into it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+_ROOT = Path(__file__).parents[1]
+
+
+class Sources(NamedTuple):
+    """What goes into a compiled function."""
+
+    module: str  # path of the module that defines it, from the package
+    name: str  # of the function
+    parts: tuple[str, ...]  # modules and folders of them that are compiled into it, or whose constants are
+
+
+STEP = Sources(
+    "execution/compiled/engine.py",
+    "_play",
+    (
+        "execution/compiled",
+        "execution/flat.py",
+        "execution/sharing.py",
+        "execution/tables.py",
+        "execution/wiring.py",
+    ),
+)
+
+
+@cache
+def digest(sources: Sources) -> str:
+    """Of the texts of its sources and of numba's version; "" where there is no numba."""
+    try:
+        made = sha256(version("numba").encode())
+    except PackageNotFoundError:  # nothing can have been compiled
+        return ""
+    for part in sources.parts:
+        path = _ROOT / part
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            made.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return made.hexdigest()[:16]
+
+
+def is_kept(sources: Sources) -> bool:
+    """Whether numba most likely finds it compiled; on a processor of another kind it compiles all the same.
+
+    Its cache is in NUMBA_CACHE_DIR, else beside the module, else among the user's caches.
+    """
+    module = _ROOT / sources.module
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    wanted = f"**/{module.stem}.{sources.name}_{digest(sources)}-*.{python}*.nbi"
+    return bool(digest(sources)) and any(
+        True
+        for folder in ([Path(named)] if named else [module.parent / "__pycache__", user])
+        for _ in folder.glob(wanted)
+    )

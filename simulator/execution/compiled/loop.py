@@ -1,0 +1,490 @@
+"""The event loop, for numba.
+
+`execution.loop` says what simulated time means; nothing is decided here. What is different is how it is found:
+
+    - the heap of ends holds only what runs: a job per busy lane, and of the transfers that leave a way in turn the
+      first; where order is by readiness the next job takes the place of the one that ended;
+    - within a round jobs that are ready are sorted by number, and so are transfers that go to the wire; what ends in
+      it is sorted only for TensorFlow's executor, as nothing else depends on that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.execution.compiled.clearing import clear, conditions_of, divide
+from simulator.execution.compiled.heaps import offer, rise, row, sink, sort, take
+from simulator.execution.compiled.kernel import inner
+from simulator.execution.compiled.memory import advance, begin_all, end_all, give_back, hand_in, resident
+from simulator.execution.compiled.shares import clear_flows, join, leave, put_way, serve, settle
+from simulator.execution.compiled.threads import append, clear_threads, launch, next_job, schedule, touch
+from simulator.execution.compiled.transfers import find
+from simulator.execution.flat import EXECUTOR, GIVEN_UP, NEVER, PLAIN, RANKED, STUCK, Flat, Work
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids, Ints
+
+
+def loop(full: bool) -> Callable[..., int]:
+    """The loop, whole or without what few runs need: a third of its time goes into asking for that."""
+
+    @inner
+    def _play(
+        flat: Flat,
+        work: Work,
+        device: Ids,
+        order: int,
+        ops: Ids,
+        tail: Ints,
+        limit: int,
+        noting: bool,
+    ) -> int:
+        """One run: its makespan, or why there is none. `ops`: by (priority, row), for the order RANKED.
+
+        Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step
+        takes at least from its start. `noting`: fill in a record and count memory.
+        """
+        nodes, places, shared, held = flat
+        found, queues, pending, in_round, noted, fair, threads, memory = work
+        clear(nodes, places, queues, pending, full)
+        transfers = find(nodes, places, found, queues, in_round.asking, memory.came_by, device, full, full and noting)
+        if transfers < 0:
+            return transfers
+        divide(queues.region, queues.head, queues.end)
+        divide(queues.wire_base, queues.wire_head, queues.wire_end)
+        block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
+        home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
+        held_ptr, held_link = places.held_ptr, places.held
+        told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
+        span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+        tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
+        key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
+        idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
+        wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
+        waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
+        due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
+        batch, woken, fresh, asking = in_round.batch, in_round.woken, in_round.fresh, in_round.asking
+        valued = in_round.valued if full else asking  # whose value is there goes to the wire at once
+        chain, touched, touched_in = in_round.chain, in_round.touched, in_round.touched_in
+        ready_ns, start_ns, asked_ns, sent_ns, came_ns = (
+            noted.ready_ns,
+            noted.start_ns,
+            noted.asked_ns,
+            noted.sent_ns,
+            noted.came_ns,
+        )
+        began, ended = memory.began, memory.ended
+        flow_count, flow_key, served_by, next_ns, soonest, sizes = (
+            fair.flows,
+            fair.key,
+            fair.served,
+            fair.next_ns,
+            fair.soonest,
+            fair.sizes,
+        )
+        lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
+        n, edges, bounded = len(device), len(consumer), len(tail) > 0
+        pulls, requesting = places.pulls[0], full and places.requests[0]
+        works, record = full and places.works[0], full and noting
+        unpacking, wires = n + edges, n + 2 * edges
+        requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
+        last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
+        for position in range(len(ops)):
+            place_of[ops[position]] = position
+        for where in range(len(touched_in)):
+            touched_in[where] = 0
+        if pulls:
+            conditions_of(nodes.post, tensor_of, pending, transfers)
+        for transfer in range(transfers if requesting else 0):
+            due_ns[transfer] = request_ns[way_of[transfer]]
+        if shares:
+            clear_flows(fair)
+        if executor:
+            clear_threads(threads, nodes, places.cpu, device)
+            instant = threads.at_once
+        if record:
+            resident(nodes, places, held, memory, device, transfers)
+            hand_in(held, memory, device, tensor_bytes)
+            for job in range(len(start_ns)):
+                start_ns[job] = 0
+            for op in range(n):
+                ready_ns[op] = -1
+        now, size, left, turn = np.int64(0), np.int64(0), n, 0
+        while True:
+            turn += 1
+            ready, news, values, asks, brief, served, tasks = 0, 0, 0, 0, 0, 0, 0
+            starts, ends = np.int64(0), np.int64(0)
+            if turn == 1:
+                batch[0], tasks = -1, 1  # the step begins
+            while size > 0 and key[0] <= now:
+                what = row(task[0])
+                when, follows = now, np.int64(-1)  # what takes its place in the heap
+                if what < wires:
+                    here = row(
+                        device[what]
+                        if not works or what < n
+                        else home[source_of[what - n]]
+                        if what < unpacking
+                        else home[target_of[what - unpacking]]
+                    )
+                    if order == PLAIN and head[here] < queue_end[here]:
+                        job = row(queue[row(head[here])])
+                        head[here] += 1
+                        if took_ns[job] > 0:
+                            when, follows = now + took_ns[job], np.int64(job)
+                            if bounded and job < n and now + tail[job] > limit:
+                                return GIVEN_UP
+                            if record:
+                                start_ns[job] = now
+                                if job < n:
+                                    began[starts] = job
+                                    starts += 1
+                        else:
+                            chain[row(last - brief)] = job
+                            brief += 1
+                    elif executor:
+                        lane_free[lane_ptr[here] + lane_of[what]] = True
+                        served = touch(here, touched, touched_in, turn, served)
+                    else:
+                        idle[here] += 1
+                        if order == RANKED:
+                            served = touch(here, touched, touched_in, turn, served)
+                elif not full or what < requests or latent <= what < begins:
+                    way = row(way_of[row(what - wires if what < requests else what - latent)])
+                    if in_turn[way]:
+                        wire_head[way] += 1
+                        if wire_head[way] < wire_end[way]:
+                            transfer = row(wire[row(wire_head[way])])
+                            when = end_ns[transfer]
+                            joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                            follows = (latent if joins else wires) + transfer
+                            if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
+                                if sent_ns[transfer] <= now:
+                                    began[starts] = n + transfer
+                                    starts += 1
+                                else:
+                                    size = rise(key, task, size, sent_ns[transfer], begins + transfer)
+                elif what >= begins:
+                    began[starts] = n + what - begins
+                    starts += 1
+                if follows >= 0:
+                    sink(key, task, size, when, follows)
+                else:
+                    size -= 1
+                    sink(key, task, size, key[size], task[size])
+                if not full or what < begins:
+                    batch[row(tasks)] = what
+                    tasks += 1
+            while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
+                way = soonest[0]
+                serve(fair, way, now, turn)
+                while flow_count[way] > 0 and flow_key[wire_base[way]] <= served_by[way]:
+                    batch[tasks] = wires + leave(fair, wire_base[way], way)
+                    tasks += 1
+                next_ns[way] = NEVER
+                put_way(way, 0, soonest, fair.rank, next_ns, sizes[0])
+            if executor and tasks > 1:
+                sort(batch, tasks)
+            for at in range(tasks):
+                what = batch[row(at)]
+                by, woken_from = np.int64(-1), ready
+                low, high = np.int64(edges), np.int64(len(told))
+                if 0 <= what < n:
+                    by, low, high = what, row(block[what]), row(local_end[what])
+                    for transfer in range(row(asked_ptr[what]), row(asked_ptr[what + 1])):
+                        valued[row(values)] = transfer
+                        values += 1
+                    transfer = np.int64(post_head[what] if pulls else -1)
+                    while transfer >= 0:
+                        if requesting:
+                            due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        valued[values] = transfer
+                        values += 1
+                        transfer = post_next[transfer]
+                    if record:
+                        ended[ends] = what
+                        ends += 1
+                elif full and what >= latent:
+                    path = way_of[what - latent]
+                    join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
+                    continue
+                elif full and what >= requests:
+                    valued[values] = what - requests
+                    values += 1
+                    continue
+                elif what >= n:
+                    transfer = row(
+                        what - wires
+                        if not works or what >= wires
+                        else what - unpacking
+                        if what >= unpacking
+                        else what - n
+                    )
+                    if works and what < unpacking:
+                        asking[asks] = transfer
+                        asks += 1
+                        continue
+                    if record and what >= wires:
+                        came_ns[transfer] = now
+                        ended[ends] = unpacking + transfer
+                        ends += 1
+                    if works and what >= wires and took_ns[unpacking + transfer] > 0:
+                        fresh[news] = unpacking + transfer
+                        news += 1
+                        continue
+                    if record:
+                        ended[ends] = n + transfer
+                        ends += 1
+                    low, high = row(span_from[transfer]), row(span_to[transfer])
+                if executor and by < 0:
+                    served = launch(
+                        np.int64(-1),
+                        low,
+                        high,
+                        told,
+                        block,
+                        local_end,
+                        consumer,
+                        places.cpu,
+                        instant,
+                        threads,
+                        device,
+                        touched,
+                        touched_in,
+                        turn,
+                        served,
+                    )
+                chained, done = 0, 0
+                while True:
+                    for place in range(low, high):
+                        op = np.int64(told[row(place)])
+                        if op < 0:
+                            edge = ~op
+                            op = row(consumer[edge])
+                            if merged[op]:
+                                if full and merged[op] == turn:
+                                    first[op] = min(first[op], edge)
+                                continue
+                            merged[op] = turn
+                            if full:
+                                first[op] = edge
+                        waits[op] -= 1
+                        if waits[op] == 0:
+                            left -= 1
+                            if record:
+                                ready_ns[op] = now
+                            if instant[op]:
+                                chain[row(chained)] = op
+                                chained += 1
+                            else:
+                                woken[row(ready)] = op
+                                ready += 1
+                    if done == chained:
+                        break
+                    op = row(chain[done])
+                    done += 1
+                    low, high = row(block[op]), row(local_end[op])
+                    for transfer in range(row(asked_ptr[op]), row(asked_ptr[op + 1])):
+                        valued[row(values)] = transfer
+                        values += 1
+                    transfer = np.int64(post_head[op] if pulls else -1)
+                    while transfer >= 0:
+                        if requesting:
+                            due_ns[transfer] = now + request_ns[way_of[transfer]]
+                        valued[values] = transfer
+                        values += 1
+                        transfer = post_next[transfer]
+                    if record:
+                        start_ns[op] = now
+                        began[starts], ended[ends] = op, op
+                        starts, ends = starts + 1, ends + 1
+                if executor:
+                    mine = woken_from  # what a thread makes ready on its own device is the thread's, all else is pooled
+                    for one in range(woken_from, ready):
+                        here = device[woken[one]]
+                        if not places.cpu[here]:
+                            if threads.unlaunched[woken[one]] > 0:  # else the stream has it already
+                                served = launch(
+                                    np.int64(woken[one]),
+                                    np.int64(0),
+                                    np.int64(0),
+                                    told,
+                                    block,
+                                    local_end,
+                                    consumer,
+                                    places.cpu,
+                                    instant,
+                                    threads,
+                                    device,
+                                    touched,
+                                    touched_in,
+                                    turn,
+                                    served,
+                                )
+                        elif by >= 0 and here == device[by]:
+                            woken[mine] = woken[one]
+                            mine += 1
+                        else:
+                            append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
+                            served = touch(here, touched, touched_in, turn, served)
+                    if by >= 0 and places.cpu[device[by]]:
+                        here = device[by]
+                        lane = lane_ptr[here] + lane_of[by]
+                        schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
+                        served = touch(here, touched, touched_in, turn, served)
+            if not (full or pulls):
+                asks = values
+            for i in range(values if full or pulls else 0):
+                transfer = row(valued[i])
+                if pulls:
+                    conditions[transfer] -= 1
+                    if conditions[transfer] > 0:
+                        continue
+                    if requesting and due_ns[transfer] > now:
+                        size = rise(key, task, size, due_ns[transfer], requests + transfer)
+                        continue
+                if record:
+                    asked_ns[transfer] = now
+                if works and took_ns[n + transfer] > 0:
+                    fresh[news] = n + transfer
+                    news += 1
+                else:
+                    asking[asks] = transfer
+                    asks += 1
+            if asks > 1:
+                sort(asking, asks)
+            for i in range(asks):
+                transfer = row(asking[row(i)])
+                way = row(way_of[transfer])
+                begin = now
+                for place in range(held_ptr[way], held_ptr[way + 1]):
+                    begin = max(begin, free_ns[row(held_link[row(place)])])
+                end = begin + end_ns[transfer]
+                for place in range(held_ptr[way], held_ptr[way + 1]):
+                    free_ns[row(held_link[row(place)])] = end
+                end_ns[transfer] = end
+                if record:
+                    sent_ns[transfer] = begin
+                joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                if joins and end == now:
+                    alone = True
+                    join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
+                else:
+                    alone = not in_turn[way] or wire_head[way] == wire_end[way]
+                    if in_turn[way]:
+                        wire[row(wire_end[way])] = transfer
+                        wire_end[way] += 1
+                    if alone:
+                        size = rise(key, task, size, end, (latent if joins else wires) + transfer)
+                if record and (alone or held_ptr[way] == held_ptr[way + 1]):
+                    if begin > now:
+                        size = rise(key, task, size, begin, begins + transfer)
+                    else:
+                        began[starts] = n + transfer
+                        starts += 1
+            if executor:
+                if news > 1:
+                    sort(fresh, news)
+                for i in range(news):
+                    job = fresh[i]
+                    here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
+                    append(job, here, threads.pool_head, threads.pool_tail, threads.following)
+                    served = touch(here, touched, touched_in, turn, served)
+                for i in range(served):
+                    here = touched[i]
+                    for lane in range(lane_ptr[here], lane_ptr[here + 1]):
+                        follows = next_job(threads, here, lane) if lane_free[lane] else np.int64(-1)
+                        if follows >= 0:
+                            lane_free[lane] = False
+                            lane_of[follows] = lane - lane_ptr[here]
+                            chain[last - brief] = follows
+                            brief += 1
+            else:
+                for i in range(news):
+                    woken[ready] = fresh[i]
+                    ready += 1
+                if ready > 1 and order == PLAIN:
+                    sort(woken, ready)
+                for i in range(ready):
+                    job = row(woken[row(i)])
+                    here = row(
+                        device[job]
+                        if not works or job < n
+                        else home[source_of[job - n]]
+                        if job < unpacking
+                        else home[target_of[job - unpacking]]
+                    )
+                    if order == RANKED:
+                        place = place_of[job] if job < n else job - wires  # the work of transfers comes before all ops
+                        offer(queue, region[here], queue_end[here] - head[here], place)
+                        queue_end[here] += 1
+                        served = touch(here, touched, touched_in, turn, served)
+                    elif idle[here] > 0:
+                        idle[here] -= 1
+                        chain[row(last - brief)] = job
+                        brief += 1
+                    else:
+                        queue[row(queue_end[here])] = job
+                        queue_end[here] += 1
+                for i in range(served):
+                    here = touched[i]
+                    while idle[here] > 0 and head[here] < queue_end[here]:
+                        best = take(queue, region[here], queue_end[here] - head[here])
+                        queue_end[here] -= 1
+                        idle[here] -= 1
+                        chain[last - brief] = ops[best] if best >= 0 else best + wires
+                        brief += 1
+            for i in range(brief):
+                job = row(chain[row(last - i)])
+                if bounded and job < n and now + tail[job] > limit:
+                    return GIVEN_UP
+                if record:
+                    start_ns[job] = now
+                    if job < n:
+                        began[starts] = job
+                        starts += 1
+                size = rise(key, task, size, now + took_ns[job], job)
+            if record:
+                begin_all(held, memory, device, tensor_bytes, places.handed, way_of, tensor_of, target_of, starts, now)
+                end_all(
+                    held,
+                    memory,
+                    device,
+                    consumer,
+                    nodes.edge_tensor,
+                    told,
+                    first,
+                    places.handed,
+                    way_of,
+                    tensor_of,
+                    span_from,
+                    span_to,
+                    asked_ptr,
+                    start_ns,
+                    len(tensor_bytes),
+                    ends,
+                    now,
+                )
+            upcoming = key[0] if size > 0 else np.int64(NEVER)
+            if shares:
+                if sizes[1] > 0:
+                    settle(fair, shared, wire_base, now, turn)
+                if sizes[0] > 0:
+                    upcoming = min(upcoming, next_ns[soonest[0]])
+            if upcoming == NEVER:
+                break
+            if upcoming > now:
+                if record:
+                    advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
+                now = upcoming
+                if now > limit:
+                    return GIVEN_UP
+        if record and left == 0:
+            give_back(held, memory, nodes.edge_tensor, len(tensor_bytes), now)
+            advance(memory.level, memory.peak, memory.freed, memory.begun, memory.brief)
+        return now if left == 0 else STUCK
+
+    return _play
