@@ -1,6 +1,6 @@
 """Tasks that die and come back: which clients are cut short, and when what is left of their steps has run out.
 
-Whoever has an op on a task that dies stops. Its jobs that have begun and its transfers that are on the wire run out
+Whoever has an op on a task that dies stops. What has begun of its jobs, what is on the wire, and its requests run out
 and tell nobody; whatever waits is forgotten. Once all that is gone and the task is back it begins a new step.
 """
 
@@ -46,16 +46,11 @@ class Crashes:
         tasks = [entry & mask for entry in state.heap]
         flows = [] if state.sharing is None else [one for heap in state.sharing.flows.values() for _, one in heap]
         count = sum(self.owner[job] == client for job in begun)
-        count += sum(self._lasts(task, state.timer) and self.owner_of(task) == client for task in tasks)
+        count += sum(task < state.timer and self.owner_of(task) == client for task in tasks)
         count += sum(self.owner[self.jobs + transfer] == client for transfer in flows)
         self.remains[client] = count
         self.dying += count > 0
         return count > 0
-
-    def _lasts(self, task: int, timer: int) -> bool:
-        """Jobs, what is on the wire, and flows whose latency is not over; not requests and timers."""
-        request = self.jobs + self.transfers
-        return task < request or request + self.transfers <= task < timer
 
     def owner_of(self, task: int) -> int:
         """The client of a job, a transfer, its request or its flow."""
@@ -64,18 +59,20 @@ class Crashes:
     def sift(self, ended: list[int], timer: int) -> tuple[list[int], list[int]]:
         """Take out what is left of steps that were cut short: the jobs among it, and clients of which all is gone."""
         kept, gone = [], []
+        request, flow = self.jobs + self.transfers, self.jobs + 2 * self.transfers
         for task in ended:
-            if task >= timer or not self.remains[self.owner_of(task)]:
+            client = -1 if task >= timer else self.owner_of(task)
+            if client < 0 or not self.remains[client]:
                 kept.append(task)
-            elif task < self.jobs + self.transfers:
-                self.left.append(task)
-                client = self.owner_of(task)
+            elif task >= flow:
+                kept.append(task)  # it joins the flows, and ends as one
+            else:
+                if task < request:
+                    self.left.append(task)
                 self.remains[client] -= 1
                 if not self.remains[client]:
                     self.dying -= 1
                     gone.append(client)
-            elif self._lasts(task, timer):
-                kept.append(task)  # it joins the flows, and ends as one
         ended[:] = kept
         return [task for task in self.left if task < self.jobs], gone
 

@@ -266,7 +266,7 @@ class Director:
             self.restarted[client] = True
             if self.running[client]:
                 self._cut_short(client, now, begun)
-            elif not crashes.remains[client] and client not in self.clocks.waiting:
+            elif not (crashes.remains[client] or client in self.clocks.waiting or client in self.idlers.asleep):
                 self._schedule(client, self.begin_ns[client])
         if crashes.keeps[task] or task in self.gates.task:
             self.gates.restore(task, self.global_step)
