@@ -21,29 +21,17 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
-from placement import place
-from simulator import choose_step, estimate, load, load_cluster, partition
-from simulator.cluster.client import connected
-from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
-from simulator.costs.calibration import calibrate
-from simulator.costs.measuring import Measurement, Sample
-from simulator.graph.messages import GraphDef
 from simulator.oracle.processes import RealStep, measure
 from simulator.training.answers import rate
-from simulator.training.combining import Client
-from simulator.training.distributed import distributed
-from simulator.training.disturbance import Disturbance, Noise
-from simulator.training.program import Program
-from simulator.training.regimes import Regime, read_regime
-from simulator.training.train import train
+from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
 
 TIMEOUT_S = 300.0
 STEPS_ALONE, ALONE_S = 150, 0.06
-NOW_NS = 20_000  # of a call into Python that asks for the time
 SLEEPING = {
     "async, 1 ps, 2 workers": Training("async", sleeps_s=(0.06, 0.06)),
     "async, 1 ps, 3 workers, one slow": Training("async", sleeps_s=(0.05, 0.06, 0.1)),
@@ -72,17 +60,6 @@ COMPUTING = {
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What everything takes on this machine beside the sleeps."""
-
-    hop_ns: int
-    step_ns: float = 0.0  # of a worker without work
-    oversleep_ns: int = 0
-    spread: tuple[float, ...] = ()  # how long its steps sleep, over their median
-    product_ns: int = 0
-
-
-@dataclass(frozen=True)
 class Seen:
     """What a training does, measured or simulated."""
 
@@ -94,10 +71,13 @@ class Seen:
     dropped: float | None  # share of the gradients that come too late
 
 
+built = cache(clients)
+
+
 def real(training: Training, steps: int) -> Seen:
     cores = sorted(os.sched_getaffinity(0))
     pinned = {task("worker", row): cores[row] for row in range(len(training.products))}
-    made = measure(clients(training), steps, tasks=training.tasks, cores=pinned, timeout_s=TIMEOUT_S)
+    made = measure(built(training), steps, tasks=training.tasks, cores=pinned, timeout_s=TIMEOUT_S)
     begin = min(step.start_ns for step in made)
     counted = [step for step in made if "updates" in step.client or training.how != "sync"]
     speed = rate(ints([step.end_ns - begin for step in counted]), len(counted))
@@ -153,31 +133,12 @@ def _alone(seconds: float) -> list[int]:
 
 def _lengths(training: Training) -> list[int]:
     cores = {task("worker", 0): min(os.sched_getaffinity(0))} if training.products else {}
-    made = measure(clients(training), STEPS_ALONE, tasks=training.tasks, cores=cores, timeout_s=TIMEOUT_S)
+    made = measure(built(training), STEPS_ALONE, tasks=training.tasks, cores=cores, timeout_s=TIMEOUT_S)
     return [after.end_ns - before.end_ns for before, after in pairwise(made)]
 
 
 def simulated(training: Training, steps: int, machine: Machine) -> Seen:
-    cluster = cluster_of(training, machine.hop_ns)
-    regime = read_regime(_regime(training))
-    programs = programs_of(training, cluster, regime)
-    made, costs = [], []
-    for program in programs:
-        at = connected(cluster, program.task)
-        step = choose_step(program.graph, fetches=program.fetches)
-        priced = estimate(program.graph, at)
-        known = [
-            Sample(name, "CPU", _worked_ns(training, name, op, machine))
-            for name, op in zip(program.graph.names, program.graph.ops, strict=True)
-            if op in ("PyFunc", "MatMul")
-        ]
-        priced = calibrate(priced, Measurement(tuple(known), "what was asked for"), program.graph, at)
-        placed = place(program.graph, at, priced, step=step, algorithm="tensorflow")
-        made.append(Client(program, partition(program.graph, placed, at, step=step, flavour="master")))
-        costs.append(priced)
-    noise = [Disturbance("worker:*", Noise("empirical", values=machine.spread), "as measured")] * bool(machine.spread)
-    rounds = steps // training.workers if training.alone else steps
-    run = train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise)
+    run = simulate(training, built(training), steps, machine)
     worker = [run.step_client == row for row in range(training.workers)]
     lengths = run.step_end_ns - run.step_start_ns
     pushed = run.dropped + int(run.update_gradients.sum())
@@ -192,44 +153,6 @@ def simulated(training: Training, steps: int, machine: Machine) -> Seen:
         else (),
         dropped=run.dropped / pushed if training.how == "sync" else None,
     )
-
-
-def programs_of(training: Training, cluster: Cluster, regime: Regime | None) -> list[Program]:
-    """What simviz makes of TensorFlow's graphs; the updates of a chief it finds in the chief's own."""
-    asked = [one for one in clients(training) if "updates" not in one.name]
-    graphs = [load(GraphDef.FromString(one.graph)) for one in asked]
-    if training.how == "in":
-        return list(distributed(graphs[0], cluster, regime=regime))
-    names = [f"worker:{row}" for row in range(training.workers)]
-    programs = distributed(list(zip(names, graphs, strict=True)), cluster, regime=regime)
-    if training.how == "towers":  # the same steps, in sessions of one client
-        return [replace(one, name=real.name, task=real.task) for one, real in zip(programs, asked, strict=True)]
-    return list(programs)
-
-
-def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
-    """How long a product takes, a look at the clock, or the sleep "tower_2/work"."""
-    if op == "MatMul":
-        return machine.product_ns
-    if node == "pushed":
-        return NOW_NS
-    asked = training.sleeps_s[int(node.partition("/")[0].removeprefix("tower_"))]
-    return round(1e9 * asked) + machine.oversleep_ns * (asked > 0)
-
-
-def _regime(training: Training) -> str:
-    if training.how != "sync":
-        return "async" if training.alone else "none"
-    total = training.workers
-    return f"sync:aggregate={training.aggregate or total},total={total}"
-
-
-def cluster_of(training: Training, hop_ns: int) -> Cluster:
-    """All tasks on one host; between them hops take as long as they were measured to."""
-    jobs = {"ps": ["here"] * training.ps, "worker": ["here"] * training.workers}
-    cluster = load_cluster({job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items()})
-    spoken = replace(cluster.between_tasks, name="measured", latency_ns=hop_ns, request_ns=hop_ns // 2)
-    return replace(cluster, between_tasks=spoken)
 
 
 def table(name: str, machine: Machine, measured: Seen, ours: Seen) -> str:
@@ -278,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def computing(steps: int) -> bool:
     """A table of gradients per second; whether all pairs that the repeats tell apart come in the same order."""
     machine, alone = calibrated(), measure_products()
-    machine = replace(machine, product_ns=round((alone - machine.step_ns) / PRODUCTS))
+    machine = replace(machine, spread=(), product_ns=round((alone - machine.step_ns) / PRODUCTS))
     print(f"a product: {machine.product_ns / 1e6:.2f} ms\n")
     found: dict[str, list[float]] = {name: [] for name in COMPUTING}
     for _ in range(REPEATS):  # in turn

@@ -1,0 +1,104 @@
+"""What simviz says of a training that a real cluster of processes runs, from the same graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from placement import place
+from simulator import choose_step, estimate, load, load_cluster, partition
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster
+from simulator.costs.calibration import calibrate
+from simulator.costs.measuring import Measurement, Sample
+from simulator.graph.messages import GraphDef
+from simulator.oracle.processes import RealClient
+from simulator.training.combining import Client
+from simulator.training.distributed import distributed
+from simulator.training.disturbance import Disturbance, Noise
+from simulator.training.program import Program
+from simulator.training.regimes import Regime, read_regime
+from simulator.training.train import train
+from simulator.training.training import Training as Run
+from tests.oracle.training_graphs import Training
+
+NOW_NS = 20_000  # of a call into Python that asks for the time
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What everything takes on this machine beside the sleeps."""
+
+    hop_ns: int
+    step_ns: float = 0.0  # of a worker without work
+    oversleep_ns: int = 0
+    spread: tuple[float, ...] = ()  # how long its steps sleep, over their median
+    product_ns: int = 0
+
+
+def simulate(training: Training, asked: Sequence[RealClient], steps: int, machine: Machine) -> Run:
+    """Simulate what `asked` runs until there are `steps` updates; every op has one lane, as with one thread for ops.
+
+    A sleep is an op like any other: it takes its device's only lane, as it takes the executor's only thread, and would
+    hold up the packing of what is sent meanwhile, which nothing here does.
+    """
+    cluster = _cluster(training, machine.hop_ns)
+    regime = read_regime(_regime(training))
+    programs = _programs(training, asked, cluster, regime)
+    made, costs = [], []
+    for program in programs:
+        at = connected(cluster, program.task)
+        step = choose_step(program.graph, fetches=program.fetches)
+        priced = estimate(program.graph, at)
+        known = [
+            Sample(name, "CPU", _worked_ns(training, name, op, machine))
+            for name, op in zip(program.graph.names, program.graph.ops, strict=True)
+            if op in ("PyFunc", "MatMul")
+        ]
+        priced = calibrate(priced, Measurement(tuple(known), "what was asked for"), program.graph, at)
+        placed = place(program.graph, at, priced, step=step, algorithm="tensorflow")
+        made.append(Client(program, partition(program.graph, placed, at, step=step, flavour="master")))
+        costs.append(priced)
+    noise = [Disturbance("worker:*", Noise("empirical", values=machine.spread), "as measured")] * bool(machine.spread)
+    rounds = steps // training.workers if training.alone else steps
+    return train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise)
+
+
+def _programs(
+    training: Training, asked: Sequence[RealClient], cluster: Cluster, regime: Regime | None
+) -> list[Program]:
+    """What simviz makes of TensorFlow's graphs; the updates of a chief it finds in the chief's own."""
+    workers = [one for one in asked if "updates" not in one.name]
+    graphs = [load(GraphDef.FromString(one.graph)) for one in workers]
+    if training.how == "in":
+        return list(distributed(graphs[0], cluster, regime=regime))
+    names = [f"worker:{row}" for row in range(training.workers)]
+    programs = distributed(list(zip(names, graphs, strict=True)), cluster, regime=regime)
+    if training.how == "towers":  # the same steps, in sessions of one client
+        return [replace(one, name=real.name, task=real.task) for one, real in zip(programs, workers, strict=True)]
+    return list(programs)
+
+
+def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
+    """How long a product takes, a look at the clock, or the sleep "tower_2/work"."""
+    if op == "MatMul":
+        return machine.product_ns
+    if node == "pushed":
+        return NOW_NS
+    asked = training.sleeps_s[int(node.partition("/")[0].removeprefix("tower_"))]
+    return round(1e9 * asked) + machine.oversleep_ns * (asked > 0)
+
+
+def _regime(training: Training) -> str:
+    if training.how != "sync":
+        return "async" if training.alone else "none"
+    total = training.workers
+    return f"sync:aggregate={training.aggregate or total},total={total}"
+
+
+def _cluster(training: Training, hop_ns: int) -> Cluster:
+    """All tasks on one host; between them hops take as long as they were measured to."""
+    jobs = {"ps": ["here"] * training.ps, "worker": ["here"] * training.workers}
+    cluster = load_cluster({job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items()})
+    spoken = replace(cluster.between_tasks, name="measured", latency_ns=hop_ns, request_ns=hop_ns // 2)
+    return replace(cluster, between_tasks=spoken)
