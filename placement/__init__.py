@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from simulator.exporting import exported
 
-_EXPORTS = {"ALGORITHMS": "placement.placing", "place": "placement.placing"}  # name -> module that holds it
+# name -> module that holds it
+_EXPORTS = {"ALGORITHMS": "placement.placing", "clients": "placement.programs", "place": "placement.placing"}
 
 __all__ = sorted(_EXPORTS)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.wording import LISTED, counted, some
 from viz.scene import Scene
+from viz.training.trained import Trained
 
 QUESTIONS = {
     "predict": "does it place and cut the graph as simviz says?",
@@ -87,12 +88,21 @@ def told(scene: Scene) -> Mapping[str, Any] | None:
     return {**check, **said, "refused": refusal(check)}
 
 
+def _which(trained: Trained) -> str:
+    """Of which clients of a training this is the check."""
+    first, *others = (client.program for client in trained.clients)
+    alike = [program.name for program in others if program.like == 0]
+    apart = [program.name for program in others if program.like != 0]
+    said = f"checked is {first.name}" + (f", which stands for {some(alike)}" if alike else "")
+    return said + (f"; not checked: {some(apart)}" if apart else "")
+
+
 def notes(scene: Scene) -> list[str]:
     """What else the reader of the check should know, a sentence each: what it is about, and what it leaves out."""
     check = scene.check
     if check is None or check.get("refused"):
         return []
-    said = []
+    said = [] if scene.training is None else [_which(scene.training)]
     added = check.get("added_task")
     if added and added not in scene.cluster.tasks:
         moved = f"it moves {counted(check.get('moved_by_added_task', 0), 'node')} of the prediction"

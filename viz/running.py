@@ -14,6 +14,7 @@ from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning import Partitions, partition
+from simulator.wording import counted
 from viz.inputs import Inputs, read_inputs
 from viz.request import Request
 from viz.scene import Scene
@@ -41,7 +42,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, tables=given.tables),
         received=received,
         training=_trained(request, given, (assignment, partitions), say),
-        notes=_unused(request, given.cluster),
+        notes=(*_unused(request, given.cluster), *_made(request, given)),
     )
     if not request.check:
         return scene
@@ -138,6 +139,14 @@ def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
     if request.protocol is not None and len(cluster.tasks) == 1:
         return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)
     return ()
+
+
+def _made(request: Request, given: Inputs) -> tuple[str, ...]:
+    """Whose step is shown where a graph was replicated and nothing is trained."""
+    if given.training is None or request.training is None or request.training.trains:
+        return ()
+    programs = given.training.programs
+    return (f"{given.training.made}; shown is one step of {programs[0].name}, of {counted(len(programs), 'client')}.",)
 
 
 def _shown(name: str) -> str:

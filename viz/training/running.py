@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from placement.clients import clients
+from placement.programs import clients
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
