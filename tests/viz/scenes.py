@@ -7,9 +7,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from simulator.graph.graph import Graph
+from simulator.graph.inlining import inline, lower
+from simulator.graph.loading import load
+from simulator.graph.shapes import with_shapes
+from simulator.training.disturbance import read_disturbance
+from simulator.training.regimes import read_regime
 from viz.request import Request
 from viz.running import run
 from viz.scene import Scene
+from viz.training.asked import Wanted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"
 SCRIPT = "</script><script>document.title='owned'</script>"
@@ -32,6 +39,15 @@ def example() -> Scene:
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested"))
 
 
+@cache
+def trained() -> Scene:
+    """Three workers of that training, asynchronously, one of which comes up late; and two, for comparison."""
+    wanted = Wanted(
+        read_regime("async"), steps=6, workers=(2, 3), disturbances=(read_disturbance("worker:2=late:50 ms"),)
+    )
+    return run(Request(str(EXAMPLE), cluster="ps=2,worker=3x1gpu", algorithm="requested", training=wanted))
+
+
 def renamed(scene: Scene, names: tuple[str, ...]) -> Scene:
     """The scene with its first running nodes, their ops, its title, notes and links named like that."""
     graph, cluster = scene.graph, scene.cluster
@@ -52,6 +68,13 @@ def renamed(scene: Scene, names: tuple[str, ...]) -> Scene:
 
 def hostile() -> Scene:
     return renamed(example(), HOSTILE)
+
+
+@cache
+def training_graph() -> Graph:
+    """The training of one device that the shipped example distributes: without its device strings."""
+    graph = with_shapes(lower(inline(load(EXAMPLE))), batch=8)
+    return replace(graph, requested=("",) * len(graph))
 
 
 LOOP = """

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from simulator.columns import ints
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
+from viz.events import _duration
 from viz.request import Request
 from viz.running import run
 from viz.tables import critical_shares
-from viz.timeline import _duration
 
 
 @cache

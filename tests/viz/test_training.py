@@ -1,0 +1,292 @@
+"""A training from the command line to the page: options, programs, figures, trace events, and what is refused."""
+
+import json
+from itertools import pairwise
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from placement import clients
+from placement import programs as placing_programs
+from simulator import estimate_each, load_cluster, read_regime, replicate
+from simulator.errors import SimvizError
+from simulator.training.replication.replicating import How
+from simulator.training.replication.setter import PsStrategy
+from tests.viz.browsing import complaints, opened, settled
+from tests.viz.scenes import EXAMPLE, trained, training_graph
+from viz import options
+from viz.cli import main
+from viz.options import parser
+from viz.training.asked import read_wanted
+from viz.training.content import contents
+from viz.training.figures import record, summary_lines
+from viz.training.programs import with_workers
+from viz.training.recorded import crossings, slices
+from viz.training.timeline import draw_training
+
+DEFAULT = ("--training", "async")
+
+
+def wanted(*arguments):
+    return read_wanted(parser().parse_args(["graph.pbtxt", *arguments]))
+
+
+# ---- what is asked
+
+
+def test_the_help_knows_what_can_be_replicated():
+    assert ("none", *sorted(get_args(How), key=options.REPLICATIONS.index)) == options.REPLICATIONS
+    assert get_args(PsStrategy) == options.PS_STRATEGIES
+
+
+def test_options_are_read():
+    found = wanted("--training", "sync:aggregate=3,total=4", "--disturb", "worker:1=slow:2", "--until-ci", "2%")
+    assert str(found.regime) == "sync:aggregate=3,total=4"
+    assert found.until_ci == 0.02
+    assert [one.target for one in found.disturbances] == ["worker:1"]
+    assert wanted("--training", "none") is None
+    assert not wanted("--replicate", "in").trains
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--steps", "3"), "--steps says something of a training"),
+        (("--disturb", "worker:0=slow:2"), "add --training async"),
+        (("--training", "none", "--workers", "1,2"), "--workers"),
+        (("--ps-strategy", "bytes"), "add --replicate between"),
+        ((*DEFAULT, "--replicate", "none", "--ps-strategy", "bytes"), "drop one"),
+        ((*DEFAULT, "--signature", "serving_default"), "--fetch"),
+        ((*DEFAULT, "--master", "ps:0"), "leave it out"),
+        ((*DEFAULT, "--steps", "0"), "from 1 to 1,000,000"),
+        ((*DEFAULT, "--until-ci", "2"), "such as 2%"),
+        ((*DEFAULT, "--until-ci", "nan"), "such as 2%"),
+        ((*DEFAULT, "--disturb", "worker:0=slower:2"), "--disturb"),
+        ((*DEFAULT, "--workers", "1,x"), "--workers"),
+        (("--training", "synch"), "--training"),
+        (("--training", "ssp"), "bound"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, says):
+    with pytest.raises(SimvizError, match=says):
+        wanted(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--cluster", "ps=2,worker=2", *DEFAULT, "--disturb", "worker:7=slow:2"), "worker:7"),
+        (("--cluster", "ps=2,worker=2", "--training", "sync:aggregate=9,tokens=0"), "first update waits for 9"),
+        (("--cluster", "ps=2,worker=2", "--training", "sync:total=3"), "total=3"),
+        (("--cluster", "worker=2", *DEFAULT), "ps"),
+    ],
+)
+def test_the_command_refuses_and_says_why(arguments, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([str(EXAMPLE), *arguments]) in (1, 2)
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+# ---- which programs
+
+
+def test_a_cluster_is_written_anew_with_more_workers():
+    source = "chief=1,ps=2,worker=3x1gpu"
+    cluster = load_cluster(source)
+    for count in (1, 2, 4, 7):
+        tasks = with_workers(source, cluster, count).tasks
+        assert sum("/job:worker/" in task or "/job:chief/" in task for task in tasks) == count
+        assert sum("/job:ps/" in task for task in tasks) == 2
+    with pytest.raises(SimvizError, match="describe a cluster with more"):
+        with_workers(None, cluster, 5)
+
+
+def test_programs_that_are_alike_are_placed_and_cut_once(monkeypatch):
+    """64 workers cost what one does, and each works on its own devices."""
+    cluster = load_cluster("ps=2,worker=64x1gpu")
+    programs = replicate(training_graph(), cluster)
+    costs = estimate_each(programs, cluster)
+    calls = []
+    place = placing_programs.place
+    monkeypatch.setattr(placing_programs, "place", lambda *a, **k: calls.append(a) or place(*a, **k))
+    made = clients(programs, cluster, costs, algorithm="tensorflow")
+    assert len(calls) == len({id(table) for table in costs}) == len({id(one.partitions) for one in made}) == 1
+    for row, client in enumerate(made):
+        where = client.partitions.device if client.devices is None else client.devices[client.partitions.device]
+        tasks = {cluster.devices[device].task for device in np.unique(where).tolist()}
+        assert programs[row].task in tasks
+        assert tasks <= {programs[row].task, *cluster.tasks[:2]}
+
+
+def test_what_is_fed_passes_through_the_cpu_of_its_own_task():
+    cluster = load_cluster("ps=1,worker=3x1gpu")
+    programs = replicate(training_graph(), cluster)
+    made = clients(programs, cluster, estimate_each(programs, cluster))
+    for client in made:
+        pieces = client.partitions
+        ends = pieces.device[pieces.endpoint >= 0]
+        where = ends if client.devices is None else client.devices[ends]
+        assert len(where)
+        assert {cluster.devices[row].name for row in where.tolist()} == {f"{client.program.task}/device:CPU:0"}
+
+
+def test_a_synchronous_training_has_its_updates_placed_as_the_chiefs_session_places_them():
+    cluster = load_cluster("ps=1,worker=2")
+    programs = replicate(training_graph(), cluster, regime=read_regime("sync"))
+    *workers, updates = clients(programs, cluster, estimate_each(programs, cluster), algorithm="tensorflow")
+    assert [one.program.role for one in (*workers, updates)] == ["worker", "worker", "updates"]
+    device = {}
+    for client in (workers[0], updates):
+        pieces = client.partitions
+        for row in np.flatnonzero(~pieces.inserted).tolist():
+            assert device.setdefault(pieces.graph.names[row], pieces.device[row]) == pieces.device[row]
+
+
+# ---- what is said
+
+
+def test_the_json_says_what_the_run_was():
+    scene = trained()
+    found, training = record(scene.training), scene.training.training
+    for key in (
+        *("regime", "workers", "steps", "steps_per_s", "examples_per_s", "step_ns", "staleness", "dropped_gradients"),
+        *("waiting_share", "bottleneck"),
+    ):
+        assert key in found
+    assert json.loads(json.dumps(found)) == found
+    assert found["workers"] == 3
+    assert sum(found["staleness"].values()) == found["updates"] == len(training.update_ns)
+    assert list(found["step_ns"]) == ["p50", "p90", "p99"]
+    assert list(found["step_ns"].values()) == sorted(found["step_ns"].values())
+    for task, parts in found["tasks"].items():
+        assert sum(parts.values()) == found["end_ns"]
+        assert found["waiting_share"][task] == pytest.approx(parts["waiting"] / found["end_ns"])
+    assert {one["waits_for"] for one in found["sessions"]} == {"/job:worker/replica:0/task:2"}
+
+
+def test_the_summary_names_the_regime_the_rate_and_who_waits():
+    lines = "\n".join(summary_lines(trained().training))
+    for said in (
+        "async, 3 workers",
+        "steps/s",
+        "examples/s",
+        "warm-up",
+        "p50",
+        "staleness",
+        "dropped",
+        "worker:2=late",
+    ):
+        assert said in lines
+    assert "waiting for worker:2" in lines
+    assert "2 workers" in lines  # of the scaling
+
+
+def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch):
+    scene = trained()
+    training = scene.training.training
+    held = contents(scene.training, scene.cluster)
+    assert sorted(held["timeline"]["end_ns"]) == training.step_end_ns.tolist()
+    assert held["timeline"]["left_out"] == ""
+    assert held["recorded"]["left_out"] == 0
+    assert sum(held["step_times"]["counts"]) > 0
+    monkeypatch.setattr("viz.training.content.MOST_STEPS", 5)
+    monkeypatch.setattr("viz.training.content.MOST_SLICES", 7)
+    cut = contents(scene.training, scene.cluster)
+    assert len(cut["timeline"]["start_ns"]) == 5
+    assert f"{len(training.step_end_ns)} steps" in cut["timeline"]["left_out"]
+    assert len(cut["recorded"]["start_ns"]) == 7
+    assert cut["recorded"]["left_out"] == len(held["recorded"]["start_ns"]) - 7
+
+
+# ---- what is drawn
+
+
+def events():
+    scene = trained()
+    return scene, json.loads(draw_training(scene, scene.training))
+
+
+def test_trace_events_have_a_track_per_task_and_name_client_and_step():
+    scene, text = events()
+    names = {
+        (one["pid"], one["tid"]): one["args"]["name"]
+        for one in text["traceEvents"]
+        if one["ph"] == "M" and one["name"] == "thread_name"
+    }
+    ops = [one for one in text["traceEvents"] if "client" in one.get("args", {})]
+    assert {one["args"]["client"] for one in ops} == {"worker:0", "worker:1", "worker:2"}
+    assert {one["args"]["step"] for one in ops if one["cat"] == "matrix"} == {0, 1}
+    waits = [one for one in text["traceEvents"] if one.get("cat") == "session"]
+    assert [one["name"] for one in waits] == ["waits for /job:worker/replica:0/task:2"] * 3
+    assert {names[one["pid"], one["tid"]] for one in waits} == {f"steps of worker:{row}" for row in range(3)}
+    steps = [one for one in text["traceEvents"] if one.get("cat") == "step"]
+    assert len(steps) == len(scene.training.training.step_client)
+
+
+def test_nothing_overlaps_on_a_track():
+    _, text = events()
+    tracks = {}
+    for one in text["traceEvents"]:
+        if one["ph"] == "X":
+            tracks.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
+    for spans in tracks.values():
+        spans.sort()
+        assert all(begin >= end for (_, end), (begin, _) in pairwise(spans))
+
+
+def test_what_was_recorded_is_on_the_clients_own_devices():
+    scene = trained()
+    crossed = crossings(scene.training)
+    ran = slices(scene.training, crossed, scene.cluster.home)
+    clients_of = scene.training.clients
+    for client, device in set(zip(ran.client.tolist(), ran.device.tolist(), strict=True)):
+        task = scene.cluster.devices[device].task
+        assert "/job:ps/" in task or task == clients_of[client].program.task
+    whole = len(scene.training.training.trace.start_ns)
+    worked = int(np.count_nonzero(np.array(ran.ops)[ran.label] == "send"))
+    assert len(ran.start_ns) >= whole + worked > whole
+
+
+def test_a_small_file_keeps_the_steps_and_says_what_is_missing():
+    scene = trained()
+    text = json.loads(draw_training(scene, scene.training, max_bytes=60_000))
+    assert "left_out" in text["otherData"]
+    assert any(one.get("cat") == "step" for one in text["traceEvents"])
+
+
+def test_the_command_writes_all_of_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--cluster", "ps=2,worker=2", "--training", "async", "--steps", "4")
+    assert main([str(EXAMPLE), *arguments, "-o", "a.html", "-o", "a.trace.json", "--json", "a.json"]) == 0
+    assert "training   async, 2 workers" in capsys.readouterr().out
+    assert json.loads((tmp_path / "a.json").read_text())["training"]["updates"] == 8
+    assert main([str(EXAMPLE), *arguments, "--quiet", "--json", "b.json"]) == 0
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+# ---- the page
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser, tmp_path):
+    page = opened(browser, tmp_path, trained())
+    settled(browser)
+    assert complaints(browser) == []
+    assert not page("document.getElementById('training').hidden")
+    assert page("document.getElementById('board').hidden")
+    for said in ("Asynchronous", "What holds it back", "confidence interval", "worker:2=late"):
+        assert said in page("document.getElementById('training-words').innerText")
+    for said in ("Staleness", "Busiest links", "Scaling", "worker:1"):
+        assert said in page("document.getElementById('training-charts').innerText")
+    colours = "new Set(document.getElementById('steps').getContext('2d').getImageData(0, 0, 900, 250).data).size"
+    assert page(colours) > 5  # something was drawn
+    place = page("simviz.steps.hit(document.getElementById('steps').clientWidth / 2, 70).row.kind")
+    assert place == "client"
+    browser.find_element("id", "tab-step").click()
+    settled(browser)
+    assert page("document.getElementById('training').hidden")
+    assert "makespan" in page("document.getElementById('figures').innerText")
+    assert complaints(browser) == []
