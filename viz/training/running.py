@@ -12,10 +12,11 @@ from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
 from simulator.training.answers import answers, until_ci
+from simulator.training.background import background
 from simulator.training.bottleneck import bottleneck
 from simulator.training.combining import Client
 from simulator.training.disturbance import Disturbance
-from simulator.training.disturbing import present
+from simulator.training.disturbing import disturb, present
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, check, describe
 from simulator.training.relieving import Relief, relieve
@@ -108,7 +109,7 @@ def trained(
         replication=given.made,
         regime=stage.regime,
         regime_in_words=_in_words(stage.regime, workers),
-        clients=stage.clients,
+        clients=(*stage.clients, *background(disturb(wanted.disturbances, cluster)).clients),
         training=training,
         answers=answers(training),
         bottleneck=held,

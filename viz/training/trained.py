@@ -21,7 +21,7 @@ class Trained:
     replication: str  # how the programs were made, in words
     regime: Regime | None  # with its defaults; None: steps that wait for nobody
     regime_in_words: str
-    clients: tuple[Client, ...]
+    clients: tuple[Client, ...]  # [C] of `training`: those of the programs, then background traffic
     training: Training
     answers: Answers
     bottleneck: Bottleneck
