@@ -25,11 +25,15 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
     """The programs of synchronous training: each worker pushes its gradients, the first one's task makes the updates.
 
     The program of the updates comes last. A graph without a global step gets one on the first task that keeps
-    variables. Raises GraphError for a graph without gradients, or whose variables are not on a task that all share, and
-    as `regimes.settled`.
+    variables. A single worker that averages nothing but its own gradients stays as it is.
+
+    Raises GraphError for a graph without gradients, or whose variables are not on a task that all share, and as
+    `regimes.settled`.
     """
     workers = [program for program in programs if program.role == "worker"]
     known = settled(regime, len(workers))
+    if len(workers) == known.aggregate == 1:
+        return tuple(programs)
     made: dict[int, Accumulating] = {}
     changed: list[Program] = []
     for row, program in enumerate(programs):

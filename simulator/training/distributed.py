@@ -62,7 +62,7 @@ def distributed(
         settled = check(regime, made)
         if settled is None or settled.kind != "sync":
             return made
-        return made if len(made) == 1 else with_accumulators(made, settled)
+        return with_accumulators(made, settled)
     made = (*made, _updates(made[chief], given[chief][1]))
     check(regime, made)
     return made

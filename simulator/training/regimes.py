@@ -200,6 +200,8 @@ def describe(regime: Regime, workers: int) -> str:
         )
     known = settled(regime, workers)
     aggregate, total, tokens = known.aggregate or 0, known.total or 0, known.tokens or 0
+    if aggregate == total == 1:
+        return "Synchronous, of one worker: it waits for nobody."
     if aggregate == total:
         who = f"An update averages the gradients of all {total} workers"
     elif aggregate < total:

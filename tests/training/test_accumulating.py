@@ -174,3 +174,12 @@ def test_variables_of_the_workers_own_cannot_be_averaged() -> None:
 def test_a_hang_is_refused_before_anything_is_made() -> None:
     with pytest.raises(DeadlockError, match="can make only 3 before it"):
         made(script(), Regime("sync", aggregate=9, tokens=0))
+
+
+def test_a_single_worker_gathers_gradients_if_it_is_told_to() -> None:
+    assert [one.role for one in made(script(), Regime("sync"), "ps=1,worker=1")] == ["worker"]
+    several = made(script(), Regime("sync", aggregate=4), "ps=1,worker=1")
+    assert [one.name for one in several] == ["worker:0", "worker:0 updates"]
+    assert check(None, several) == Regime("sync", 4, 1, 4)
+    client = made(script(towers=2), Regime("sync", aggregate=2), "ps=1,worker=2")
+    assert [one.role for one in client] == ["worker", "updates"]

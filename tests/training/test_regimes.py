@@ -221,4 +221,5 @@ def test_in_words() -> None:
     backup = describe(Regime("sync", aggregate=8, tokens=2), 10)
     assert "first 8 gradients; 2 workers of 10 are backup" in backup
     assert "2 at first and each update hands out 10" in backup
+    assert describe(Regime("sync"), 1) == "Synchronous, of one worker: it waits for nobody."
     assert "6 gradients of 2 workers, which make several batches" in describe(Regime("sync", aggregate=6), 2)

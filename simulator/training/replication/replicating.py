@@ -74,7 +74,7 @@ def replicate(
         return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
     if how in ("between", "both"):
         made = between(graph, found, cluster, placing, batch=examples, towered=how == "both")
-        if regime is None or regime.kind != "sync" or len(made) == 1:
+        if regime is None or regime.kind != "sync":
             return made
         return with_accumulators(made, regime)
     if regime is not None and regime.kind != "sync":
