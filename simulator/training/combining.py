@@ -156,8 +156,6 @@ def _joined(
             column if place is None else np.where(column < 0, -1, place[column])
             for column, place in zip(given, maps, strict=True)
         ]
-    elif name == "run_ns":  # what the client hands in or gets takes no time, wherever it is bound to
-        given = [np.where(table.bound[:, None] >= 0, 0, column) for table, column in zip(tables, given, strict=True)]
     elif name in _ROWS_OF:
         given = [
             np.where(column < 0, column, column + begin)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from simulator.columns import ints
 from simulator.errors import ClusterError
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
@@ -27,8 +30,12 @@ TRANSFERS = (
 @given(dags(), st.data())
 def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
+    priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph)))
+    placed = assigned(on, rows)
+    if priority is not None:
+        placed, how = replace(placed, priority=ints(priority)), {**how, "order": "priority"}
     try:
-        pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+        pieces = partition(graph, placed, on, step=whole(graph))
         trace = simulate(pieces, on, priced, engine="python", **how)
     except ClusterError:
         assume(False)
