@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from simulator.oracle import child
@@ -24,6 +24,11 @@ Ask: TypeAlias = Callable[..., dict[str, Any]]
 CLOSED = "OutOfRangeError"  # to whoever waits for tokens of which no more come
 FUTURE = 10**6  # a step that no accumulator is past
 LIMIT_S = 60.0
+DRAWING = (
+    Phase.explicit,
+    Phase.reuse,
+    Phase.generate,
+)  # where TensorFlow waits and we do not, shrinking takes too long
 
 numbers = st.integers(0, 3)
 rows = st.sampled_from([(0,), (1,), (0, 1)])
@@ -52,7 +57,7 @@ def ask() -> Iterator[Ask]:
         yield lambda **question: json.loads(asking(json.dumps(question).encode(), LIMIT_S))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(phases=DRAWING)
 @example("dense", [("take", 2), ("take", 1), ("apply", 0, (0,)), ("apply", 0, (0,)), ("apply", 1, (0,))])
 @example("dense", [("apply", 0, (0,)), ("apply", 5, (0,)), ("apply", 0, (0,)), ("take", 2), ("take", 1)])
 @example("sparse", [("set", 4), ("apply", 3, (0,)), ("apply", 4, (0, 1)), ("set", 1), ("apply", 2, (1,)), ("take", 2)])
@@ -96,7 +101,7 @@ def averaged(kind: str, gathered: list[tuple[tuple[int, ...], float]]) -> Any:
     return [there, [sums[row] / having[row] for row in there]]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(phases=DRAWING)
 @example(-1, [("get", 3), ("one",), ("put", 1, 2), ("put", 2, 3)], True)
 @example(2, [("put", 1, 5), ("put", 2, 1), ("get", 4), ("one",), ("one",)], False)
 @given(st.sampled_from([-1, 1, 2, 4]), queueing, st.booleans())
