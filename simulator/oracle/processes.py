@@ -182,7 +182,8 @@ def _heard(processes: Sequence[_Task], deadline: float) -> Iterator[tuple[_Task,
                     if "failed" in told:
                         raise _failed(process, processes, told)
                     yield process, told
-            ready = pipes.select(max(0.0, deadline - time.monotonic()))
+            left = deadline - time.monotonic()  # it may run out while steps still come
+            ready = pipes.select(left) if left > 0 else []
             if not ready:
                 raise OracleError("the real cluster was not done in time; allow it more time or ask for fewer steps")
             for key, _ in ready:

@@ -141,6 +141,11 @@ def test_a_run_that_takes_too_long_is_given_up() -> None:
         measure([client], 1, timeout_s=0.1)
 
 
+def test_steps_that_come_for_ever_are_given_up_in_time() -> None:
+    with pytest.raises(OracleError, match="not done in time"):
+        measure([idle()], 10**9, timeout_s=8)
+
+
 def test_there_is_a_bound_on_tasks_and_an_end_to_the_run() -> None:
     client = RealClient("worker:0", task("worker", 0), b"", ("nothing",))
     with pytest.raises(OracleError, match="17 tasks would need a process each, and 16 are the most"):
