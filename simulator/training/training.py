@@ -48,7 +48,7 @@ class Training:
     step_number: Ids  # [S] 0, 1, .. within the client, those cut short included
     step_start_ns: Ints  # [S]
     step_end_ns: Ints  # [S]
-    step_waiting_ns: Ints  # [S] of it in which it waited for a token or a gradient and nothing of it was under way
+    step_waiting_ns: Ints  # [S] of it in which some op of it waited for a token or a gradient
 
     update_ns: Ints  # [U] ascending: when the global step was counted up
     update_client: Ids  # [U] whose op did so
