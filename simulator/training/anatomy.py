@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION
 from simulator.graph.ops import registry
 from simulator.graph.step import Step, choose_step
+from simulator.graph.step.fanin import fan_in
 from simulator.graph.tensors import shape_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
@@ -75,7 +76,11 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     step = choose_step(graph, fetches=fetches)
     variables = tuple(row for row, op in enumerate(graph.ops) if op in VARIABLES)
     counts, global_step = _counting(graph, step)
-    gradients = _gradients(graph, step, set(counts))
+    slots = _slots(graph, variables)
+    gradients = tuple(
+        replace(one, variable=slots.get(one.variable, one.variable))  # an optimizer of plain ops begins with its slots
+        for one in _gradients(graph, step, set(counts))
+    )
     if not gradients:
         hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
         raise GraphError(
@@ -83,7 +88,7 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
             "a graph that trains, or fetch its train op."
         )
     batched, batch = _batch(graph, step)
-    return Anatomy(step, variables, _slots(graph, variables), gradients, global_step, counts, batched, batch)
+    return Anatomy(step, variables, slots, gradients, global_step, counts, batched, batch)
 
 
 def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
@@ -149,9 +154,16 @@ def _gradients(graph: Graph, step: Step, counts: set[int]) -> tuple[Gradient, ..
     if not found:
         for row in runs:
             variable = variable_of(graph, row) if graph.ops[row] in _BY_HAND and row not in counts else None
-            if variable is not None and not _is_counter(graph, variable):
+            if variable is not None and not _is_counter(graph, variable) and _is_computed(graph, row):
                 found[row] = Gradient(variable, int(graph.in_ptr[row]) + 1)
     return tuple(found.values())
+
+
+def _is_computed(graph: Graph, row: int) -> bool:
+    """Whether what an update adds or subtracts is more than a constant: something in its fan-in has another source."""
+    needed = fan_in(graph, [int(graph.edge_src[graph.in_ptr[row] + 1])])
+    sources = needed & (np.diff(graph.in_ptr) == 0)
+    return any(graph.ops[at] != "Const" for at in np.flatnonzero(sources).tolist())
 
 
 def _of_update(graph: Graph, row: int) -> Gradient | None:

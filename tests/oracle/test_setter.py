@@ -11,6 +11,7 @@ import pytest
 from simulator import choose_step, load, load_cluster
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
+from simulator.training.anatomy import anatomy
 from simulator.training.replication.replicating import replicate
 
 pytestmark = pytest.mark.tensorflow
@@ -71,3 +72,28 @@ def test_every_node_has_the_device_that_the_setter_gives(models: list[tuple[Any,
 def test_the_step_is_the_one_that_tensorflow_calls_its_train_op(models: list[tuple[Any, str, Any]], at: int) -> None:
     plain, train, _ = models[at]
     assert choose_step(plain).fetches == (train,)
+
+
+TRAINED = {
+    "dense": {"w", "u", "b"},
+    "convolution": {"conv/kernel", "bn/gamma", "bn/beta", "out/kernel"},
+    "recurrent": {"lstm/kernel", "lstm/bias"},
+    "embedding": {"table", "w"},
+}
+
+
+@pytest.mark.parametrize("at", range(0, len(CASES), 3), ids=[name_of(case) for case in CASES[::3]])
+def test_the_anatomy_is_that_of_the_model(models: list[tuple[Any, str, Any]], at: int) -> None:
+    """One gradient per weight that is trained, the table's alone sparse, and the step that the optimizer counts."""
+    plain, case = models[at][0], CASES[at]
+    found = anatomy(plain)
+    trained = [plain.names[one.variable] for one in found.gradients]
+    assert sorted(trained) == sorted(TRAINED[case["model"]])
+    assert [name for name, one in zip(trained, found.gradients, strict=True) if one.indices is not None] == (
+        ["table"] if case["model"] == "embedding" else []
+    )
+    assert found.global_step is not None
+    assert plain.names[found.global_step] == "global_step"
+    assert len(found.counts) == 1
+    slots = {plain.names[of] for of in found.slot_of.values()}
+    assert slots == (set() if case["optimizer"] == "sgd" else TRAINED[case["model"]])

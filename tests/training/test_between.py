@@ -10,6 +10,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.training.anatomy import anatomy
 from simulator.training.replication.replicating import replicate
+from simulator.training.replication.setter import PsStrategy
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
 
 INT64 = 9
@@ -84,22 +85,56 @@ def test_workers_are_the_same_but_for_the_task() -> None:
     assert first.graph.requested[first.graph.row("y")] == "/job:worker/task:0"
 
 
+def several() -> Graph:
+    """Four weights of 8, 40, 4 and 12 bytes, and a slot of the first, with one update."""
+    made = Rows()
+    made.add("x", "Const", **typed("Const", (2,)))
+    for name, size in (("a", 2), ("b", 10), ("c", 1), ("d", 3)):
+        variable(made, name, size)
+    variable(made, "a/slot", 2, beside="a")
+    made.add("update", "ApplyMomentum", ["a", "a/slot", "x", "x", "x"], T=type_attr(), _class=colocation("a"))
+    return made.built()
+
+
 @pytest.mark.parametrize(
     ("strategy", "homes"),
     [
-        # the slots take turns, too, but follow their variables: w, b, two slots, then the step
-        ("round_robin", {"w": 0, "b": 1, "w/Momentum": 0, "b/Momentum": 1, "step": 0}),
-        # w 32 on 0; b 8 on 1; the slot of w would go to 1 (40), that of b to 0 (40); the step to 0
-        ("bytes", {"w": 0, "b": 1, "w/Momentum": 0, "b/Momentum": 1, "step": 0}),
+        ("round_robin", [0, 1, 2, 0, 0]),
+        ("bytes", [0, 1, 2, 2, 0]),  # loads before each: 0 0 0; 8 0 0; 8 40 0; 8 40 4
+        ("random", [1, 1, 0, 1, 1]),  # as Python's random.Random(0) draws from three; 2 would be the slot's
     ],
 )
-def test_variables_go_where_the_strategy_says_and_slots_follow(strategy: str, homes: dict[str, int]) -> None:
-    graph = replicate(momentum(), load_cluster("ps=2,worker=1"), ps_strategy=strategy)[0].graph  # type: ignore[arg-type]
-    assert {name: graph.requested[graph.row(name)] for name in homes} == {
-        name: f"/job:ps/task:{task}" for name, task in homes.items()
-    }
-    for follower, name in (("w/read", "w"), ("update_b", "b"), ("count", "step")):
+def test_variables_go_where_the_strategy_says_and_slots_follow(strategy: PsStrategy, homes: list[int]) -> None:
+    graph = replicate(several(), load_cluster("ps=3,worker=1"), ps_strategy=strategy)[0].graph
+    assert [graph.requested[graph.row(name)] for name in ("a", "b", "c", "d", "a/slot")] == [
+        f"/job:ps/task:{task}" for task in homes
+    ]
+    for follower, name in (("b/read", "b"), ("update", "a")):
         assert graph.requested[graph.row(follower)] == graph.requested[graph.row(name)]
+
+
+def test_every_ps_op_moves_the_strategy_on_wherever_it_ends_up() -> None:
+    """The slots of w and b take turns 2 and 3 though they follow, so the step has turn 4."""
+    graph = replicate(momentum(), load_cluster("ps=5,worker=1"))[0].graph
+    names = ("w", "b", "w/Momentum", "b/Momentum", "step")
+    assert [graph.requested[graph.row(name)][-1] for name in names] == ["0", "1", "0", "1", "4"]
+
+
+def test_an_update_written_by_hand_is_one_if_it_takes_more_than_a_constant() -> None:
+    def updating(source: str) -> Graph:
+        made = Rows()
+        made.add("x", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((-1, 2)))
+        variable(made, "w", 2)
+        made.add("c", "Const", **typed("Const", (2,)))
+        made.add("y", "Mul", [source, "c"], T=type_attr())
+        made.add("update", "AssignSub", ["w", "y"], T=type_attr(), _class=colocation("w"))
+        return made.built()
+
+    graph = updating("x")
+    (gradient,) = anatomy(graph, fetches=["update"]).gradients
+    assert (graph.names[gradient.variable], graph.names[graph.edge_src[gradient.values]]) == ("w", "y")
+    with pytest.raises(GraphError, match="without gradients"):
+        anatomy(updating("c"), fetches=["update"])
 
 
 def test_a_group_waits_for_one_signal_of_each_task() -> None:
