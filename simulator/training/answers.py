@@ -132,13 +132,13 @@ def _gaps(training: Training) -> tuple[Ints, int]:
 
 
 def _first_steps(training: Training) -> int:
-    """Updates until each worker that ended a step has ended one: before, not all are there."""
+    """Updates until each worker that ended a step has ended one, and at least one: before, not all are there."""
     worker = training.is_worker[training.step_client]
     client, end = training.step_client[worker], training.step_end_ns[worker]
     if not len(client):
-        return 0
+        return 1
     _, first = np.unique(client, return_index=True)  # rows come in order of their ends
-    return int(np.searchsorted(training.update_ns, end[first].max(), side="right"))
+    return max(1, int(np.searchsorted(training.update_ns, end[first].max(), side="right")))
 
 
 def _quantiles(training: Training, worker: Flags, begin: Nanos) -> Mapping[int, Nanos]:

@@ -101,6 +101,14 @@ def test_a_run_without_updates_or_time_says_what_it_cannot_say() -> None:
     assert at_once.staleness == {0: 3}
 
 
+def test_the_first_update_counts_for_no_rate_even_where_workers_have_gone_on_before_it() -> None:
+    """With tokens from the start the workers end a step first; sessions that start late would spoil the rate."""
+    ends = [1000 + 10 * k for k in range(10)]
+    columns = {"is_worker": flags([True]), "step_end_ns": ints([5, *ends[1:]])}
+    found = answers(made(ends, **columns))
+    assert (found.cut, found.steps_per_s) == (1, 1e8)
+
+
 def test_a_worker_that_begins_late_makes_what_was_before_warm_up() -> None:
     """Worker 1 ends its first step at 20: until then one worker had all to itself."""
     ends = [*range(1, 20), *(20 + k // 2 for k in range(80))]
