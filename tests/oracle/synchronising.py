@@ -1,4 +1,4 @@
-"""Child process: graphs that TensorFlow's own SyncReplicasOptimizer makes.
+"""Child process: graphs that TensorFlow's own SyncReplicasOptimizer makes, or, told to aggregate nothing, does not.
 
 Told, as a line of JSON per case: the MetaGraph, and the names of what a worker runs, what the chief runs in its loop,
 and what brings the first tokens.
@@ -23,6 +23,12 @@ def built(tf, case):
         table = v1.get_variable("table", [100, 4])
         loss = tf.reduce_mean((x @ w + b + tf.nn.embedding_lookup(table, rows)) ** 2)
         step = v1.train.get_or_create_global_step()
+        if case["aggregate"] is None:
+            plain = v1.train.AdamOptimizer(0.1).minimize(loss, global_step=step)
+            return {
+                "meta": base64.b64encode(v1.train.export_meta_graph().SerializeToString()).decode(),
+                "train": plain.name,
+            }
         averages = {}
         if case["averages"]:
             average = v1.train.ExponentialMovingAverage(0.9)

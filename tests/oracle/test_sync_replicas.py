@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from placement.programs import clients
 from simulator.cluster.reading import load_cluster
+from simulator.costs.roofline import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.loading import load
@@ -19,6 +21,7 @@ from simulator.training.regimes import Regime, check
 from simulator.training.resources import find, joined
 from simulator.training.sync_replicas import sync_replicas
 from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.train import train
 from tests.training.queues import cut
 
 pytestmark = pytest.mark.tensorflow
@@ -31,13 +34,15 @@ CASES: list[dict[str, Any]] = [
 ]
 KNOWN = [Regime("sync", 3, 4, 3), Regime("sync", 3, 4, 1), Regime("sync", 6, 4, 2), Regime("sync", 4, 4, 4)]
 
+PLAIN = {"resource": False, "aggregate": None}  # the same model without synchronisation
+
 
 @pytest.fixture(scope="module")
 def told() -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.oracle.synchronising", json.dumps(CASES)]
+    command = [sys.executable, "-m", "tests.oracle.synchronising", json.dumps([*CASES, PLAIN])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     lines = done.stdout.splitlines()
-    assert len(lines) == len(CASES), done.stderr[-3000:]
+    assert len(lines) == len(CASES) + 1, done.stderr[-3000:]
     return [json.loads(line) for line in lines]
 
 
@@ -82,3 +87,19 @@ def test_its_numbers_are_its_own(told: list[dict[str, Any]]) -> None:
     held = sync_replicas(graph)
     assert held is not None
     assert graph.ops[held.wait] == "QueueDequeueV2"
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_what_we_add_trains_as_what_tensorflow_adds(told: list[dict[str, Any]], place: int) -> None:
+    """The plain model with our accumulators takes about the time of TensorFlow's own, and drops about as much."""
+    cluster, known = load_cluster(CLUSTER), KNOWN[place]
+    runs = []
+    for case in (told[place], told[-1]):
+        programs = distributed(graph_of(case), cluster, regime=known)
+        costs = [estimate(program.graph, cluster) for program in programs]
+        made = clients(programs, cluster, costs, algorithm="tensorflow", flavour="master")
+        runs.append(train(made, cluster, costs, regime=known, steps=30))
+    theirs, ours = runs
+    assert ours.update_gradients.tolist() == theirs.update_gradients.tolist()
+    assert ours.dropped == pytest.approx(theirs.dropped, rel=0.1)
+    assert ours.end_ns == pytest.approx(theirs.end_ns, rel=0.1)
