@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from simulator import load_cluster
-from simulator.errors import ClusterError
+from simulator import choose_step, load_cluster
+from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import with_shapes
@@ -86,7 +87,13 @@ def test_towers_that_do_not_wait_apply_their_own_gradients() -> None:
     assert first.graph is second.graph
     assert (second.fetches, second.counts, second.feeds) == (("tower_1/train",), ("tower_1/count",), ("x:0",))
     assert (first.examples, second.examples) == (8, 8)
-    assert inputs(first.graph, "tower_1/update_w") == ("w", "w/Momentum", "rate", "tower_1/grad_w", "rate")
+    assert inputs(first.graph, "tower_1/update_w") == (
+        "w",
+        "w/Momentum",
+        "tower_1/rate",
+        "tower_1/grad_w",
+        "tower_1/rate",
+    )
     assert device(first.graph, "tower_1/update_w") == CPU
 
 
@@ -128,3 +135,51 @@ def test_loops_of_towers_have_frames_of_their_own() -> None:
     frames = {graph.names[row]: graph.attrs[row]["frame_name"].s for row, op in enumerate(graph.ops) if op == "Enter"}
     assert frames == {"while/Enter": b"while", "tower_1/while/Enter": b"tower_1/while"}
     assert graph.edge_back.sum() == 2
+
+
+def watched() -> Graph:
+    """The model with a second loss that no gradient needs, and a moving average for which the gradient waits."""
+    made = momentum()
+    rows = Rows(
+        list(made.names),
+        list(made.ops),
+        list(made.requested),
+        [list(made.inputs_of(row)) for row in range(len(made))],
+        [dict(attrs) for attrs in made.attrs],
+    )
+    rows.add("shown", "Neg", ["loss"], T=type_attr())
+    variable(rows, "mean", 2)
+    rows.add("gap", "Sub", ["mean/read", "loss"], T=type_attr())
+    rows.add("average_mean", "AssignSub", ["mean", "gap"], T=type_attr(), _class=colocation("mean"))
+    rows.inputs[made.index["grad_w"]].append("^average_mean")
+    return rows.built()
+
+
+def test_what_is_fetched_of_a_tower_is_computed_there_and_each_that_runs_alone_has_its_own() -> None:
+    fetch = ["train", "shown:0"]
+    graph = replicate(watched(), load_cluster("2gpu"), how="in", fetch=fetch)[0].graph
+    assert device(graph, "shown") == GPU.format(0)
+    assert "tower_1/shown" not in graph.index
+    _, second = replicate(watched(), load_cluster("2gpu"), how="in", fetch=fetch, regime=read_regime("async"))
+    assert second.fetches == ("tower_1/shown:0", "tower_1/train")
+    assert inputs(second.graph, "tower_1/shown") == ("tower_1/loss",)
+    assert device(second.graph, "tower_1/shown") == GPU.format(1)
+    step = choose_step(second.graph, feeds=second.feeds, fetches=second.fetches)
+    runs = {name for name, runs in zip(second.graph.names, step.runs, strict=True) if runs}
+    shared = {"x", "w", "w/read", "b", "b/read", "mean", "mean/read", "w/Momentum", "b/Momentum", "step"}
+    assert {name for name in runs if not name.startswith("tower_1/")} <= shared
+
+
+def test_moving_averages_are_kept_by_the_first_tower_unless_each_runs_alone() -> None:
+    graph = replicate(watched(), load_cluster("2gpu"), how="in")[0].graph
+    assert "^average_mean" in inputs(graph, "grad_w")
+    assert inputs(graph, "tower_1/grad_w") == ("split/x:1", "tower_1/loss")
+    alone = replicate(watched(), load_cluster("2gpu"), how="in", regime=read_regime("async"))[1].graph
+    assert inputs(alone, "tower_1/grad_w") == ("x", "tower_1/loss", "^tower_1/average_mean")
+    assert inputs(alone, "tower_1/average_mean") == ("mean", "tower_1/gap")
+
+
+@pytest.mark.parametrize("options", [{"batch": -3}, {"batch": "3"}, {"batch": True}, {"variables": "moon"}])
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(SimvizError, match=r"not possible|ps, cpu, gpu"):
+        replicate(momentum(), load_cluster("2gpu"), how="in", **options)

@@ -28,6 +28,7 @@ class Parts:
 
     tower: tuple[int, ...]
     update: tuple[int, ...]
+    aside: tuple[int, ...]
     written: frozenset[int]  # writes to variables for which only the first tower waits, such as moving averages
 
 
@@ -53,7 +54,13 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
                 written.add(source)
             else:
                 pending.append(source)
-    return Parts(tuple(sorted(tower)), tuple(sorted(update)), frozenset(written - tower))
+    seen = fan_out(graph, tower | {int(graph.tensor_node[tensor]) for tensor in found.batched})
+    aside = [
+        row
+        for row in seen
+        if found.step.runs[row] and not (row in tower or row in update or row in written or is_shared(graph, row))
+    ]
+    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower))
 
 
 def is_shared(graph: Graph, row: int) -> bool:

@@ -18,6 +18,7 @@ from simulator.training.replication.grouping import grouped
 from simulator.training.replication.setter import PsStrategy
 from simulator.training.replication.tasks import shared_by
 from simulator.training.replication.workers import Home, Placing, all_reduced, between, in_graph
+from simulator.units import is_whole
 from simulator.wording import near
 
 How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
@@ -62,6 +63,12 @@ def replicate(
     known = get_args(How)
     if how not in known:
         raise SimvizError(f"there is no replication {how!r}; give one of {', '.join(known)}.{near(how, known)}")
+    if variables not in (None, *get_args(Home)):
+        raise SimvizError(
+            f"variables stand on {', '.join(get_args(Home))} or where it is best (None), not {variables!r}."
+        )
+    if batch is not None and not (is_whole(batch) and batch > 0):
+        raise SimvizError(f"a batch of {batch!r} examples is not possible; give a whole number from 1.")
     check_devices(graph)
     _of_one_device(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from simulator.cluster.devicespec import parse
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Attrs, Graph
@@ -22,7 +24,7 @@ from simulator.graph.tensors import SHAPES
 from simulator.training.anatomy import Anatomy, Gradient, variable_shape
 from simulator.training.replication import setter
 from simulator.training.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of, times
-from simulator.training.replication.parts import Parts, held_by, parts_of
+from simulator.training.replication.parts import Parts, held_by, is_shared, parts_of
 from simulator.training.replication.setter import PsStrategy
 
 
@@ -54,12 +56,12 @@ def towers(
     """
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
-    draft = draft_of(graph, devices[0])
+    draft = draft_of(graph, list(devices[0].values()))
     prefixes = ["", *(draft.prefix(f"tower_{number}") for number in range(1, len(where)))]
     pieces = split_batch(draft, found, len(where), home)
     replicas = [Replica(prefix, frozenset(parts.tower), piece) for prefix, piece in zip(prefixes, pieces, strict=True)]
     for one, there in zip(replicas[1:], devices[1:], strict=True):
-        draft.copy(parts.tower, one.prefix, dict(zip(parts.tower, there, strict=True)), one.replaced, parts.written)
+        draft.copy(parts.tower, one.prefix, there, one.replaced, parts.written)
     for gradient in found.gradients if len(where) > 1 else ():
         _average(draft, gradient, replicas, average or devices[0][gradient.variable])
     return draft.built()
@@ -75,15 +77,15 @@ def apart(
     strategy: PsStrategy = "round_robin",
     seed: int = 0,
 ) -> tuple[Graph, tuple[str, ...]]:
-    """The graph with a tower on each device that applies its own gradients, and the prefix of each tower's names."""
+    """The graph with a tower on each device that runs by itself, all but shared state, and the prefix of each one's names."""
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
-    draft = draft_of(graph, devices[0])
+    draft = draft_of(graph, list(devices[0].values()))
     prefixes = ("", *(draft.prefix(f"tower_{number}") for number in range(1, len(where))))
-    rows = sorted({*parts.tower, *parts.update})
+    rows = [row for row in np.flatnonzero(found.step.runs).tolist() if not is_shared(graph, row)]
     for prefix, there in zip(prefixes[1:], devices[1:], strict=True):
-        placed = {**{row: devices[0][row] for row in rows}, **dict(zip(parts.tower, there, strict=True))}
-        draft.copy(rows, prefix, placed, {}, parts.written)
+        placed = {row: there.get(row, devices[0][row]) for row in rows}
+        draft.copy(rows, prefix, placed, {})
     return draft.built(), prefixes
 
 
@@ -96,22 +98,21 @@ def laid_out(
     home: str,
     strategy: PsStrategy,
     seed: int,
-) -> list[tuple[str, ...]]:
-    """The device of every node with the first tower in it, then per further tower those of its nodes.
+) -> list[dict[int, str]]:
+    """The device of every node with the first tower in it, then per further tower those of what it has of its own.
 
     The graph's own strings keep a node on a CPU; which GPU it names does not count, for that is the tower's to say.
     What works on shared state stands beside it.
     """
     bare = without_gpus(graph)
-    whole = list(setter.devices(bare, ps=ps, worker=home, strategy=strategy, seed=seed))
-    beside = {row: holder for row in parts.tower if (holder := held_by(graph, row)) is not None}
+    whole = dict(enumerate(setter.devices(bare, ps=ps, worker=home, strategy=strategy, seed=seed)))
+    own = (*parts.tower, *parts.aside)
+    beside = {row: holder for row in own if (holder := held_by(graph, row)) is not None}
     laid = []
     for device in where:
         given = setter.devices(bare, ps=ps, worker=device, strategy=strategy, seed=seed)
-        laid.append([whole[beside[row]] if row in beside else given[row] for row in parts.tower])
-    for row, device in zip(parts.tower, laid[0], strict=True):
-        whole[row] = device
-    return [tuple(whole), *map(tuple, laid[1:])]
+        laid.append({row: whole[beside[row]] if row in beside else given[row] for row in own})
+    return [{**whole, **laid[0]}, *laid[1:]]
 
 
 def without_gpus(graph: Graph) -> Graph:
