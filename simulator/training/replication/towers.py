@@ -77,7 +77,7 @@ def apart(
     strategy: PsStrategy = "round_robin",
     seed: int = 0,
 ) -> tuple[Graph, tuple[str, ...]]:
-    """The graph with a tower on each device that runs by itself, all but shared state, and the prefix of each one's names."""
+    """The graph with towers that run by themselves and share state alone, and the prefix of each one's names."""
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
     draft = draft_of(graph, list(devices[0].values()))
