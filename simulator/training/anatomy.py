@@ -140,8 +140,13 @@ def _counting(graph: Graph, step: Step) -> tuple[tuple[int, ...], int | None]:
 
 def _is_counter(graph: Graph, variable: int) -> bool:
     attrs = graph.attrs[variable]
-    whole = "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
-    return whole and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
+    return _is_whole(graph, variable) and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
+
+
+def _is_whole(graph: Graph, variable: int) -> bool:
+    """Whether a variable holds whole numbers, which count and do not learn."""
+    attrs = graph.attrs[variable]
+    return "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
 
 
 def _gradients(graph: Graph, step: Step, counts: set[int]) -> tuple[Gradient, ...]:
@@ -154,7 +159,7 @@ def _gradients(graph: Graph, step: Step, counts: set[int]) -> tuple[Gradient, ..
     if not found:
         for row in runs:
             variable = variable_of(graph, row) if graph.ops[row] in _BY_HAND and row not in counts else None
-            if variable is not None and not _is_counter(graph, variable) and _is_computed(graph, row):
+            if variable is not None and not _is_whole(graph, variable) and _is_computed(graph, row):
                 found[row] = Gradient(variable, int(graph.in_ptr[row]) + 1)
     return tuple(found.values())
 
@@ -170,11 +175,15 @@ def _of_update(graph: Graph, row: int) -> Gradient | None:
     """The gradient that the op takes, None if it is none of an optimizer's."""
     facts = registry.facts(graph.ops[row])
     variable = variable_of(graph, row) if facts is not None else None
-    if facts is None or variable is None:
+    if facts is None or variable is None or _is_whole(graph, variable):
         return None
     names, first = [argument.name for argument in facts.inputs], int(graph.in_ptr[row])
     if graph.ops[row] in _SCATTERS:
-        return _before_the_sum(graph, Gradient(variable, first + 2, first + 1))
+        given = Gradient(variable, first + 2, first + 1)
+        added = _before_the_sum(graph, given)
+        return (
+            None if added == given and "Update" in graph.ops[row] else added
+        )  # rows that are only set are no gradient
     values = next((names.index(name) for name in _APPLY_GRADIENT if name in names), None)
     if values is None or "Apply" not in graph.ops[row]:
         return None

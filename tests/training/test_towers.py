@@ -12,6 +12,7 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import with_shapes
+from simulator.training.anatomy import anatomy
 from simulator.training.regimes import read_regime
 from simulator.training.replication.replicating import replicate
 from tests.strategies import Rows, colocation, loop, type_attr, typed
@@ -130,6 +131,19 @@ def test_sparse_gradients_are_joined_before_their_rows_are_added_up() -> None:
     assert inputs(graph, "update") == ("table", "unique", "sum")
 
 
+def test_rows_that_are_only_set_or_counted_are_no_gradients() -> None:
+    made = momentum()
+    rows = rows_of(made)
+    for name, dtype in (("memory", 1), ("seen", 3)):
+        variable(rows, name, 20, 4, dtype=dtype)
+    rows.add("at", "Placeholder", dtype=type_attr(3), shape=AttrValue(shape={"dim": [{"size": -1}]}))
+    kinds = {"Tindices": type_attr(3)}
+    rows.add("set", "ScatterUpdate", ["memory", "at", "loss"], T=type_attr(), **kinds)
+    rows.add("times", "ScatterAdd", ["seen", "at", "at"], T=type_attr(3), **kinds)
+    found = anatomy(rows.built(), fetches=["train", "set", "times"])
+    assert [made.names[one.variable] for one in found.gradients] == ["w", "b"]
+
+
 def test_loops_of_towers_have_frames_of_their_own() -> None:
     graph = replicate(sparse(), load_cluster("2gpu"), how="in")[0].graph
     frames = {graph.names[row]: graph.attrs[row]["frame_name"].s for row, op in enumerate(graph.ops) if op == "Enter"}
@@ -137,16 +151,21 @@ def test_loops_of_towers_have_frames_of_their_own() -> None:
     assert graph.edge_back.sum() == 2
 
 
+def rows_of(graph: Graph) -> Rows:
+    """The rows of a graph, to which more can be added."""
+    return Rows(
+        list(graph.names),
+        list(graph.ops),
+        list(graph.requested),
+        [list(graph.inputs_of(row)) for row in range(len(graph))],
+        [dict(attrs) for attrs in graph.attrs],
+    )
+
+
 def watched() -> Graph:
     """The model with a second loss that no gradient needs, and a moving average for which the gradient waits."""
     made = momentum()
-    rows = Rows(
-        list(made.names),
-        list(made.ops),
-        list(made.requested),
-        [list(made.inputs_of(row)) for row in range(len(made))],
-        [dict(attrs) for attrs in made.attrs],
-    )
+    rows = rows_of(made)
     rows.add("shown", "Neg", ["loss"], T=type_attr())
     variable(rows, "mean", 2)
     rows.add("gap", "Sub", ["mean/read", "loss"], T=type_attr())
