@@ -12,6 +12,7 @@ function rateCard(training) {
       ["examples/s", rate(training.examples_per_s), "that were applied"],
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
+      ["staleness", training.staleness_in_words, "updates by others while a gradient was computed"],
       ["dropped", plural(training.dropped, "gradient"), training.lost ? `${plural(training.lost, "update")} lost in crashes` : null],
       ["warm-up", training.warm_up],
     ),
@@ -19,7 +20,7 @@ function rateCard(training) {
 }
 
 function regimeCard(training) {
-  return card("Regime", facts(["regime", training.regime], ["workers", showCount(training.workers)]), element("p", "said", training.words), element("p", "more", `Made by ${training.replication}.`));
+  return card("Regime", facts(["regime", training.regime], ["workers", showCount(training.workers)]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
 }
 
 function heldCard(training) {
@@ -31,7 +32,7 @@ function heldCard(training) {
     "What holds it back",
     element("p", "said", sentence),
     rows.length ? element("p", "more", "Simulated again, with one thing relieved at a time; steps per second over the same updates:") : null,
-    rows.length ? table(["relieved", "before#", "after#", "gain#"], ["", "15%", "15%", "14%"], rows) : null,
+    rows.length ? table(["relieved", "before#", "after#", "gain#"], ["", "16%", "16%", "17%"], rows) : null,
   );
 }
 
@@ -57,7 +58,7 @@ function linksCard(training) {
 }
 
 function stalenessCard(training) {
-  if (!training.staleness.length) return null;
+  if (training.staleness.every(([late]) => late === 0)) return null;
   const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
   return card("Staleness: updates by others while a gradient was computed", barChart("Staleness of updates", bars, 12));
 }
@@ -87,7 +88,7 @@ function scalingCard(training) {
 
 function disturbancesCard(training) {
   if (!training.disturbances.length) return null;
-  return card("Disturbed by", facts(...training.disturbances.map(([text, meaning]) => [text, meaning])));
+  return card("Disturbed by", element("ul", "notes", ...training.disturbances.map(([text, meaning]) => element("li", "", element("b", "", text), `: ${meaning}`))));
 }
 
 function trainingNotes(training) {
@@ -106,6 +107,8 @@ function trainingView(model, tip) {
   filled("training-words", [regimeCard(training), rateCard(training), heldCard(training), disturbancesCard(training), trainingNotes(training)]);
   byId("training").style.setProperty("--steps", `min(60vh, ${timeline.height + 60}px)`); // no taller than its rows
   byId("steps-fit").addEventListener("click", () => timeline.fit());
+  byId("steps-first").addEventListener("click", () => timeline.showFirst());
+  byId("steps-first").hidden = !training.recorded.start_ns.length;
   new ResizeObserver(() => timeline.draw()).observe(byId("steps"));
   return timeline;
 }

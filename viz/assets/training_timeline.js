@@ -27,6 +27,15 @@ function trainingTimeline(canvas, model, tip, onRange) {
     view.to = whole * 1.012;
     draw();
   }
+  // The steps that were recorded op by op.
+  function showFirst() {
+    const { start_ns: start, end_ns: end } = model.training.recorded;
+    const from = start.reduce((least, time) => Math.min(least, time), Infinity);
+    const to = end.reduce((most, time) => Math.max(most, time), 0);
+    view.from = from - (to - from) * 0.01;
+    view.to = to + (to - from) * 0.02;
+    draw();
+  }
   function zoom(factor, x = ROW.label + width() / 2) {
     const at = nsAt(x);
     view.from = at - (at - view.from) / factor;
@@ -136,7 +145,7 @@ function trainingTimeline(canvas, model, tip, onRange) {
   });
   fit();
   return {
-    draw, fit, zoom, move, hit, view,
+    draw, fit, showFirst, zoom, move, hit, view,
     height: height + ROW.axis,
     retheme: () => {
       theme = null;

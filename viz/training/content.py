@@ -56,6 +56,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "gate_share": found.gate_share,
         "quantiles": [[q, nanos] for q, nanos in found.step_ns.items()],
         "step_times": _step_times(trained),
+        "staleness_in_words": figures.staleness(found),
         "staleness": [[late, count] for late, count in found.staleness.items()],
         "colours": [device_colour(row) for row in range(len(trained.training.tasks))],
         "kinds": [["computing", HUES[0]], ["sending", CATEGORY_COLOURS["communication"]], ["waiting", ""]],

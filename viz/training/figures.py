@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.cluster.client import short_task
+from simulator.training.answers import Answers
 from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_nanos
 from simulator.wording import counted
@@ -23,7 +24,7 @@ def summary_lines(trained: Trained) -> list[str]:
         f"  rate     {rate(trained)}",
         f"  step     {quantiles(trained)}",
         f"  waiting  {waiting(trained)}",
-        f"  updates  {staleness(trained)}; {counted(found.dropped, 'gradient')} dropped",
+        f"  updates  {found.updates:,}, staleness {staleness(found)}; {counted(found.dropped, 'gradient')} dropped",
         f"  held by  {trained.bottleneck.sentence}",
     ]
     late = late_sessions(trained)
@@ -35,8 +36,10 @@ def summary_lines(trained: Trained) -> list[str]:
 
 
 def regime(trained: Trained) -> str:
-    """As it is written, with its defaults; "none" for steps that wait for nobody and are not shared."""
-    return "none" if trained.regime is None else str(trained.regime)
+    """As it is written, with its defaults where several workers share it; "none" for steps that wait for nobody."""
+    if trained.regime is None:
+        return "none"
+    return str(trained.regime) if trained.workers > 1 else trained.regime.kind
 
 
 def rate(trained: Trained) -> str:
@@ -67,14 +70,13 @@ def waiting(trained: Trained) -> str:
     return f"{', '.join(said)}{more}{gates}"
 
 
-def staleness(trained: Trained) -> str:
+def staleness(found: Answers) -> str:
     """How many updates others made between a gradient's reading and applying, in brief."""
-    found = trained.answers.staleness
-    total = sum(found.values())
-    if not total:
-        return "none"
-    mean = sum(late * count for late, count in found.items()) / total
-    return f"{total:,}, staleness mean {mean:.3g}, at most {max(found)}"
+    total = sum(found.staleness.values())
+    if not any(found.staleness):
+        return "0"
+    mean = sum(late * count for late, count in found.staleness.items()) / total
+    return f"{mean:.3g} on average, at most {max(found.staleness)}"
 
 
 def late_sessions(trained: Trained) -> str:

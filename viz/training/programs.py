@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
@@ -13,6 +14,7 @@ from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.distributed import distributed
 from simulator.training.program import Program
+from simulator.training.regimes import Regime, describe
 from simulator.training.replication.replicating import replicate
 from simulator.training.replication.tasks import ps_tasks, worker_tasks
 from simulator.wording import counted
@@ -20,7 +22,8 @@ from viz.request import Request
 from viz.training.asked import Wanted
 
 _HOW = {
-    "in": "in-graph replication: one client, a copy of the model per GPU",
+    "none": "the graph names its jobs and is taken as it is",
+    "in": "in-graph replication: a copy of the model per GPU in one graph",
     "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
     "both": "between-graph replication with a copy of the model per GPU of each worker",
     "allreduce:ring": "all-reduce in a ring in place of parameter servers",
@@ -36,7 +39,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     how = wanted.replicate or _suggested(cluster, named=named)
     if how == "none" or (how == "between" and named):
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
-        return made, "the graph names its jobs, so it is taken as it is"
+        return made, _HOW["none"]
     made = replicate(
         graph,
         cluster,
@@ -49,6 +52,26 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     )
     chosen = "" if wanted.replicate else " (by default)"
     return made, _HOW[how] + chosen
+
+
+def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
+    """What a step is, and when updates are made; `made` is how the programs were."""
+    workers = sum(program.role == "worker" for program in programs)
+    if regime is not None and workers > 1:
+        return describe(regime, workers)
+    if made.startswith(_HOW["in"]):
+        return (
+            "In-graph: in each step the one client has all copies of the model work on a part of the batch, or on one "
+            "each; their gradients are averaged and applied once. So each step is one update, and the slowest copy "
+            "is waited for."
+        )
+    if made.startswith("all-reduce"):
+        return (
+            "All-reduce: in each step all copies of the model work on a part of the batch, or on one each, sum their "
+            "gradients among themselves, and each updates variables of its own. So each step is one update, and the "
+            "slowest copy is waited for."
+        )
+    return "One client takes one step after the other, and each is an update."
 
 
 def _suggested(cluster: Cluster, *, named: bool) -> str:

@@ -18,7 +18,7 @@ from simulator.training.combining import Client
 from simulator.training.disturbance import Disturbance
 from simulator.training.disturbing import disturb, present
 from simulator.training.program import Program
-from simulator.training.regimes import Regime, check, describe
+from simulator.training.regimes import Regime, check
 from simulator.training.relieving import Relief, relieve
 from simulator.training.scaling import Row, scale
 from simulator.training.sync_replicas import sync_replicas
@@ -28,7 +28,7 @@ from simulator.wording import counted
 from viz.inputs import Programs, price_each
 from viz.request import Request
 from viz.training.asked import Wanted
-from viz.training.programs import make_programs, with_workers
+from viz.training.programs import in_words, make_programs, with_workers
 from viz.training.trained import Trained
 
 SHORT = 20  # steps of a run that is only compared
@@ -103,12 +103,11 @@ def trained(
         lambda relief: _relieved(stage, wanted, given.source, relief, steps, say),
         wanted.disturbances,
     )
-    workers = sum(program.role == "worker" for program in given.programs)
     return Trained(
         wanted=wanted,
         replication=given.made,
         regime=stage.regime,
-        regime_in_words=_in_words(stage.regime, workers),
+        regime_in_words=in_words(stage.regime, given.programs, given.made),
         clients=(*stage.clients, *background(disturb(wanted.disturbances, cluster)).clients),
         training=training,
         answers=answers(training),
@@ -141,12 +140,6 @@ def _stage(
         first=first,
     )
     return _Stage(request, cluster, regime, made, costs)
-
-
-def _in_words(regime: Regime | None, workers: int) -> str:
-    if regime is None or workers == 1:
-        return "One client takes one step after the other; each step is one update."
-    return describe(regime, workers)
 
 
 def _relieved(
