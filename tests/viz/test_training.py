@@ -65,6 +65,7 @@ def test_options_are_read():
         ((*DEFAULT, "--disturb", "worker:0=slower:2"), "--disturb"),
         ((*DEFAULT, "--workers", "1,x"), "--workers"),
         (("--training", "synch"), "--training"),
+        (("--training", "sync:total=4", "--workers", "1,2"), "leave it out"),
         (("--training", "ssp"), "bound"),
     ],
 )

@@ -44,8 +44,13 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
     _refuse(asked, trains=trains)
     if not trains and asked.replicate in (None, "none"):
         return None
+    regime = _read("--training", read_regime, asked.training) if trains else None
+    if asked.workers is not None and regime is not None and regime.total is not None:
+        raise SimvizError(
+            f"--workers varies how many workers there are, so total={regime.total} can't stay; leave it out"
+        )
     return Wanted(
-        regime=_read("--training", read_regime, asked.training) if trains else None,
+        regime=regime,
         trains=trains,
         replicate=asked.replicate,
         ps_strategy=asked.ps_strategy or "round_robin",

@@ -114,7 +114,7 @@ def trained(
         bottleneck=held,
         steps=steps,
         narrow=narrow,
-        scaling=_scaling(request, wanted, given.source, cluster, say),
+        scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
     )
 
 
@@ -167,15 +167,23 @@ def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, ste
 
 
 def _scaling(
-    request: Request, wanted: Wanted, graph: Graph, cluster: Cluster, say: Callable[[str], None]
+    request: Request,
+    wanted: Wanted,
+    graph: Graph,
+    cluster: Cluster,
+    done: tuple[int, Training],
+    say: Callable[[str], None],
 ) -> tuple[Row, ...]:
-    """A row for each number of workers that was asked for."""
+    """A row for each number of workers that was asked for; `done` are the steps and the run of this cluster's."""
+    steps, training = done
 
     def run(count: int) -> Training:
         say(f"training with {counted(count, 'worker')}")
         other = with_workers(request.cluster, cluster, count)
+        if other.tasks == cluster.tasks:
+            return training
         programs, _ = make_programs(request, wanted, graph, other)
         stage = _stage(request, other, programs, price_each(request, programs, other))
-        return stage.run(wanted.steps, present(wanted.disturbances, other))
+        return stage.run(steps, present(wanted.disturbances, other))
 
     return scale(wanted.workers, run)
