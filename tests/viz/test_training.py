@@ -1,6 +1,7 @@
 """A training from the command line to the page: options, programs, figures, trace events, and what is refused."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
 
@@ -11,14 +12,18 @@ from placement import clients
 from placement import programs as placing_programs
 from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.errors import SimvizError
+from simulator.training.disturbance import read_disturbance
 from simulator.training.replication.replicating import How
 from simulator.training.replication.setter import PsStrategy
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, trained, training_graph
 from viz import options
+from viz.checked import notes
 from viz.cli import main
 from viz.options import parser
-from viz.training.asked import read_wanted
+from viz.request import Request
+from viz.running import run
+from viz.training.asked import Wanted, read_wanted
 from viz.training.content import contents
 from viz.training.figures import record, summary_lines
 from viz.training.programs import with_workers
@@ -291,3 +296,44 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser, tm
     assert page("document.getElementById('training').hidden")
     assert "makespan" in page("document.getElementById('figures').innerText")
     assert complaints(browser) == []
+
+
+# ---- what is tried, and for whom it holds
+
+
+def test_one_more_backup_worker_is_tried_with_graphs_of_its_own():
+    """A synchronous run with one straggler gains most by it, as its updates no longer wait."""
+    straggler = (read_disturbance("worker:2=slow:900"),)
+    asked = Wanted(read_regime("sync"), steps=60, disturbances=straggler)
+    cluster = "ps=2,worker=3x1gpu,protocol=rdma"
+    found = run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)).training
+    assert found.bottleneck.relief.backups == 1
+    assert found.bottleneck.gain > 5
+    assert "one more worker as backup" in found.bottleneck.sentence
+    assert str(found.regime) == "sync:aggregate=3,total=3,tokens=3"
+
+
+def test_until_the_interval_is_narrow_more_steps_are_taken_or_it_is_said():
+    noise = (read_disturbance("worker:*=noise:lognormal:0.5"),)
+    asked = Wanted(read_regime("async"), steps=8, until_ci=0.2, disturbances=noise)
+    found = run(Request(str(EXAMPLE), cluster="ps=2,worker=2", algorithm="requested", training=asked)).training
+    assert found.narrow
+    assert found.answers.half_width <= 0.2
+    assert found.steps % 8 == 0
+
+
+@pytest.mark.parametrize(("how", "said"), [("in", "averaged and applied once"), ("allreduce:ring", "All-reduce")])
+def test_one_client_is_explained_by_what_its_copies_do(how, said, tmp_path):
+    path = tmp_path / "alone.pbtxt"
+    lines = EXAMPLE.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if not line.strip().startswith("device:")))
+    asked = Wanted(read_regime("sync"), replicate=how, steps=3)
+    found = run(Request(str(path), cluster="2gpu", algorithm="tensorflow", training=asked)).training
+    assert said in found.regime_in_words
+    assert record(found)["regime"] == "sync"
+    assert found.workers == 1
+
+
+def test_the_check_says_for_whom_it_stands():
+    checked = {"mode": "predict", "differences": []}
+    assert notes(replace(trained(), check=checked)) == ["checked is worker:0, which stands for worker:1, worker:2"]

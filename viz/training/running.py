@@ -13,7 +13,7 @@ from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
 from simulator.training.answers import answers, until_ci
 from simulator.training.background import background
-from simulator.training.bottleneck import bottleneck
+from simulator.training.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.combining import Client
 from simulator.training.disturbance import Disturbance
 from simulator.training.disturbing import disturb, present
@@ -31,7 +31,9 @@ from viz.training.asked import Wanted
 from viz.training.programs import in_words, make_programs, with_workers
 from viz.training.trained import Trained
 
-SHORT = 20  # steps of a run that is only compared
+TRIED_IN_STEP = 8  # reliefs that are tried of a synchronous run, so that a backup worker is among them
+SHORT = 20  # steps of a run that is only compared, at least
+FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more steps than that
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,11 @@ class _Stage:
             branches=request.branches,
             seed=request.seed,
         )
+
+    def short(self, steps: int) -> int:
+        """Steps of a run that is only compared: as many, unless that takes long."""
+        ops = sum(len(client.partitions.graph) for client in self.clients)
+        return min(steps, max(SHORT, FEW_OPS // max(1, ops)))
 
 
 def trained(
@@ -102,6 +109,7 @@ def trained(
         cluster,
         lambda relief: _relieved(stage, wanted, given.source, relief, steps, say),
         wanted.disturbances,
+        most=MOST_TRIED if stage.regime is None or stage.regime.kind != "sync" else TRIED_IN_STEP,
     )
     return Trained(
         wanted=wanted,
@@ -148,9 +156,9 @@ def _relieved(
     """The run with one thing relieved; None where that cannot be had."""
     say(f"simulating again {relief.change}")
     if relief.backups:
-        return _with_backups(stage, wanted, graph, relief.backups, min(steps, SHORT))
+        return _with_backups(stage, wanted, graph, relief.backups, stage.short(steps))
     cluster, costs, left = relieve(stage.cluster, stage.costs, wanted.disturbances, relief)
-    return stage.run(steps if relief.without else min(steps, SHORT), left, cluster, costs)
+    return stage.run(steps if relief.without else stage.short(steps), left, cluster, costs)
 
 
 def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, steps: int) -> Training | None:
