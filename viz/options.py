@@ -184,7 +184,13 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         help="which way a branch goes, by the node or tensor of its predicate: true, false, how likely it holds (0.3), "
         "for a Case the branch's number; repeatable (default: as a constant says, else true)",
     )
-    add("--seed", type=int, default=0, metavar="N", help="where chance enters: likely branches (default: 0)")
+    add(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="where chance enters: likely branches, noise, ps tasks by chance (default: 0)",
+    )
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
@@ -217,7 +223,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         metavar="WHO=WHAT",
         help='worker:3=slow:2.0, worker:*=noise:lognormal:0.3, "ps:0=pause:every=2 s,for=100 ms", '
         '"worker:1=late:5 s", "worker:2=crash:at=2 s,for=500 ms", "link:ps:0->worker:1=degrade:4"; repeatable '
-        "(docs/training.md has all)",
+        "(docs/disturbances.md has all)",
     )
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")

@@ -272,6 +272,24 @@ def test_the_command_writes_all_of_it(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
 
 
+def test_the_readme_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
+    readme = (EXAMPLE.parents[1] / "README.md").read_text(encoding="utf-8").splitlines()
+    begin = next(row for row, line in enumerate(readme) if "$ simviz" in line and "--training" in line)
+    shown = [line.strip() for line in readme[begin + 2 : readme.index("    ...", begin + 2)]]
+    arguments = readme[begin].split()[3:]
+    monkeypatch.chdir(tmp_path)
+    assert main([str(EXAMPLE), *arguments]) == 0
+    printed = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) > 8
+    assert [line for line in shown if line not in printed] == []
+
+
+def test_an_engine_that_is_not_used_is_said():
+    asked = Wanted(read_regime("async"), steps=2)
+    request = Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", engine="compiled", training=asked)
+    assert "plain loop" in summary_lines(run(request).training)[-1]
+
+
 # ---- the page
 
 

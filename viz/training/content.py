@@ -76,7 +76,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
             ]
             for row in trained.scaling
         ],
-        "notes": [*trained.training.notes, figures.late_sessions(trained)],
+        "notes": [*trained.training.notes, *trained.notes, figures.late_sessions(trained)],
         "timeline": _timeline(trained),
         "recorded": _recorded(trained, cluster),
     }

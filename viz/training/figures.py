@@ -32,7 +32,7 @@ def summary_lines(trained: Trained) -> list[str]:
         lines.insert(1, f"  starts   {late}")
     if trained.wanted.disturbances:
         lines.insert(1, f"  disturbed by {'; '.join(one.text for one in trained.wanted.disturbances)}")
-    return lines + scaling_lines(trained)
+    return [*lines, *scaling_lines(trained), *(f"  note     {note}" for note in record(trained)["notes"])]
 
 
 def regime(trained: Trained) -> str:
@@ -176,5 +176,5 @@ def record(trained: Trained) -> Mapping[str, Any]:
             }
             for row in trained.scaling
         ],
-        "notes": list(training.notes),
+        "notes": [*training.notes, *trained.notes],
     }

@@ -122,8 +122,16 @@ def trained(
         bottleneck=held,
         steps=steps,
         narrow=narrow,
+        notes=_unused(request),
         scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
     )
+
+
+def _unused(request: Request) -> tuple[str, ...]:
+    """Options that change nothing in a training, in sentences."""
+    if request.engine != "compiled":
+        return ()
+    return ("The steps of a training run by the plain loop; --engine compiled is for the one step that is shown.",)
 
 
 def _stage(
