@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FASTER = 2  # how much faster a link or device is made
 ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
 LISTED = 3
+_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +219,18 @@ def _of_client_alone(traffic: _Traffic, link: int) -> bool:
 
 
 def _mostly_handed(pieces: Partitions) -> bool:
-    """Whether half of the bytes that cross, or more, come from the client or go to it."""
+    """Whether half of the bytes that cross, or more, come from the client, perhaps in parts, or go to it."""
     graph, of_client = pieces.graph, pieces.endpoint >= 0
     read_by_client = np.zeros(len(graph), bool)
     read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
-    handed = of_client[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
+    fed, more = np.array(of_client), of_client
+    parts = np.array([op in _PARTS for op in graph.ops], bool)
+    while more.any():  # what is split may be split again
+        reached = np.zeros(len(graph), bool)
+        reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
+        more = reached & parts & ~fed
+        fed |= more
+    handed = fed[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
     nbytes = np.maximum(pieces.nbytes, 0)
     return bool(2 * nbytes[handed].sum() >= nbytes.sum() > 0)
 

@@ -137,28 +137,30 @@ def test_a_run_without_noise_is_certain_at_once() -> None:
     assert found.answers.cut == 8  # the first updates come late; a batch is two rounds of four
 
 
-def towers(count: int, *, fed: bool) -> tuple[Cluster, list[Priced]]:
+def towers(count: int, *, fed: bool, split: bool = False) -> tuple[Cluster, list[Priced]]:
     """One client at worker:0 whose `count` towers, a task each, work on 4 MB that it hands in, or worker:0 has."""
     on = simulator.load_cluster(f"worker={count + 1},protocol=rdma")
     made = Rows()
     made.add("x", "Placeholder" if fed else "VariableV2", **typed("Placeholder" if fed else "VariableV2", (1000, 1000)))
+    if split:
+        made.add("whole", "Identity", ["x"], **typed("Identity", (1000, 1000)))
     for k in range(count):
-        made.add(f"tower{k}", "Identity", ["x"], **typed("Identity", (1000, 1000)))
+        made.add(f"tower{k}", "Identity", ["whole" if split else "x"], **typed("Identity", (1000, 1000)))
         made.add(f"loss{k}", "Sum", [f"tower{k}", f"axes{k}"], T=type_attr(), Tidx=type_attr(INT32))
         made.add(f"axes{k}", "Const", dtype=type_attr(INT32), value=typed("Const")["value"])
     graph = made.built()
     fetches = [f"loss{k}" for k in range(count)]
     step = simulator.choose_step(graph, feeds=["x:0"] if fed else [], fetches=fetches)
-    rows = [0 if name == "x" else 1 + int(name[-1]) for name in graph.names]
+    rows = [0 if name in ("x", "whole") else 1 + int(name[-1]) for name in graph.names]
     pieces = partition(graph, assigned(on, rows), on, step=step)
     program = Program("worker:0", on.client_task, graph, tuple(fetches), feeds=("x:0",) if fed else ())
     return on, [(Client(program, pieces), costs(graph, on, 1000))]
 
 
-@pytest.mark.parametrize("fed", [True, False])
-def test_the_link_of_a_client_that_feeds_its_towers_is_named(fed: bool) -> None:
+@pytest.mark.parametrize(("fed", "split"), [(True, False), (False, False), (True, True)])
+def test_the_link_of_a_client_that_feeds_its_towers_is_named(fed: bool, split: bool) -> None:
     """Three copies of 4 MB leave worker:0 one after the other; only what is fed is the client's doing."""
-    _, found = judged(*towers(3, fed=fed))
+    _, found = judged(*towers(3, fed=fed, split=split))
     assert found.relief is not None
     assert found.relief.links
     assert found.relief.bottleneck.startswith("the link worker0 nic out")
