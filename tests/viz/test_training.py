@@ -11,6 +11,7 @@ import pytest
 from placement import clients
 from placement import programs as placing_programs
 from simulator import estimate_each, load_cluster, read_regime, replicate
+from simulator.cluster.protocols import with_protocol
 from simulator.errors import SimvizError
 from simulator.training.disturbance import read_disturbance
 from simulator.training.replication.replicating import How
@@ -107,6 +108,12 @@ def test_a_cluster_is_written_anew_with_more_workers():
         assert sum("/job:ps/" in task for task in tasks) == 2
     with pytest.raises(SimvizError, match="describe a cluster with more"):
         with_workers(None, cluster, 5)
+
+
+def test_more_workers_talk_by_the_protocol_that_was_chosen():
+    cluster = with_protocol(load_cluster("ps=1,worker=2"), "rdma")
+    assert with_workers("ps=1,worker=2", cluster, 4).between_tasks.name == "rdma"
+    assert with_workers(None, cluster, 1).between_tasks.name == "rdma"
 
 
 def test_programs_that_are_alike_are_placed_and_cut_once(monkeypatch):
@@ -260,6 +267,13 @@ def test_a_small_file_keeps_the_steps_and_says_what_is_missing():
     text = json.loads(draw_training(scene, scene.training, max_bytes=60_000))
     assert "left_out" in text["otherData"]
     assert any(one.get("cat") == "step" for one in text["traceEvents"])
+
+
+def test_a_trace_file_has_the_first_of_very_many_steps(monkeypatch):
+    monkeypatch.setattr("viz.training.timeline.MOST_STEPS", 4)
+    scene, text = events()
+    assert sum(one.get("cat") == "step" for one in text["traceEvents"]) == 4
+    assert f"of {len(scene.training.training.step_client)} steps" in text["otherData"]["bars"]
 
 
 def test_the_command_writes_all_of_it(tmp_path, monkeypatch, capsys):

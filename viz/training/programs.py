@@ -89,7 +89,8 @@ def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
     if source is not None and is_notation(source) and len(_WORKER_PART.findall(source)) == 1:
         chiefs = len([task for task in worker_tasks(cluster) if parse(task).job != "worker"])
         if count > chiefs:
-            return load_cluster(_WORKER_PART.sub(f"worker={count - chiefs}", source))
+            written = load_cluster(_WORKER_PART.sub(f"worker={count - chiefs}", source))
+            return replace(written, between_tasks=cluster.between_tasks)  # which may have been chosen apart
     tasks = worker_tasks(cluster)
     if count > len(tasks):
         raise SimvizError(

@@ -24,6 +24,7 @@ from viz.training.figures import regime
 from viz.training.recorded import Crossings, Slices, crossings, slices
 from viz.training.trained import Trained
 
+MOST_STEPS = 200_000  # bars, and as many updates: the first ones
 _WORK = {"send": PACKING, "receive": UNPACKING}
 
 
@@ -59,8 +60,11 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
         "title": scene.title,
         "regime": regime(trained),
         "end_ns": trained.training.end_ns,
-        "recorded": "ops are those of the first steps of each client; steps and updates are all there",
+        "recorded": "ops are those of the first steps of each client",
     }
+    steps, updates = len(trained.training.step_client), len(trained.training.update_ns)
+    if max(steps, updates) > MOST_STEPS:
+        other["bars"] = f"the first {MOST_STEPS:,} of {steps:,} steps and of {updates:,} updates"
     return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
 
 
@@ -133,7 +137,7 @@ def _steps(stage: _Stage) -> Iterator[Event]:
         training.step_end_ns,
         training.step_waiting_ns,
     )
-    rows = np.lexsort((training.step_client, training.step_start_ns))
+    rows = np.lexsort((training.step_client, training.step_start_ns))[:MOST_STEPS]
     for client, number, start, end, waited in zip(*(column[rows].tolist() for column in columns), strict=True):
         args: Args = {"client": training.clients[client], "step": number, "waited for tokens or gradients ns": waited}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, end, args)
@@ -149,7 +153,7 @@ def _updates(stage: _Stage) -> Iterator[Event]:
         training.update_examples,
     )
     for number, (when, client, stale, gradients, examples) in enumerate(
-        zip(*(column.tolist() for column in columns), strict=True)
+        zip(*(column[:MOST_STEPS].tolist() for column in columns), strict=True)
     ):
         args: Args = {
             "client": training.clients[client],
