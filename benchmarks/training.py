@@ -27,6 +27,8 @@ from itertools import pairwise
 from simulator.columns import ints
 from simulator.oracle.processes import RealStep, measure
 from simulator.training.answers import rate
+from simulator.training.training import COMPUTING
+from simulator.training.training import Training as Run
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
 
@@ -48,7 +50,7 @@ SLEEPING = {
 }
 
 SIDE, PRODUCTS, REPEATS = 512, 8, 3
-COMPUTING = {
+MULTIPLYING = {
     "async, 1 worker": Training("async", (), products=(8,), side=SIDE),
     "async, 2 workers": Training("async", (), products=(8, 8), side=SIDE),
     "async, 2 workers, one with more": Training("async", (), products=(4, 12), side=SIDE),
@@ -67,7 +69,8 @@ class Seen:
     staleness: float | None  # mean updates by others within a step; None: nobody can be late
     as_read: float | None  # the same from the moment at which the worker reads; None: not known
     histogram: tuple[tuple[int, int], ...]
-    waiting: tuple[float, ...]  # share of each worker's steps that it waits for a token; (): nobody does
+    # of each worker: the share of its steps that it waits for a token, or, in one graph, of all time that it is idle
+    waiting: tuple[float, ...]
     dropped: float | None  # share of the gradients that come too late
 
 
@@ -88,7 +91,7 @@ def real(training: Training, steps: int) -> Seen:
         staleness=statistics.mean(late) if training.alone else None,
         as_read=statistics.mean(read) if training.alone else None,
         histogram=tuple(sorted(Counter(late).items())) if training.alone else (),
-        waiting=_waited(training, made) if training.how == "sync" else (),
+        waiting=_waited(training, made),
         dropped=_dropped(training, counted, made) if training.how == "sync" else None,
     )
 
@@ -99,8 +102,11 @@ def _others(own: RealStep, steps: Sequence[RealStep]) -> int:
 
 
 def _waited(training: Training, made: Sequence[RealStep]) -> tuple[float, ...]:
+    if training.how == "in":
+        span = made[-1].end_ns - made[0].start_ns
+        return tuple(1 - len(made) * 1e9 * seconds / span for seconds in training.sleeps_s)
     found = []
-    for worker in range(training.workers):
+    for worker in range(training.workers if training.how == "sync" else 0):
         own = [step for step in made if step.client == f"worker:{worker}"]
         waited = sum(step.end_ns - step.notes["pushed"] for step in own)
         found.append(waited / max(1, sum(step.end_ns - step.start_ns for step in own)))
@@ -139,8 +145,6 @@ def _lengths(training: Training) -> list[int]:
 
 def simulated(training: Training, steps: int, machine: Machine) -> Seen:
     run = simulate(training, built(training), steps, machine)
-    worker = [run.step_client == row for row in range(training.workers)]
-    lengths = run.step_end_ns - run.step_start_ns
     pushed = run.dropped + int(run.update_gradients.sum())
     late = run.update_staleness.tolist()
     return Seen(
@@ -148,11 +152,18 @@ def simulated(training: Training, steps: int, machine: Machine) -> Seen:
         staleness=statistics.mean(late) if training.alone else None,
         as_read=None,
         histogram=tuple(sorted(Counter(late).items())) if training.alone else (),
-        waiting=tuple(run.step_waiting_ns[own].sum() / lengths[own].sum() for own in worker)
-        if training.how == "sync"
-        else (),
+        waiting=_waits(training, run),
         dropped=run.dropped / pushed if training.how == "sync" else None,
     )
+
+
+def _waits(training: Training, run: Run) -> tuple[float, ...]:
+    if training.how == "in":
+        rows = [run.tasks.index(task("worker", worker)) for worker in range(training.workers)]
+        return tuple(1 - run.task_ns[row, COMPUTING] / run.end_ns for row in rows)
+    lengths = run.step_end_ns - run.step_start_ns
+    workers = [run.step_client == row for row in range(training.workers if training.how == "sync" else 0)]
+    return tuple(run.step_waiting_ns[own].sum() / lengths[own].sum() for own in workers)
 
 
 def table(name: str, machine: Machine, measured: Seen, ours: Seen) -> str:
@@ -203,13 +214,13 @@ def computing(steps: int) -> bool:
     machine, alone = calibrated(), measure_products()
     machine = replace(machine, spread=(), product_ns=round((alone - machine.step_ns) / PRODUCTS))
     print(f"a product: {machine.product_ns / 1e6:.2f} ms\n")
-    found: dict[str, list[float]] = {name: [] for name in COMPUTING}
+    found: dict[str, list[float]] = {name: [] for name in MULTIPLYING}
     for _ in range(REPEATS):  # in turn
-        for name, training in COMPUTING.items():
+        for name, training in MULTIPLYING.items():
             found[name].append(gradients(training) * real(training, steps).steps_per_s)
     ours = {
         name: gradients(training) * simulated(training, steps, machine).steps_per_s
-        for name, training in COMPUTING.items()
+        for name, training in MULTIPLYING.items()
     }
     print("| training | gradients/s, repeats | simulated |\n|---|---|---|")
     for name, seen in found.items():
