@@ -71,12 +71,16 @@ def _programs(
     workers = [one for one in asked if "updates" not in one.name]
     graphs = [load(GraphDef.FromString(one.graph)) for one in workers]
     if training.how == "in":
-        return list(distributed(graphs[0], cluster, regime=regime))
-    names = [f"worker:{row}" for row in range(training.workers)]
-    programs = distributed(list(zip(names, graphs, strict=True)), cluster, regime=regime)
+        programs = distributed(graphs[0], cluster, regime=regime)
+    else:
+        names = [f"worker:{row}" for row in range(training.workers)]
+        programs = distributed(list(zip(names, graphs, strict=True)), cluster, regime=regime)
     if training.how == "towers":  # the same steps, in sessions of one client
-        return [replace(one, name=real.name, task=real.task) for one, real in zip(programs, workers, strict=True)]
-    return list(programs)
+        programs = tuple(
+            replace(one, name=real.name, task=real.task) for one, real in zip(programs, workers, strict=True)
+        )
+    noted = {real.name: tuple(real.notes.values()) for real in asked}
+    return [replace(one, fetches=(*one.fetches, *noted[one.name]), like=None) for one in programs]
 
 
 def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
