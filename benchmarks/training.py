@@ -211,13 +211,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def computing(steps: int) -> bool:
     """A table of gradients per second; whether all pairs that the repeats tell apart come in the same order."""
-    machine, alone = calibrated(), measure_products()
-    machine = replace(machine, spread=(), product_ns=round((alone - machine.step_ns) / PRODUCTS))
-    print(f"a product: {machine.product_ns / 1e6:.2f} ms\n")
+    machine, alone = calibrated(), []
     found: dict[str, list[float]] = {name: [] for name in MULTIPLYING}
     for _ in range(REPEATS):  # in turn
+        alone.append(measure_products())
         for name, training in MULTIPLYING.items():
             found[name].append(gradients(training) * real(training, steps).steps_per_s)
+    product_ns = round((statistics.median(alone) - machine.step_ns) / PRODUCTS)
+    machine = replace(machine, spread=(), product_ns=product_ns)
+    print(f"a product: {product_ns / 1e6:.2f} ms, a hop: {machine.hop_ns / 1e3:.0f} us\n")
     ours = {
         name: gradients(training) * simulated(training, steps, machine).steps_per_s
         for name, training in MULTIPLYING.items()
