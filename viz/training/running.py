@@ -32,7 +32,8 @@ from viz.training.programs import in_words, make_programs, with_workers
 from viz.training.trained import Trained
 
 TRIED_IN_STEP = 8  # reliefs that are tried of a synchronous run, so that a backup worker is among them
-SHORT = 20  # steps of a run that is only compared, at least
+RECORDED = 2  # steps of each client that are kept op by op
+SHORT = 10  # steps of a run that is only compared, at least
 FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more steps than that
 
 
@@ -52,8 +53,9 @@ class _Stage:
         disturbances: Sequence[Disturbance],
         cluster: Cluster | None = None,
         costs: Sequence[CostTable] | None = None,
+        record: int = 0,
     ) -> Training:
-        """So many steps, on another cluster with its costs where these are given."""
+        """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace."""
         request = self.request
         return train(
             self.clients,
@@ -66,6 +68,7 @@ class _Stage:
             disturbances=disturbances,
             trips=request.trips,
             branches=request.branches,
+            record=record,
             seed=request.seed,
         )
 
@@ -94,12 +97,12 @@ def trained(
     what = f"training, {counted(len(stage.clients), 'client')}"
     if wanted.until_ci is None:
         say(f"{what}, {counted(steps, 'step')}")
-        training = stage.run(steps, wanted.disturbances)
+        training = stage.run(steps, wanted.disturbances, record=RECORDED)
     else:
 
         def run(steps: int) -> Training:
             say(f"{what}, {counted(steps, 'step')}, until steps per second are known")
-            return stage.run(steps, wanted.disturbances)
+            return stage.run(steps, wanted.disturbances, record=RECORDED)
 
         reached = until_ci(run, relative=wanted.until_ci, steps=steps)
         training, steps, narrow = reached.training, reached.steps, reached.reached
