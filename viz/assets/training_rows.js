@@ -15,7 +15,7 @@ function trainingRows(model) {
   const steps = timeline.clients.map(() => []);
   timeline.client.forEach((client, step) => steps[client].push(step));
   steps.forEach((entries, client) => add({ kind: "client", client, label: timeline.clients[client][0], rows: entries, times: timeline }, STEPS.row));
-  if (recorded.start_ns.length) add({ kind: "heading", label: `Devices, the first steps of each client${recorded.left_out ? `; ${showCount(recorded.left_out)} later ops and transfers are left out` : ""}`, rows: [] }, ROW.head);
+  if (recorded.start_ns.length) add({ kind: "heading", label: `Devices, the first steps of each client${recorded.left_out ? `; the ${showCount(recorded.left_out)} shortest ops and transfers are left out` : ""}`, rows: [] }, ROW.head);
   for (const [key, entries] of groupedBy(recorded.device.map((device, at) => `${device} ${recorded.lane[at]}`))) {
     const [device, lane] = key.split(" ").map(Number);
     add({ kind: "lane", device, lane, label: lane ? "" : recorded.devices[device], rows: entries, times: recorded }, ROW.lane, 1);

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Ints
+from simulator.columns import Ids, Ints, ids
 from simulator.training.disturbance import Disturbance
 from simulator.wording import counted
 from viz.content_of_time import Json
@@ -19,7 +19,7 @@ from viz.training.trained import Trained
 
 MOST_STEPS = 20_000  # on the page's timeline; what comes later is left out, and said
 MOST_UPDATES = 20_000
-MOST_SLICES = 40_000  # ops of the recorded steps, the first ones
+MOST_SLICES = 40_000  # ops of the recorded steps, the longest ones
 MOST_CROSSINGS = 20_000
 MOST_LINKS = 12
 BINS = 32  # of the chart of step times
@@ -168,14 +168,14 @@ def _recorded(trained: Trained, cluster: Cluster) -> Json:
     """The first steps of all clients op by op, as far as a page can hold them."""
     crossed = crossings(trained)
     ran = slices(trained, crossed, cluster.home)
-    shown = slice(0, MOST_SLICES)
-    wires = np.argsort(crossed.start_ns, kind="stable")[:MOST_CROSSINGS]
+    shown = _longest(ran.start_ns, ran.end_ns, MOST_SLICES)
+    wires = _longest(crossed.start_ns, crossed.end_ns, MOST_CROSSINGS)
     names, label = _numbered([crossed.label[row] for row in wires.tolist()])
     links = [
         list(cluster.routes[source][target] or (-1,))
         for source, target in zip(crossed.source[wires].tolist(), crossed.target[wires].tolist(), strict=True)
     ]
-    left_out = len(ran.start_ns) - min(len(ran.start_ns), MOST_SLICES) + len(crossed.label) - len(wires)
+    left_out = len(ran.start_ns) - len(shown) + len(crossed.label) - len(wires)
     return {
         "devices": [device.short for device in cluster.devices],
         "task_of": list(cluster.task_of),
@@ -203,6 +203,12 @@ def _recorded(trained: Trained, cluster: Cluster) -> Json:
         },
         "left_out": left_out,
     }
+
+
+def _longest(start_ns: Ints, end_ns: Ints, most: int) -> Ids:
+    """The rows that last longest, at most so many, in order of their start."""
+    kept = np.lexsort((np.arange(len(start_ns)), start_ns - end_ns))[:most]
+    return ids(kept[np.lexsort((kept, start_ns[kept]))])
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
