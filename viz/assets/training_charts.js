@@ -1,7 +1,8 @@
 // Small charts of a training as SVG, in the colours of the page. Needs format.js.
 
+// The page has an empty picture whose namespace is that of all others: a page that asks nobody for anything holds no address.
 function drawn(tag, attributes, ...content) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const made = document.createElementNS(document.getElementById("no-chart").namespaceURI, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...content);
   return made;
