@@ -89,7 +89,7 @@ class Engine {
     Times across, took_ns, end_ns, free_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
     Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;
-    Times start_ns, sent_ns, since_ns, nbytes, level, peak, freed, begun, brief;
+    Times start_ns, since_ns, nbytes, level, peak, freed, begun, brief;
     std::vector<uint8_t> over;
 
   public:
@@ -101,9 +101,9 @@ class Engine {
           tail(f.devices), wire_head(f.ways), wire_end(f.ways), across(f.edges), took_ns(n), end_ns(f.edges),
           free_ns(f.links), tensor_of(f.edges), target_of(f.edges), came_by(f.edges), began(n + f.edges),
           ended(n + f.edges), owner(tensors + f.edges), holds(tensors + f.edges), held_by(tensors + f.edges),
-          start_ns(n), sent_ns(f.edges), since_ns(tensors + f.edges), nbytes(tensors + f.edges), level(f.devices),
+          start_ns(n), since_ns(tensors + f.edges), nbytes(tensors + f.edges), level(f.devices),
           peak(f.devices), freed(f.devices), begun(f.devices), brief(f.devices), over(n + f.edges) {
-        int64_t running = 2 * f.ways + 1;
+        int64_t running = f.ways + f.edges + 1;  // on the wire in turn, and, of a record, those that will begin
         for (int64_t where = 0; where < f.devices; ++where) running += std::min(f.lanes[where], n);
         heap.key.resize(running);
         heap.task.resize(running);
@@ -275,7 +275,6 @@ class Engine {
                         if (++wire_head[way] < wire_end[way]) {
                             transfer = wire[wire_head[way]];
                             heap.replace(end_ns[transfer], n + transfer);
-                            if (kRecord) sends(transfer, now, starting, starts);
                         } else {
                             heap.pop();
                         }
@@ -340,16 +339,16 @@ class Engine {
                 const int32_t *link = f.link + f.link_ptr[way], *stop = f.link + f.link_ptr[way + 1];
                 int64_t from = now;
                 for (const int32_t* one = link; one < stop; ++one) from = std::max(from, free_ns[*one]);
-                const int64_t until = from + end_ns[transfer];
-                for (const int32_t* one = link; one < stop; ++one) free_ns[*one] = until;
+                const int64_t until = from + end_ns[transfer], through = until - f.latency_ns[way];
+                for (const int32_t* one = link; one < stop; ++one) free_ns[*one] = through;
                 end_ns[transfer] = until;
-                if (kRecord) sent_ns[transfer] = from;
                 const bool alone = wire_head[way] == wire_end[way];
                 wire[wire_end[way]++] = transfer;
-                if (alone) {
-                    heap.push(until, n + transfer);
-                    if (kRecord) sends(transfer, now, starting, starts);
-                }
+                if (alone) heap.push(until, n + transfer);
+                if (kRecord && from > now)
+                    heap.push(from, starting + transfer);
+                else if (kRecord)
+                    began[starts++] = n + transfer;
             }
             if (ready > 1) std::sort(woken.begin(), woken.begin() + ready);
             for (int32_t at = 0; at < ready; ++at) {
@@ -375,13 +374,6 @@ class Engine {
             if (!heap.size) return left ? kStuck : now;
             now = heap.key[0];
         }
-    }
-
-    void sends(int32_t transfer, int64_t now, int32_t starting, int32_t& starts) {
-        if (sent_ns[transfer] > now)
-            heap.push(sent_ns[transfer], starting + transfer);
-        else
-            began[starts++] = n + transfer;
     }
 
     void hold_residents() {

@@ -40,9 +40,8 @@ def work(scene: Scene) -> Json:
 
 
 def transfers(scene: Scene) -> Json:
-    """What crosses, when, and over which links."""
-    cut, trace = tables.transfers(scene), scene.trace
-    routes = scene.cluster.routes
+    """What crosses, when, and over which links: `end_ns` is when its bytes are off them, `came_ns` when it arrives."""
+    cut, trace, routes = tables.transfers(scene), scene.trace, scene.cluster.routes
     used: dict[tuple[int, int], list[int]] = {}
     for src, dst in zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True):
         used.setdefault((src, dst), list(routes[src][dst] or ()))
@@ -58,7 +57,8 @@ def transfers(scene: Scene) -> Json:
         "packed_ns": trace.pack_end_ns.tolist(),
         "unpacked_ns": trace.unpack_end_ns.tolist(),
         "start_ns": trace.transfer_start_ns.tolist(),
-        "end_ns": trace.transfer_end_ns.tolist(),
+        "end_ns": trace.wire_end_ns.tolist(),
+        "came_ns": trace.transfer_end_ns.tolist(),
         "routes": [[src, dst, *links] for (src, dst), links in sorted(used.items())],
     }
 

@@ -77,6 +77,7 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "asked_ns": int(trace.transfer_ready_ns[row]),
             "packed_ns": int(trace.pack_end_ns[row]),
             "start_ns": int(starts[row]),
+            "wire_end_ns": int(trace.wire_end_ns[row]),
             "end_ns": int(trace.transfer_end_ns[row]),
             "unpacked_ns": int(trace.unpack_end_ns[row]),
         }

@@ -14,7 +14,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
-from simulator.execution.trace import PACK, REQUEST, WIRE, Trace, transfer_of
+from simulator.execution.trace import LATENCY, PACK, REQUEST, WIRE, Trace, transfer_of
 from simulator.graph import unsized
 from simulator.graph.step import exchange
 from viz.palette import PACKING, UNPACKING
@@ -160,7 +160,7 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
 
 
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
-    """The transfers that held their links longest, ties in order of start."""
+    """The transfers that took longest from their first byte to their arrival, ties in order of start."""
     trace = scene.trace
     took = trace.transfer_end_ns - trace.transfer_start_ns
     order = np.lexsort((trace.transfer_start_ns, -took))[:count]
@@ -211,7 +211,9 @@ def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
     if stretch == REQUEST:
         return "waiting", 0
     if stretch == WIRE:
-        return "transfers", int(trace.transfer_end_ns[transfer] - trace.transfer_start_ns[transfer])
+        return "transfers", int(trace.wire_end_ns[transfer] - trace.transfer_start_ns[transfer])
+    if stretch == LATENCY:
+        return "transfers", int(trace.transfer_end_ns[transfer] - trace.wire_end_ns[transfer])
     if stretch == PACK:
         return PACKING, int(trace.pack_end_ns[transfer] - trace.pack_start_ns[transfer])
     return UNPACKING, int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])

@@ -101,13 +101,13 @@ def _told(scene: Scene) -> list[tuple[str, Args]]:
         "asked ns": trace.transfer_ready_ns,
         "packed ns": trace.pack_end_ns,
         "on the wire ns": trace.transfer_start_ns,
-        "off the wire ns": trace.transfer_end_ns,
+        "off the wire ns": trace.wire_end_ns,
+        "arrives ns": trace.transfer_end_ns,
         "unpacked ns": trace.unpack_end_ns,
         "waited ns": trace.transfer_start_ns - trace.pack_end_ns,
     }
-    figures = [
-        dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)
-    ]
+    rows = zip(*(c.tolist() for c in columns.values()), strict=True)
+    figures = [dict(zip(columns, row, strict=True)) for row in rows]
     told: list[tuple[str, Args]] = []
     for row, (tensor, tag, src, dst) in enumerate(
         zip(cut.tensor.tolist(), trace.transfer_iteration.tolist(), cut.src_device, cut.dst_device, strict=True)
@@ -130,13 +130,14 @@ def _work(stage: _Stage) -> Iterator[Event]:
 
 
 def _transfers(stage: _Stage) -> Iterator[Event]:
+    """Each on its links while they are its own, or shared; its latency is in no slice, but the arrow to its reader."""
     trace, told, critical = stage.scene.trace, _told(stage.scene), critical_stretches(stage.scene)
     for link, rows in stage.carried.items():
         for transfer, track in rows:
             name, args = told[transfer]
             if (transfer, WIRE) in critical:
                 args = {**args, "critical path": "yes"}
-            start, end = int(trace.transfer_start_ns[transfer]), int(trace.transfer_end_ns[transfer])
+            start, end = int(trace.transfer_start_ns[transfer]), int(trace.wire_end_ns[transfer])
             yield slice_of(name, "transfer", stage.links[link, track], start, end, args)
 
 

@@ -46,12 +46,12 @@ def tracks(spans: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def link_tracks(scene: Scene) -> Carried:
-    """What each link carried, in order of start; two transfers overlap on no track. Link -1: handed over."""
+    """What each link carried, in order of (start, end of its bytes); two overlap on no track. Link -1: handed over."""
     cut, trace, routes = transfers(scene), scene.trace, scene.cluster.routes
-    starts, ends = trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist()
+    starts, ends = trace.transfer_start_ns.tolist(), trace.wire_end_ns.tolist()
     src, dst = cut.src_device.tolist(), cut.dst_device.tolist()
     carried: dict[int, list[int]] = {}
-    for transfer in np.argsort(trace.transfer_start_ns, kind="stable").tolist():
+    for transfer in np.lexsort((trace.wire_end_ns, trace.transfer_start_ns)).tolist():
         for link in routes[src[transfer]][dst[transfer]] or (-1,):
             carried.setdefault(link, []).append(transfer)
     return {

@@ -56,8 +56,9 @@ class Device:
 class Link:
     """A wire that transfers share, in one direction or, half duplex, in both.
 
-    `contention` says how they share it: "none", each has it for itself; "serial", one after the other; "fair", at the
-    same time, each with its part; None, as the simulation says. Raises ClusterError for an impossible speed.
+    `contention` says how they share it: "none", each has it for itself; "serial", one after the other, each for the
+    time of its bytes; "fair", at the same time, each with its part; None, as the simulation says. Raises ClusterError
+    for an impossible speed.
     """
 
     name: str
@@ -197,7 +198,7 @@ class Cluster:
         return self.protocol(source, target).latency_ns + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """Time on the way of one transfer that finds it free: latency, then bytes at the slowest link, rounded up.
+        """Time on the way of one transfer that finds it free: its bytes at the slowest link, rounded up, and latency.
 
         What its two ends work, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two devices have no
         route.

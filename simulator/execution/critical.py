@@ -2,8 +2,9 @@
 
 A task starts when its last needed input has come (for a Merge: the data input that woke it, or a control input after
 it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
-is up to four tasks, one after the other: its request, packing, the wire, unpacking. So each task on the path ends
-exactly when the next one starts, and the path explains the whole makespan. Where transfers share a link, what the
+is up to five tasks, one after the other: its request, packing, the wire, its latency, in which its links are free for
+others, and unpacking. So each task on the path ends exactly when the next one starts, and the path explains the whole
+makespan. Where transfers share a link, what the
 others took from one of them counts as its own time.
 """
 
@@ -28,10 +29,10 @@ class _Record:
     ready: list[int]
     start: list[int]
     end: list[int]
-    begin: list[list[int]]  # [4][X] of each stretch of each transfer
-    until: list[list[int]]  # [4][X] its end
+    begin: list[list[int]]  # [5][X] of each stretch of each transfer
+    until: list[list[int]]  # [5][X] its end
     lane_until: dict[tuple[int, int], int]  # (device, time) -> a task of some length that ended then
-    link_until: dict[tuple[int, int], list[int]]  # (link, time) -> transfers that ended then
+    link_until: dict[tuple[int, int], list[int]]  # (link, time) -> transfers whose bytes were through then
 
 
 def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
@@ -56,14 +57,16 @@ def _record(tables: Tables, outcome: Outcome) -> _Record:
     crossing = outcome.crossings
     device, start, end = outcome.device.tolist(), outcome.start_ns.tolist(), outcome.end_ns.tolist()
     asked, sent = outcome.transfer_ready_ns.tolist(), outcome.transfer_start_ns.tolist()
-    packed, came = outcome.pack_end_ns.tolist(), outcome.transfer_end_ns.tolist()
+    packed, through, came = (
+        column.tolist() for column in (outcome.pack_end_ns, outcome.wire_end_ns, outcome.transfer_end_ns)
+    )
     request = (outcome.transfer_ready_ns - tables.ways.request_ns[crossing.way]).tolist()
-    begin = [request, outcome.pack_start_ns.tolist(), sent, outcome.unpack_start_ns.tolist()]
-    until = [asked, packed, came, outcome.unpack_end_ns.tolist()]
+    begin = [request, outcome.pack_start_ns.tolist(), sent, through, outcome.unpack_start_ns.tolist()]
+    until = [asked, packed, through, came, outcome.unpack_end_ns.tolist()]
     link_until: dict[tuple[int, int], list[int]] = {}
     for transfer, way in enumerate(crossing.way.tolist()):
         for link in tables.ways.links[way]:
-            link_until.setdefault((link, came[transfer]), []).append(transfer)
+            link_until.setdefault((link, through[transfer]), []).append(transfer)
     lane_until = {(device[op], end[op]): op for op in range(len(end)) if end[op] > start[op]}
     for stretch, where in ((PACK, crossing.source), (UNPACK, crossing.target)):
         for transfer, home in enumerate(tables.home[where].tolist()):
@@ -92,7 +95,7 @@ def _before(record: _Record, task: int, seen: set[int]) -> int | None:
     if began == record.until[stretch - 1][transfer]:
         return transfer_task(transfer, stretch - 1)
     if stretch == WIRE:
-        return _holder(record, transfer, seen)
+        return _holder(record, transfer)
     home = record.tables.home[getattr(record.outcome.crossings, "source" if stretch == PACK else "target")[transfer]]
     return record.lane_until[int(home), began]
 
@@ -114,18 +117,25 @@ def _poster(record: _Record, transfer: int) -> int | None:
     return poster if poster >= 0 else None
 
 
-def _holder(record: _Record, transfer: int, seen: set[int]) -> int:
-    """The wire of the transfer that had a link until this one got it."""
-    crossing, began = record.outcome.crossings, record.begin[WIRE][transfer]
-    holders = [
-        other
-        for link in record.tables.ways.links[crossing.way[transfer]]
-        for other in record.link_until.get((link, began), ())
-        if other != transfer and transfer_task(other, WIRE) not in seen
-    ]
-    # one of some length, if there is one: what takes no time holds no link
-    sent, packed = record.begin[WIRE], record.until[PACK]
-    return transfer_task(min(holders, key=lambda other: (sent[other] == began, packed[other], other)), WIRE)
+def _holder(record: _Record, transfer: int) -> int:
+    """The wire of the transfer that had a link until this one got it.
+
+    It may be one without bytes that stood in line, too, and held nothing: the next on the shortest way over such to one
+    that did hold it.
+    """
+    began, sent, way = record.begin[WIRE][transfer], record.begin[WIRE], record.outcome.crossings.way
+    first = {transfer: transfer}
+    line = [transfer]
+    for one in line:  # grows meanwhile
+        for link in record.tables.ways.links[way[one]]:
+            for other in record.link_until.get((link, began), ()):
+                if other in first:
+                    continue
+                first[other] = other if one == transfer else first[one]
+                if sent[other] < began:
+                    return transfer_task(first[other], WIRE)
+                line.append(other)
+    raise AssertionError("a transfer waited for a link that nobody had")
 
 
 def _last_input(record: _Record, op: int, seen: set[int]) -> int | None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.tables import Tables
-from simulator.execution.ways import PS_PER_NS, Ways
+from simulator.execution.ways import PS_PER_NS
 
 MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
 _SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
@@ -33,7 +33,7 @@ class Crossings:
     target: Ids  # [X] device
     host: Flags  # [X] arrives in host memory
     way: Ids  # [X] row of Tables.ways
-    duration_ns: Ints  # [X] on the wire, when it finds its route free
+    wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
     pack_ns: Ints  # [X] work of the processor that stands for the source, 0: none
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
@@ -82,7 +82,7 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
         target=end,
         host=flags(host[chosen]),
         way=ids(way),
-        duration_ns=_durations(ways, way, nbytes),
+        wire_ns=_wire_ns(ways.bytes_per_s[way], nbytes),
         pack_ns=_work(ways.send_ns[way], ways.send_ps_per_byte[way], nbytes),
         unpack_ns=_work(ways.receive_ns[way], ways.receive_ps_per_byte[way], nbytes),
         of_edge=ids(of_edge),
@@ -128,9 +128,8 @@ def no_route(start: str, end: str, what: str) -> ClusterError:
     )
 
 
-def _durations(ways: Ways, way: Ids, nbytes: Ints) -> Ints:
-    """[X] time of each transfer on a free route: latencies, then bytes at the slowest link, rounded up."""
-    rate = ways.bytes_per_s[way]
+def _wire_ns(rate: Ints, nbytes: Ints) -> Ints:
+    """[X] time of each transfer's bytes at the rate of its slowest link, rounded up; 0 where they cost no time."""
     bounded = np.minimum(nbytes, _SAFE_BYTES)
     wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
     for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
@@ -138,7 +137,7 @@ def _durations(ways: Ways, way: Ids, nbytes: Ints) -> Ints:
         if exact > MAX_NS:
             raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
         wire[row] = exact
-    return ints(ways.latency_ns[way] + wire)
+    return ints(wire)
 
 
 def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, ids, ints
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.crossings import Crossings, checked, crossings
 from simulator.execution.loop import Played, Wires, play
 from simulator.execution.queues import ByPriority, Executor, Fifo, Queues
 from simulator.execution.sharing import MAX_FLOW_BYTES, Sharing
 from simulator.execution.tables import Tables
-from simulator.execution.ways import discipline
+from simulator.execution.ways import Discipline, discipline
 from simulator.execution.wiring import Wiring, job_device, job_ns, ranks, wire
 from simulator.units import Nanos
 
@@ -33,8 +33,8 @@ class Outcome:
     """What happened. Axes: n ops, X transfers of `crossings`.
 
     A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
-    its source, on the wire, and unpacked by the one at its target: each stretch begins no earlier than the one before
-    it ends, and has no length where the protocol asks for no work.
+    its source, on the wire, under way for its latency, and unpacked by the one at its target: each stretch begins no
+    earlier than the one before it ends, and has no length where the protocol asks for no work.
     """
 
     makespan: Nanos
@@ -48,7 +48,8 @@ class Outcome:
     pack_start_ns: Ints  # [X]
     pack_end_ns: Ints  # [X]
     transfer_start_ns: Ints  # [X]
-    transfer_end_ns: Ints  # [X]
+    wire_end_ns: Ints  # [X] its bytes are through: who waits for its links may have them
+    transfer_end_ns: Ints  # [X] arrived: a latency later, or at once where its latency came first (see `wire_end`)
     unpack_start_ns: Ints  # [X]
     unpack_end_ns: Ints  # [X] its readers have it
     lane: Ids  # [n] lane within the device; 0 for instant ops
@@ -90,25 +91,30 @@ def run(
     that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
     ready = prepare(tables, device, priority, order=order, contention=contention)
-    column, crossing, wiring, queues, _ = ready
+    column, crossing, wiring, queues, wires = ready
     played = _played(tables, ready)
     start_ns, asked = ints(played.start), ints(played.asked)
     run_ns = np.array(wiring.run_ns, np.int64)
     lane = queues.lane if isinstance(queues, Executor) else lanes(tables, column, crossing, start_ns)
-    return outcome(tables, column, crossing, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
+    flows = flags(wires.flows)
+    return outcome(tables, column, crossing, flows, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
 
 
 def outcome(
     tables: Tables,
     device: Ids,
     crossing: Crossings,
+    flows: Flags,
     played: Played,
     start_ns: Ints,
     end_ns: Ints,
     asked: Ints,
     lane: Ids,
 ) -> Outcome:
-    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs."""
+    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs.
+
+    `flows` says which transfers share links.
+    """
     n, transfers = len(tables), len(crossing)
     packs, unpacks = slice(n, n + transfers), slice(n + transfers, n + 2 * transfers)
     came = ints(played.came)
@@ -124,6 +130,7 @@ def outcome(
         pack_start_ns=ints(np.where(crossing.pack_ns > 0, start_ns[packs], asked)),
         pack_end_ns=ints(np.where(crossing.pack_ns > 0, end_ns[packs], asked)),
         transfer_start_ns=ints(played.sent),
+        wire_end_ns=wire_end(tables, crossing.way, flows, came),
         transfer_end_ns=came,
         unpack_start_ns=ints(np.where(crossing.unpack_ns > 0, start_ns[unpacks], came)),
         unpack_end_ns=ints(np.where(crossing.unpack_ns > 0, end_ns[unpacks], came)),
@@ -194,20 +201,34 @@ def _queues(tables: Tables, wiring: Wiring, priority: Column | None, order: str 
 def _wires(tables: Tables, crossing: Crossings, contention: str) -> Wires:
     ways = tables.ways
     rule = discipline(ways, contention)
-    way, nbytes = crossing.way, tables.tensor_bytes[crossing.tensor]
-    flows = rule.flows[way] & (nbytes > 0)
-    check_flows(tables, crossing, flows, nbytes)
+    way, flows = crossing.way, flowing(tables, crossing, rule)
+    check_flows(tables, crossing, flows, tables.tensor_bytes[crossing.tensor])
     sharing = Sharing(rule.shared, ways.link_bytes_per_s.tolist(), rule.cap) if flows.any() else None
     return Wires(
         held=[rule.held[row] for row in way.tolist()],
-        duration_ns=np.where(flows, ways.latency_ns[way], crossing.duration_ns).tolist(),
+        wire_ns=np.where(flows, 0, crossing.wire_ns).tolist(),
+        latency_ns=ways.latency_ns[way].tolist(),
         flows=flows.tolist(),
         sharing=sharing,
         links=len(ways.link_names),
     )
 
 
-def check_flows(tables: Tables, crossing: Crossings, flows: npt.NDArray[np.bool_], nbytes: Ints) -> None:
+def flowing(tables: Tables, crossing: Crossings, rule: Discipline) -> Flags:
+    """[X] transfers that share links; what has no bytes only takes its latency."""
+    return flags(rule.flows[crossing.way] & (tables.tensor_bytes[crossing.tensor] > 0))
+
+
+def wire_end(tables: Tables, way: Ids, flows: Flags, came: Ints) -> Ints:
+    """[X] when the bytes were through of transfers that came then.
+
+    A latency earlier; a flow has its latency before its bytes, and a hand-over is over when it arrives.
+    """
+    wires = ~flows & (tables.ways.bytes_per_s[way] > 0)
+    return ints(came - np.where(wires, tables.ways.latency_ns[way], 0))
+
+
+def check_flows(tables: Tables, crossing: Crossings, flows: Flags, nbytes: Ints) -> None:
     """Refuse what shared links can't count: too large a transfer, or links too slow for as many flows."""
     if not flows.any():
         return

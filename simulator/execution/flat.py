@@ -90,7 +90,7 @@ class Places(NamedTuple):
     held_ptr: Ids  # [W+1]
     held: Ids  # links that a transfer has to itself
     handed: Flags  # [W] a hand-over: no links
-    in_turn: Flags  # [W] transfers leave the wire in the order in which they came to it
+    in_turn: Flags  # [W] transfers arrive in the order in which they went to the wire
     pulls: Flags  # [1] some Recv is posted late, or some request takes time
     requests: Flags  # [1] some request takes time
     works: Flags  # [1] some protocol keeps processors busy
@@ -245,7 +245,7 @@ class Record(NamedTuple):
     start_ns: Annotated[Ints, "J"]
     asked_ns: Annotated[Ints, "X"]
     sent_ns: Annotated[Ints, "X"]  # on the wire
-    came_ns: Annotated[Ints, "X"]  # off the wire
+    came_ns: Annotated[Ints, "X"]  # arrived
 
 
 class Work(NamedTuple):

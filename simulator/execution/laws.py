@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two jobs overlap in a lane, no two transfers on a serial link; a shared link never carries more than its rate
-    over any interval; no transfer is faster than its way allows, and only shared links make one slower; nobody starts
+    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a shared link never carries more
+    than its rate over any interval; no transfer is faster than its way allows, and only shared links make one slower;
+    one leaves its links when its bytes are through, a latency before it arrives; nobody starts
     before its last needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the
     end of what ends last; memory is never below what is resident and ends there; the recorded peak is the curve's, or
     more for what lived for no time.
@@ -75,22 +76,26 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
 def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
     held: dict[int, list[tuple[int, int, str]]] = {}
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
-    for transfer, nbytes, (start, end) in zip(
+    for transfer, nbytes, (start, through, end) in zip(
         trace.transfer.tolist(), _sizes(trace, partitions), _times(trace), strict=True
     ):
-        source, target = int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
-        least = cluster.transfer_ns(source, target, nbytes)
+        key, source, target = (
+            partitions.key[transfer], int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
+        )  # fmt: skip
+        least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target)
         route = cluster.routes[source][target] or ()
         kinds = {cluster.links[link].contention or trace.contention for link in route}
         if end - start < least or (end - start > least and "fair" not in kinds):
-            yield f"The transfer {partitions.key[transfer]!r} takes {end - start} ns instead of {least}."
+            yield f"The transfer {key!r} takes {end - start} ns instead of {least}."
+        leaves = end if not route or ("fair" in kinds and nbytes) else start + least - latency
+        if through != leaves:
+            yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
         for link in route:
             kind = cluster.links[link].contention or trace.contention
             if kind == "serial":
-                held.setdefault(link, []).append((start, end, partitions.key[transfer]))
+                held.setdefault(link, []).append((start, leaves, key))
             elif kind == "fair":
-                begun = start + cluster.latency_ns(source, target)
-                shared.setdefault(link, []).append((begun, end, nbytes))
+                shared.setdefault(link, []).append((start + latency, end, nbytes))
     for link, rows in held.items():
         for before, after in _overlaps(rows):
             yield f"The transfers {before!r} and {after!r} overlap on link {cluster.links[link].name!r}."
@@ -105,8 +110,9 @@ def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
     return sizes
 
 
-def _times(trace: Trace) -> list[tuple[int, int]]:
-    return list(zip(trace.transfer_start_ns.tolist(), trace.transfer_end_ns.tolist(), strict=True))
+def _times(trace: Trace) -> list[tuple[int, int, int]]:
+    columns = (trace.transfer_start_ns, trace.wire_end_ns, trace.transfer_end_ns)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:
@@ -123,7 +129,7 @@ def _stretches(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
     """A transfer's stretches follow each other, and its work takes as long as its protocol says."""
     columns = (
         trace.transfer_ready_ns, trace.pack_start_ns, trace.pack_end_ns, trace.transfer_start_ns,
-        trace.transfer_end_ns, trace.unpack_start_ns, trace.unpack_end_ns,
+        trace.wire_end_ns, trace.transfer_end_ns, trace.unpack_start_ns, trace.unpack_end_ns,
     )  # fmt: skip
     rows = zip(trace.transfer.tolist(), _sizes(trace, partitions), strict=True)
     for (transfer, nbytes), times in zip(rows, zip(*(column.tolist() for column in columns), strict=True), strict=True):
@@ -131,7 +137,7 @@ def _stretches(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
         if list(times) != sorted(times):
             yield f"The stretches of transfer {partitions.key[transfer]!r} are out of order."
         work = cluster.pack_ns(source, target, nbytes), cluster.unpack_ns(source, target, nbytes)
-        if (times[2] - times[1], times[6] - times[5]) != work:
+        if (times[2] - times[1], times[7] - times[6]) != work:
             yield f"The work for transfer {partitions.key[transfer]!r} does not take {work[0]} and {work[1]} ns."
 
 

@@ -48,16 +48,17 @@ class Played:
     start: Column  # [J] 0 for work that is not done
     asked: Column  # [X]
     sent: Column  # [X] on the wire
-    came: Column  # [X] off the wire
+    came: Column  # [X] arrived
 
 
 @dataclass(frozen=True, slots=True)
 class Wires:
     """How transfers use links. Axes: X transfers."""
 
-    held: list[tuple[int, ...]]  # [X] links that it has to itself from its start to its end
-    duration_ns: list[int]  # [X] from start to end; of a flow, until it joins the others
-    flows: list[bool]  # [X] shares links: joins the flows once its latency is over, unless it has no bytes
+    held: list[tuple[int, ...]]  # [X] links for which it waits, and has to itself while its bytes pass
+    wire_ns: list[int]  # [X] for how long that is; 0 of a flow, and of what has no bytes
+    latency_ns: list[int]  # [X] from then until it arrives, links free for others; of a flow, until it joins the others
+    flows: list[bool]  # [X] shares links: joins the flows once its latency is over
     sharing: Sharing | None
     links: int
 
@@ -128,7 +129,8 @@ def play(
     served, served_ptr, run_ns = wiring.served, wiring.served_ptr, list(wiring.run_ns)
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
     consumer = tables.consumer.tolist()
-    held, duration, flows, sharing = wires.held, wires.duration_ns, wires.flows, wires.sharing
+    held, wire_ns, latency_ns = wires.held, wires.wire_ns, wires.latency_ns
+    flows, sharing = wires.flows, wires.sharing
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
     works = any(run_ns[packing:])
     executor = queues if isinstance(queues, Executor) else None
@@ -240,9 +242,10 @@ def play(
             for link in held[transfer]:
                 if free[link] > begin:
                     begin = free[link]
-            end = begin + duration[transfer]
+            through = begin + wire_ns[transfer]
             for link in held[transfer]:
-                free[link] = end
+                free[link] = through
+            end = through + latency_ns[transfer]
             sent[transfer] = begin
             if sharing is None or not flows[transfer]:
                 heappush(heap, end << shift | wire + transfer)

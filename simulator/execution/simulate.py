@@ -47,10 +47,10 @@ def simulate(
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
     assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
-    time, in the order in which they ask ("serial"), at the same time in max-min fair shares ("fair"), or as if each
-    were alone ("none"). A transfer starts when its value is there, its Recv was posted and the request for it has
-    arrived; its protocol may keep the processors at both ends busy for a while. A plan that exceeds a device's memory
-    is simulated all the same: ask `memory.out_of_memory`.
+    time, in the order in which they ask, for the time of their bytes ("serial"), at the same time in max-min fair
+    shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was posted
+    and the request for it has arrived; its protocol may keep the processors at both ends busy for a while. A plan that
+    exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
 
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
@@ -119,6 +119,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         pack_start_ns=outcome.pack_start_ns,
         pack_end_ns=outcome.pack_end_ns,
         transfer_start_ns=outcome.transfer_start_ns,
+        wire_end_ns=outcome.wire_end_ns,
         transfer_end_ns=outcome.transfer_end_ns,
         unpack_start_ns=outcome.unpack_start_ns,
         unpack_end_ns=outcome.unpack_end_ns,

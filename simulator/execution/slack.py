@@ -1,7 +1,8 @@
 """How late everything in a simulated step may end without making the step longer: ALAP times.
 
 From the end of the step backwards: a task may end when the first of those that follow it must start. What follows a
-task is what needs it, and what came after it in its lane or on one of its links, for nobody may overtake there. An
+task is what needs it, and what came after it in its lane or in line for one of its links, for nobody may overtake
+there. An
 input that reaches a Merge after the one that woke it, and what runs several times (in a loop), get no slack.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.partitioning import Partitions
 
-_STRETCHES = 3  # of a transfer: packing, on the wire, unpacking
+_STRETCHES = 4  # of a transfer: packing, on the wire, its latency, unpacking
 _Held = tuple[Nanos, bool, int, Nanos]  # start, whether it takes time, task, end
 
 
@@ -37,7 +39,7 @@ class Slack:
 
 @dataclass(frozen=True, eq=False)
 class _Tasks:
-    """Workings: nodes, then the three stretches of each transfer."""
+    """Workings: nodes, then the stretches of each transfer."""
 
     start: list[Nanos]
     end: list[Nanos]
@@ -88,7 +90,8 @@ def _tasks(trace: Trace, partitions: Partitions) -> _Tasks:
     _instants(partitions, came.tolist(), start, end, runs)
     stretches = (
         (trace.pack_start_ns, trace.pack_end_ns),
-        (trace.transfer_start_ns, trace.transfer_end_ns),
+        (trace.transfer_start_ns, trace.wire_end_ns),
+        (trace.wire_end_ns, trace.transfer_end_ns),
         (trace.unpack_start_ns, trace.unpack_end_ns),
     )
     begins = np.full((len(partitions.send), _STRETCHES), trace.makespan)
@@ -142,7 +145,8 @@ def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks
             yield source, reader, 0
     for row, (send, recv) in enumerate(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True)):
         pack = count + _STRETCHES * row
-        yield from ((send, pack, 0), (pack, pack + 1, 0), (pack + 1, pack + 2, 0), (pack + 2, recv, 0))
+        chain = (send, *range(pack, pack + _STRETCHES), recv)
+        yield from ((before, after, 0) for before, after in pairwise(chain))
     for held in (*_lanes(trace, partitions, cluster), *_links(trace, partitions, cluster)):
         yield from _in_turn(held)
 
@@ -171,7 +175,7 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[l
             found.setdefault((device, lane), []).append((start, end > start, node, end))
     for at, devices, lanes, starts, ends in (
         (0, partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
-        (2, partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
+        (3, partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
     ):
         tasks = len(partitions.graph) + _STRETCHES * trace.transfer + at
         rows = (cluster.home[devices[trace.transfer]], lanes, starts, tasks, ends)
@@ -182,13 +186,13 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[l
 
 
 def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[list[_Held]]:
-    """What was on each link where one transfer waits for another."""
+    """What was on each link where one transfer waits for another, what has no bytes included: it waits, too."""
     found: dict[int, list[_Held]] = {}
-    columns = (trace.transfer, trace.transfer_start_ns, trace.transfer_end_ns)
+    columns = (trace.transfer, trace.transfer_start_ns, trace.wire_end_ns)
     for row, start, end in zip(*(column.tolist() for column in columns), strict=True):
         task = len(partitions.graph) + _STRETCHES * row + 1
         route = cluster.routes[partitions.src_device[row]][partitions.dst_device[row]] or ()
-        for link in route if end > start else ():
+        for link in route:
             if (cluster.links[link].contention or trace.contention) == "serial":
-                found.setdefault(link, []).append((start, True, task, end))
+                found.setdefault(link, []).append((start, end > start, task, end))
     yield from found.values()

@@ -13,8 +13,8 @@ from simulator.columns import Flags, Ids, Ints
 from simulator.units import Nanos
 
 # A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
-REQUEST, PACK, WIRE, UNPACK = range(4)
-STRETCHES = 4
+REQUEST, PACK, WIRE, LATENCY, UNPACK = range(5)
+STRETCHES = 5
 
 
 def transfer_task(transfer: int, stretch: int) -> int:
@@ -77,7 +77,8 @@ class Trace:
     pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
     pack_end_ns: Ints  # [X]
     transfer_start_ns: Ints  # [X] on the wire
-    transfer_end_ns: Ints  # [X]
+    wire_end_ns: Ints  # [X] its bytes are through: who waits for its links may have them
+    transfer_end_ns: Ints  # [X] arrived: a latency later; at once what shares links, whose latency comes first
     unpack_start_ns: Ints  # [X] the processor at the target works
     unpack_end_ns: Ints  # [X] the readers have it
     pack_lane: Ids  # [X] lane of the CPU that stands for the source, 0 where there is no work

@@ -66,7 +66,7 @@ class Ways:
 class Discipline:
     """How transfers of each way use its links. Axes: W ways."""
 
-    held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself
+    held: tuple[tuple[int, ...], ...]  # [W] links that one transfer at a time has to itself while its bytes pass
     shared: tuple[tuple[int, ...], ...]  # [W] links that all transfers on them share
     cap: tuple[int, ...]  # [W] what the other links let each of those have, bytes per second; 0: no bound
     flows: Flags  # [W] some link is shared

@@ -1,10 +1,12 @@
 """What is counted while many steps run: work per device and task, bytes per link, steps, updates.
 
-Sums alone, so that memory grows by a few numbers per step and update, whatever the graph.
+Sums alone, so that memory grows by a few numbers per step and update, whatever the graph. A link is busy while bytes
+are on it: latencies go by without it.
 """
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from simulator.columns import Ints
@@ -32,12 +34,16 @@ class Ledger:
         self.way: list[int] = crossing.way.tolist()
         self.links = ways.links
         self.shared = _shared(ways, crossing, wires)
+        self.wire_ns, self.latency_ns, self.flows = wires.wire_ns, wires.latency_ns, wires.flows
         self.computing, self.sending, self.since = [0] * tasks, [0] * tasks, [0] * tasks  # what is under way per task
         self.compute_ns, self.send_ns = [0] * tasks, [0] * tasks  # [K]; a moment at which both go on is the first's
         self.busy_ns = [0] * len(crew.task_of)  # [D]
         self.carried, self.carry_ns = [0] * len(ways.links), [0] * len(ways.links)  # [W] bytes; time on held links
         self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
         self.link_ns = [0] * len(ways.link_names)  # [L] of shared links
+        self.turns: list[list[tuple[int, bool]]] = [
+            [] for _ in ways.link_names
+        ]  # when bytes come, or go, to be counted
         self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
         self.reached: list[int] = []  # [U] the global step after it
@@ -60,10 +66,12 @@ class Ledger:
                 if not sending[where]:
                     self._turn(where, now)
                 sending[where] += 1
-            for link in self.shared[self.way[transfer]]:
-                if not self.on_link[link]:
-                    self.link_since[link] = now
-                self.on_link[link] += 1
+            if self.flows[transfer]:
+                if not self.latency_ns[transfer]:
+                    self._turns(transfer, now, False, now)
+            elif self.shared[self.way[transfer]] and self.wire_ns[transfer]:
+                self._turns(transfer, sent[transfer], False, now)
+                self._turns(transfer, sent[transfer] + self.wire_ns[transfer], True, now)
         for task in ended:
             if task < jobs:
                 where = task_of[task]
@@ -72,7 +80,9 @@ class Ledger:
                     self._turn(where, now)
                 computing[where] -= 1
             elif task < jobs + self.transfers:
-                self._arrive(task - jobs, now, sent)
+                self._arrive(task - jobs, now)
+            elif jobs + 2 * self.transfers <= task < jobs + 3 * self.transfers:
+                self._turns(task - jobs - 2 * self.transfers, now, False, now)
 
     def _turn(self, where: int, now: Nanos) -> None:
         """What the task does changes: enter what it has done."""
@@ -82,18 +92,36 @@ class Ledger:
             self.send_ns[where] += now - self.since[where]
         self.since[where] = now
 
-    def _arrive(self, transfer: int, now: Nanos, sent: list[int]) -> None:
+    def _turns(self, transfer: int, when: Nanos, ends: bool, now: Nanos) -> None:
+        """Its bytes come to the links that it does not hold, or go; not before this moment."""
+        for link in self.shared[self.way[transfer]]:
+            self._count(link, now)
+            heappush(self.turns[link], (when, ends))
+
+    def _count(self, link: int, now: Nanos) -> None:
+        """Enter what came to a link, and went, until now."""
+        turns = self.turns[link]
+        while turns and turns[0][0] <= now:
+            when, ends = heappop(turns)
+            if ends:
+                self.on_link[link] -= 1
+                if not self.on_link[link]:
+                    self.link_ns[link] += when - self.link_since[link]
+            else:
+                if not self.on_link[link]:
+                    self.link_since[link] = when
+                self.on_link[link] += 1
+
+    def _arrive(self, transfer: int, now: Nanos) -> None:
         for where in (self.source[transfer], self.target[transfer]):
             if self.sending[where] == 1:
                 self._turn(where, now)
             self.sending[where] -= 1
         way = self.way[transfer]
         self.carried[way] += self.nbytes[transfer]
-        self.carry_ns[way] += now - sent[transfer]
-        for link in self.shared[way]:
-            self.on_link[link] -= 1
-            if not self.on_link[link]:
-                self.link_ns[link] += now - self.link_since[link]
+        self.carry_ns[way] += self.wire_ns[transfer]
+        if self.flows[transfer]:
+            self._turns(transfer, now, True, now)
 
     def close(self, now: Nanos, state: State) -> None:
         """The run is over: enter what is under way."""
@@ -103,11 +131,12 @@ class Ledger:
                 self.busy_ns[self.device[task]] += now - state.start[task]
             elif task < self.jobs + self.transfers:
                 transfer = task - self.jobs
-                self.carry_ns[self.way[transfer]] += max(0, now - state.sent[transfer])
+                self.carry_ns[self.way[transfer]] += min(self.wire_ns[transfer], max(0, now - state.sent[transfer]))
         for where in range(len(self.since)):
             self._turn(where, now)
-        for link, count in enumerate(self.on_link):
-            if count:
+        for link in range(len(self.on_link)):
+            self._count(link, now)
+            if self.on_link[link]:
                 self.link_ns[link] += now - self.link_since[link]
 
     def link_bytes(self) -> list[int]:
@@ -119,7 +148,7 @@ class Ledger:
         return found
 
     def link_busy_ns(self) -> list[int]:
-        """[L] time in which it carried something."""
+        """[L] time in which bytes were on it."""
         found = list(self.link_ns)
         for way, spent in enumerate(self.carry_ns):
             for link in self.links[way]:

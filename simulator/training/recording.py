@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids, ints
-from simulator.execution.engine import pack_lanes
+from simulator.execution.engine import pack_lanes, wire_end
 from simulator.execution.queues import Executor
 from simulator.execution.trace import Trace
 
@@ -117,6 +117,7 @@ def trace_of(
         pack_start_ns=ints(np.where(packs, packed.start, asked)),
         pack_end_ns=ints(np.where(packs, packed.end, asked)),
         transfer_start_ns=ints(sent),
+        wire_end_ns=wire_end(tables, crossing.way[wire], flags(given.wires.flows)[wire], ints(came)),
         transfer_end_ns=ints(came),
         unpack_start_ns=ints(np.where(unpacks, unpacked.start, came)),
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),

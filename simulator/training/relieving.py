@@ -20,7 +20,7 @@ from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.disturbance import Disturbance
 from simulator.training.disturbing import disturb, singled_out, slowed, slower_devices
-from simulator.training.training import Training
+from simulator.training.training import SENDING, Training
 from simulator.wording import some
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def candidates(
 ) -> tuple[Relief, ...]:
     """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
 
-    `gate_share` is that of `Answers`. The busy time of a link is that of its bytes and that of latencies, in which it
-    is held; the busy time of a processor is that of ops and that of messages. Bandwidth and faster ops are credited
-    with the former, the protocol with the latter.
+    `gate_share` is that of `Answers`. The busy time of a processor is that of ops and that of messages: faster ops are
+    credited with the former, the protocol with the latter, or with latency, if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster)
     found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
@@ -193,15 +192,17 @@ def _devices(traffic: _Traffic) -> list[Relief]:
 
 
 def _protocol(traffic: _Traffic) -> list[Relief]:
-    """What the protocol adds between tasks: work of processors, and latency in which links are held.
+    """What the protocol adds between tasks: work of processors, and latency.
 
-    Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires alone.
+    Latency is the time in which a task waits for transfers and does nothing else, less what even the busiest link
+    explains by its bytes. Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires
+    alone.
     """
     cluster, talk = traffic.cluster, traffic.cluster.between_tasks
     if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
         return []
-    held = zip(traffic.training.link_busy_ns.tolist(), traffic.bytes_ns, traffic.between, strict=True)
-    latency = max((max(0, busy - carried) for busy, carried, between in held if between), default=0)
+    busy = traffic.training.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
+    latency = int(traffic.training.task_ns[:, SENDING].max(initial=0) - busy)
     share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
     instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
     return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]

@@ -63,7 +63,7 @@ class Training:
     device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     device_lanes: Ids  # [D]
     link_bytes: Ints  # [L] of the transfers that crossed it
-    link_busy_ns: Ints  # [L] time in which it carried something
+    link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
     end_ns: Nanos
     trace: Trace | None = None  # of the recorded steps

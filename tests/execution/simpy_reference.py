@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import simpy
 
-from simulator.cluster.cluster import Cluster
+from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
@@ -193,14 +193,16 @@ class _Run:
         held = [(self.links[row], self.links[row].request()) for row in route if row in self.links]
         yield self.env.all_of([request for _, request in held])
         start = self.env.now
-        shares = nbytes > 0 and any(self.contention[row] == "fair" for row in route)
-        yield self.env.timeout(self._wire_ns(crossing, 0 if shares else nbytes))
-        if shares:
+        if nbytes > 0 and any(self.contention[row] == "fair" for row in route):
+            yield self.env.timeout(self._latency_ns(crossing))
             self._settle_soon()
             yield self.flows.join(route, nbytes)
+        else:
+            yield self.env.timeout(self._bytes_ns(crossing))
+            for link, request in held:
+                link.release(request)
+            yield self.env.timeout(self._latency_ns(crossing))
         self.sent[crossing.value, crossing.target] = (start, self.env.now, -1)
-        for link, request in held:
-            link.release(request)
         if self._work_ns(UNPACK, crossing):
             self.working.append((UNPACK, crossing))
         else:
@@ -239,13 +241,18 @@ class _Run:
         )
         return fixed + math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
-    def _wire_ns(self, crossing: Crossing, nbytes: int) -> int:
-        route = [self.on.links[row] for row in self.on.routes[self.rows[crossing.node]][crossing.target] or ()]
+    def _route(self, crossing: Crossing) -> list[Link]:
+        return [self.on.links[row] for row in self.on.routes[self.rows[crossing.node]][crossing.target] or ()]
+
+    def _latency_ns(self, crossing: Crossing) -> int:
+        route = self._route(crossing)
         if not route:
             return self.on.handover_ns
-        slowest = min(link.bytes_per_s for link in route)
-        latency = sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns
-        return latency + math.ceil(Fraction(nbytes * 10**9, slowest))
+        return sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns
+
+    def _bytes_ns(self, crossing: Crossing) -> int:
+        rates = [link.bytes_per_s for link in self._route(crossing)]
+        return math.ceil(Fraction(self._nbytes(crossing) * 10**9, min(rates))) if rates else 0
 
 
 class Flows:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulator.execution.critical import critical_path
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
-from simulator.execution.trace import transfer_of
+from simulator.execution.trace import LATENCY, WIRE, transfer_of
 from tests.execution.cases import apart, costs, dags, runs, whole
 from tests.execution.test_engine import story
 
@@ -33,9 +33,10 @@ def test_each_task_on_the_path_ends_when_the_next_starts(data: st.DataObject) ->
             asked - tables.ways.request_ns[way],
             outcome.pack_start_ns,
             outcome.transfer_start_ns,
+            outcome.wire_end_ns,
             outcome.unpack_start_ns,
         )
-        ends = asked, outcome.pack_end_ns, outcome.transfer_end_ns, outcome.unpack_end_ns
+        ends = asked, outcome.pack_end_ns, outcome.wire_end_ns, outcome.transfer_end_ns, outcome.unpack_end_ns
         return int(begins[stretch][transfer]), int(ends[stretch][transfer])
 
     assert times(path[0])[0] == 0
@@ -50,7 +51,8 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     on = apart(2)
     tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 20, 5, 5]))
     outcome = run(tables, [0, 0, 0, 1, 1])
-    # b waits for a's lane; b's transfer for a's on the link (30 < 210)
-    path = [tables.names[t] if t >= 0 else f"transfer {transfer_of(t)[0]}" for t in critical_path(tables, outcome)]
-    assert path == ["x", "a", "transfer 0", "transfer 1", "d"]
-    assert outcome.makespan == 10 + 200 + 200 + 5
+    # b waits for a's lane; b's transfer for the bytes of a's on the link (30 < 110), and not for its latency
+    path = critical_path(tables, outcome)
+    assert [tables.names[task] for task in path if task >= 0] == ["x", "a", "d"]
+    assert [transfer_of(task) for task in path if task < 0] == [(0, WIRE), (1, WIRE), (1, LATENCY)]
+    assert outcome.makespan == 10 + 100 + 100 + 100 + 5

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution.engine import Outcome, makespan, run
@@ -64,18 +65,19 @@ def test_readers_on_one_device_share_a_transfer() -> None:
     tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
     outcome = run(tables, [0, 0, 1, 1, 2])
     assert outcome.crossings.target.tolist() == [1, 2]
-    assert outcome.transfer_start_ns.tolist() == [10, 210]  # one after the other on the shared link
-    assert outcome.end_ns.tolist() == [0, 10, 220, 230, 420]
+    assert outcome.transfer_start_ns.tolist() == [10, 110]  # one after the other on the shared link
+    assert outcome.end_ns.tolist() == [0, 10, 220, 230, 320]
 
 
 def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
     nodes = ("x = Const", "a = Neg x", "b = Neg x", "to_b = Neg b", "to_a = Neg a", "after_a = Neg x ^a")
     tables = table(story(*nodes), apart(3, shared=True, lanes=4))
     outcome = run(tables, [0, 0, 0, 1, 2, 1])
-    # x to device 1 at once; at 10 the bus is taken till 200: then a to 2, a's control to 1, b to 1
+    # x to device 1 at once; at 10 the bus is taken till 100: then a to 2, a's control to 1, and, as that holds nothing,
+    # b to 1
     assert outcome.crossings.target.tolist() == [1, 2, 1, 1]
     assert outcome.transfer_ready_ns.tolist() == [0, 10, 10, 10]
-    assert outcome.transfer_start_ns.tolist() == [0, 200, 400, 500]
+    assert outcome.transfer_start_ns.tolist() == [0, 100, 200, 200]
 
 
 def test_a_route_holds_all_its_links() -> None:
@@ -84,7 +86,24 @@ def test_a_route_holds_all_its_links() -> None:
     names = ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"]
     tables = table(story("x = Const", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
     outcome = run(tables, [0, 1, 2])
-    assert outcome.transfer_end_ns.tolist() == [20 + 1000, 1020 + 20 + 100]
+    assert outcome.transfer_end_ns.tolist() == [1000 + 20, 1000 + 100 + 20]
+
+
+def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:
+    """A server sends a hundred messages of one byte to each of two workers: 110 us each, and all in the air at once."""
+    links = [Link("nic out", 1_000, 10**9), *(Link(f"nic in {at}", 1_000, 10**9) for at in range(2))]
+    on = cluster(["ps:0/CPU:0", "w:0/CPU:0", "w:1/CPU:0"], links, {(0, 1): (0, 1), (0, 2): (0, 2)})
+    on = replace(on, between_tasks=Protocol("grpc", latency_ns=108_000))
+    made = Rows()
+    for at in range(200):
+        made.add(f"x{at}", "Const", **attrs_of("Const", 1, 1))
+        made.add(f"y{at}", "Neg", [f"x{at}"], **attrs_of("Neg", 1, 1))
+    graph = made.built()
+    rows = [0 if name.startswith("x") else 1 + int(name[1:]) % 2 for name in graph.names]
+    nbytes = graph.tensor_bytes.max()
+    outcome = run(of_step(graph, whole(graph), on, costs(graph, on, 0)), rows)
+    assert outcome.transfer_start_ns.tolist() == [nbytes * at for at in range(200)]
+    assert outcome.makespan == 200 * nbytes + 110_000
 
 
 def test_between_cpus_of_a_process_a_reference_is_handed_over() -> None:

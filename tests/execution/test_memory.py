@@ -100,10 +100,11 @@ def test_a_loop_holds_what_it_passes_on_and_what_it_makes_of_it() -> None:
     rows = [int(name == "while/Neg") for name in graph.names]
     pieces = partition(graph, assigned(apart(2), rows), apart(2), step=whole(graph))
     trace = simulate(pieces, apart(2), costs(graph, apart(2), 10), trips={"*": 3})
-    # the predicate takes 100 ns, 40 to 140, and then what the Switch passes on, whose size nobody knows: till 240 it is
-    # held here; what Neg makes takes 104 ns to come back, is held on both sides of the wire, and goes round again
-    assert curve(trace, 0) == [(0, 4), (240, 0), (250, 4), (594, 0), (604, 4), (948, 0), (958, 4), (1122, 0)]
-    assert curve(trace, 1) == [(240, 4), (354, 0), (594, 4), (708, 0), (948, 4), (1062, 0)]
+    # the predicate takes 100 ns, 40 to 140, and what the Switch passes on, whose size nobody knows, does not wait for
+    # it: till 150 it is held here; what Neg makes takes 104 ns to come back, is held on both sides of the wire, and
+    # goes round again
+    assert curve(trace, 0) == [(0, 4), (150, 0), (160, 4), (414, 0), (424, 4), (678, 0), (688, 4), (852, 0)]
+    assert curve(trace, 1) == [(150, 4), (264, 0), (414, 4), (528, 0), (678, 4), (792, 0)]
 
 
 def test_a_peak_says_what_was_alive_and_who_asked() -> None:

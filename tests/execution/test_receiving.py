@@ -68,12 +68,12 @@ def lives(trace: Trace, pieces: Partitions) -> dict[str, tuple[int, int]]:
 
 def test_copies_come_one_layer_before_they_are_read() -> None:
     found, _, _ = served(4)
-    # all four are asked for at 0 and come one after the other, 200 ns each; h and every sum take 1000 ns
+    # all four are asked for at 0 and come one after the other, 100 ns of bytes each; h and every sum take 1000 ns
     assert lives(found.without, found.cut) == {
         "vr1:0": (0, 2000),
-        "vr2:0": (200, 3000),
-        "vr3:0": (400, 4000),
-        "vr4:0": (600, 5000),
+        "vr2:0": (100, 3000),
+        "vr3:0": (200, 4000),
+        "vr4:0": (300, 5000),
     }
     # v1 is needed at 1000, and nothing on the worker ends before; each other one comes while the layer before runs
     assert lives(found.trace, found.partitions) == {
@@ -87,7 +87,7 @@ def test_copies_come_one_layer_before_they_are_read() -> None:
     assert found.trace.makespan == found.without.makespan == 5000
     # at 1000: four copies and m1; then two copies, the sum that is read and the one that is made
     assert (found.without.peak_bytes[1], found.trace.peak_bytes[1]) == (500, 400)
-    assert copies_held(found.without) == 100 * (2000 + 2800 + 3600 + 4400)
+    assert copies_held(found.without) == 100 * (2000 + 2900 + 3800 + 4700)
     assert copies_held(found.trace) == 100 * 8000
 
 

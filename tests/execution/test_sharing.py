@@ -187,7 +187,7 @@ def test_two_flows_share_and_the_longer_one_speeds_up() -> None:
 
 def test_a_link_may_have_a_contention_of_its_own() -> None:
     graph = story("x = Const", "a = Neg x", "b = Neg x", "to_a = Neg a", "to_b = Neg b").built()
-    for own, ends in (("none", [210, 210]), ("serial", [210, 410]), ("fair", [310, 310])):
+    for own, ends in (("none", [210, 210]), ("serial", [210, 310]), ("fair", [310, 310])):
         bus = apart(2, shared=True, lanes=2)
         on = replace(bus, links=(replace(bus.links[0], contention=own),))  # type: ignore[arg-type]
         tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 10, 1, 1]))

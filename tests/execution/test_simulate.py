@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulator.columns import ints
 from simulator.errors import ClusterError, SimvizError, UnsupportedError
 from simulator.execution.simulate import simulate
-from simulator.execution.trace import WIRE, transfer_task
+from simulator.execution.trace import LATENCY, WIRE, transfer_task
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.unsized import unknown_shapes
@@ -34,7 +34,8 @@ def test_the_trace_shows_the_ops_of_the_graph_and_not_what_was_inserted() -> Non
     assert trace.busy_ns.tolist() == [20, 10]
     assert (trace.order, trace.contention, trace.notes) == ("fifo", "serial", ())
     assert trace.critical is not None
-    assert trace.critical.tolist() == [0, 1, 2, transfer_task(0, WIRE), 3]  # x, a in the lane, b, its transfer, c
+    path = [0, 1, 2, transfer_task(0, WIRE), transfer_task(0, LATENCY), 3]  # x, a in the lane, b, its transfer, c
+    assert trace.critical.tolist() == path
 
 
 def test_priorities_are_those_of_the_graph_that_was_cut() -> None:

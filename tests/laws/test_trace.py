@@ -79,6 +79,7 @@ def example() -> tuple[Trace, Partitions]:
         ("device", 1, 1, "where it was not placed"),
         ("transfer_end_ns", 0, 1100, "takes 100 ns instead of 200"),
         ("transfer_start_ns", 0, 900, "are out of order"),
+        ("wire_end_ns", 0, 1150, "are through at 1150 ns instead of 1100"),
         ("transfer_ready_ns", 0, 900, "is not asked for when it can be"),
         ("pack_start_ns", 0, 900, "does not take 0 and 0 ns"),
         ("busy_ns", 0, 1, "is busy for 1 ns"),

@@ -60,7 +60,6 @@ class Pace:
         period = self.period() if period is None else period
         ends = [period * (k + 1) for k in range(count)]
         links, nbytes, devices = (np.zeros(size, np.int64) for size in (len(LINKS), len(LINKS), len(DEVICES)))
-        links[LINKS["worker1 nic in"]] = self.protocol_ns * count  # held, but without bytes
         for name, work in self.busy_ns.items():
             if name in LINKS:
                 links[LINKS[name]] = work * count
@@ -81,7 +80,9 @@ class Pace:
             link_bytes=ints(nbytes),
             device_busy_ns=ints(devices),
             device_lanes=ids([1] * len(devices)),
-            task_ns=ints([[0, 0, period * count]] * 4),
+            task_ns=ints(
+                [[0, self.protocol_ns * count, (period - self.protocol_ns) * count]] * 4
+            ),  # waits for latencies
         )
 
     def rerun(self, relief: Relief) -> Training:
@@ -214,18 +215,19 @@ def test_both_directions_of_an_adapter_are_one_bottleneck_where_both_are_busy() 
     assert found.gain == pytest.approx(2, rel=0.01)
 
 
-def test_links_that_wait_and_processors_that_pack_speak_for_the_protocol() -> None:
-    """The adapter is held all the time, a tenth of it for bytes; packing these at 0.3 ns keeps the processor busy."""
+def test_tasks_that_only_wait_and_processors_that_pack_speak_for_the_protocol() -> None:
+    """A worker gets values all the time, for a tenth of it bytes; packing these at 0.3 ns keeps the processor busy."""
     rate = CLUSTER.links[LINKS["ps0 nic out"]].bytes_per_s
     nbytes = rate * 100 // 10**9 * 60
     packing = nbytes * 300 // 1000
     training = Pace({}).training(60, 1000)
-    busy = {"link_busy_ns": (LINKS["ps0 nic out"], 60_000), "link_bytes": (LINKS["ps0 nic out"], nbytes)}
+    busy = {"link_busy_ns": (LINKS["ps0 nic out"], 6_000), "link_bytes": (LINKS["ps0 nic out"], nbytes)}
     busy["device_busy_ns"] = (DEVICES["ps:0/CPU:0"], packing + 1000)
     columns = {}
     for name, (row, value) in busy.items():
         columns[name] = getattr(training, name).copy()
         columns[name][row] = value
+    columns["task_ns"] = ints([[0, 0, 60_000], [0, 0, 60_000], [0, 60_000, 0], [0, 0, 60_000]])
     protocol, link, device = candidates(replace(training, **columns), CLUSTER)
     assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])
     assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)

@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
+from simulator.execution.trace import LATENCY
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
 from viz.events import _duration
+from viz.handling import critical_stretches
 from viz.request import Request
 from viz.running import run
 from viz.tables import critical_shares
+from viz.tracks import link_tracks
 
 
 @cache
@@ -133,7 +136,8 @@ def test_the_stages_of_a_transfer_are_in_order(scene):
     for event in of_phase(events(scene()), "X"):
         if event["cat"] == "transfer":
             args = event["args"]
-            stages = [args[f"{stage} ns"] for stage in ("asked", "packed", "on the wire", "off the wire", "unpacked")]
+            names = ("asked", "packed", "on the wire", "off the wire", "arrives", "unpacked")
+            stages = [args[f"{stage} ns"] for stage in names]
             assert stages == sorted(stages)
             assert stages[2:4] == [nanos(event["ts"]), nanos(reach(event)[1])]
 
@@ -148,11 +152,20 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene):
             seen.add(span)
             marked += nanos(reach(event)[1]) - nanos(event["ts"])
     waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
-    assert marked == scene.trace.makespan - waiting
+    latent = [transfer for transfer, stretch in critical_stretches(scene) if stretch == LATENCY]
+    latency = int((scene.trace.transfer_end_ns - scene.trace.wire_end_ns)[latent].sum())  # on no link
+    assert marked == scene.trace.makespan - waiting - latency
+
+
+@pytest.mark.parametrize("scene", [example, looped], ids=lambda scene: scene.__name__)
+def test_a_link_that_serves_in_turn_has_one_track(scene):
+    scene = scene()
+    assert {link.contention or scene.trace.contention for link in scene.cluster.links} == {"serial"}
+    assert all(track == 0 for link, on in link_tracks(scene).items() if link >= 0 for _, track in on)
 
 
 def test_iterations_are_told_apart():
-    drawn = of_phase(events(looped()), "X")
+    drawn = spans_of(events(looped()))  # what is dead has no bytes, and is an instant on its link
     for name in ("body", "send body:0", "body:0", "receive body:0"):
         found = [event for event in drawn if event["name"].startswith(f"{name}#")]
         count = 5 if name == "body:0" else 4  # the last of them is dead

@@ -60,8 +60,8 @@ function barsOf(slices, work) {
 }
 
 // A transfer is a chain of stretches; on the critical path each has a number below zero (execution/trace.py).
-const STRETCH = { request: 0, pack: 1, wire: 2, unpack: 3 };
-const stretchTask = (transfer, stretch) => -1 - (4 * transfer + stretch);
+const STRETCH = { request: 0, pack: 1, wire: 2, latency: 3, unpack: 4 };
+const stretchTask = (transfer, stretch) => -1 - (5 * transfer + stretch);
 
 // Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that.
 function grouped(group, count) {

@@ -66,7 +66,7 @@ function tracksOf(model, transfers) {
 
 // The transfers that held each link, links in the cluster's order; link -1: handed over within a process, no link held.
 function transfersByLink(model) {
-  const { src, dst, start_ns: start } = model.transfers;
+  const { src, dst, start_ns: start, end_ns: end } = model.transfers;
   const found = new Map();
   src.forEach((from, row) => {
     const route = model.routes.get(from * model.cluster.devices.length + dst[row]);
@@ -76,7 +76,7 @@ function transfersByLink(model) {
     }
   });
   const order = [...found.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
-  return order.map((link) => ({ link, transfers: found.get(link).sort((a, b) => start[a] - start[b] || a - b) }));
+  return order.map((link) => ({ link, transfers: found.get(link).sort((a, b) => start[a] - start[b] || end[a] - end[b] || a - b) }));
 }
 
 // The place of the first of a row's entries that ends behind a time. Where none overlap, their ends are in order.

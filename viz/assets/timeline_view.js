@@ -170,9 +170,9 @@ function timelineView(canvas, model, state, tip, onRange) {
 
 function describeEntry(model, row, entry) {
   if (row.kind === "link") {
-    const { src, dst, bytes, start_ns: start, end_ns: end } = model.transfers;
+    const { src, dst, bytes, start_ns: start, end_ns: end, came_ns: came } = model.transfers;
     const { devices } = model.cluster;
-    return [transferName(model, entry), `${devices[src[entry]].short} → ${devices[dst[entry]].short}`, `${showBytes(bytes[entry])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`];
+    return [transferName(model, entry), `${devices[src[entry]].short} → ${devices[dst[entry]].short}`, `${showBytes(bytes[entry])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, `arrives at ${showNanos(came[entry])}`];
   }
   const { start_ns: start, end_ns: end } = model.bars;
   const span = `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`;

@@ -143,5 +143,5 @@ function describeTraining(model, row, entry, time) {
   if (row.kind === "lane") return [recorded.labels[recorded.label[entry]], `${recorded.ops[recorded.label[entry]]} on ${recorded.devices[row.device]}, for ${whose}`, when];
   const { transfers } = recorded;
   const ends = `${recorded.devices[transfers.source[entry]]} → ${recorded.devices[transfers.target[entry]]}`;
-  return [transfers.labels[transfers.label[entry]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[entry])} in ${when}`];
+  return [transfers.labels[transfers.label[entry]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[entry])} in ${when}`, `arrives at ${showNanos(transfers.came_ns[entry])}`];
 }

@@ -2,7 +2,7 @@
 
 // The stretches of a transfer's life, one after the other.
 function stretchFacts(model, transfer) {
-  const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, unpacked_ns: unpacked, bytes } = model.transfers;
+  const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, came_ns: came, unpacked_ns: unpacked, bytes } = model.transfers;
   const wire = end[transfer] - start[transfer];
   const critical = (on) => (on ? "on the critical path" : "");
   const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");
@@ -20,6 +20,7 @@ function stretchFacts(model, transfer) {
     ["asked for", showNanos(asked[transfer]), "the value is there and wanted"],
     handled("packed"),
     ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(start[transfer] - packed[transfer], "a link"), rate, critical(model.criticalTransfers.has(transfer)))],
+    came[transfer] > end[transfer] ? ["arrives", showNanos(came[transfer]), `${showNanos(came[transfer] - end[transfer])} of latency, its links free for others`] : null,
     handled("unpacked"),
     ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from being asked for until its readers have it"],
   ];

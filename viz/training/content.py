@@ -200,6 +200,7 @@ def _recorded(trained: Trained, cluster: Cluster) -> Json:
             "links": links,
             "start_ns": crossed.start_ns[wires].tolist(),
             "end_ns": crossed.end_ns[wires].tolist(),
+            "came_ns": crossed.came_ns[wires].tolist(),
         },
         "left_out": left_out,
     }

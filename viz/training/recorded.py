@@ -40,7 +40,8 @@ class Crossings:
     nbytes: Ints  # [X] 0 for what only says that there is no value, -1 unknown
     dead: Flags  # [X]
     start_ns: Ints  # [X]
-    end_ns: Ints  # [X]
+    end_ns: Ints  # [X] off its links, with its last byte
+    came_ns: Ints  # [X] arrived
 
 
 def crossings(trained: Trained) -> Crossings:
@@ -71,7 +72,8 @@ def crossings(trained: Trained) -> Crossings:
         nbytes=ints(np.where(trace.transfer_dead, 0, nbytes)),
         dead=flags(trace.transfer_dead),
         start_ns=trace.transfer_start_ns,
-        end_ns=trace.transfer_end_ns,
+        end_ns=trace.wire_end_ns,
+        came_ns=trace.transfer_end_ns,
     )
 
 

@@ -94,7 +94,7 @@ def _carried(cluster: Cluster, crossed: Crossings) -> Carried:
     """What each link carried, in order of start; two transfers overlap on no track. Link -1: handed over."""
     found: dict[int, list[int]] = {}
     source, target = crossed.source.tolist(), crossed.target.tolist()
-    for row in np.argsort(crossed.start_ns, kind="stable").tolist():
+    for row in np.lexsort((crossed.end_ns, crossed.start_ns)).tolist():
         for link in cluster.routes[source[row]][target[row]] or (-1,):
             found.setdefault(link, []).append(row)
     start, end = crossed.start_ns.tolist(), crossed.end_ns.tolist()
@@ -185,6 +185,7 @@ def _transfers(stage: _Stage) -> Iterator[Event]:
                 "from": cluster.devices[int(crossed.source[row])].name,
                 "to": cluster.devices[int(crossed.target[row])].name,
                 "bytes": int(crossed.nbytes[row]),
+                "arrives ns": int(crossed.came_ns[row]),
             }
             start, end = int(crossed.start_ns[row]), int(crossed.end_ns[row])
             yield slice_of(crossed.label[row], "transfer", stage.links[link, track], start, end, args)

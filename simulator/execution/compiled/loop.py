@@ -57,7 +57,7 @@ def loop(full: bool) -> Callable[..., int]:
         divide(queues.wire_base, queues.wire_head, queues.wire_end)
         block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
         home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
-        held_ptr, held_link = places.held_ptr, places.held
+        held_ptr, held_link, latency_ns = places.held_ptr, places.held, places.latency_ns
         told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
         span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
         tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
@@ -161,12 +161,6 @@ def loop(full: bool) -> Callable[..., int]:
                             when = end_ns[transfer]
                             joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
                             follows = (latent if joins else wires) + transfer
-                            if record and held_ptr[way] < held_ptr[way + 1]:  # else it began when it was asked for
-                                if sent_ns[transfer] <= now:
-                                    began[starts] = n + transfer
-                                    starts += 1
-                                else:
-                                    size = rise(key, task, size, sent_ns[transfer], begins + transfer)
                 elif what >= begins:
                     began[starts] = n + what - begins
                     starts += 1
@@ -363,14 +357,14 @@ def loop(full: bool) -> Callable[..., int]:
                 for place in range(held_ptr[way], held_ptr[way + 1]):
                     begin = max(begin, free_ns[row(held_link[row(place)])])
                 end = begin + end_ns[transfer]
+                through = end - latency_ns[way]
                 for place in range(held_ptr[way], held_ptr[way + 1]):
-                    free_ns[row(held_link[row(place)])] = end
+                    free_ns[row(held_link[row(place)])] = through
                 end_ns[transfer] = end
                 if record:
                     sent_ns[transfer] = begin
                 joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
                 if joins and end == now:
-                    alone = True
                     join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
                 else:
                     alone = not in_turn[way] or wire_head[way] == wire_end[way]
@@ -379,7 +373,7 @@ def loop(full: bool) -> Callable[..., int]:
                         wire_end[way] += 1
                     if alone:
                         size = rise(key, task, size, end, (latent if joins else wires) + transfer)
-                if record and (alone or held_ptr[way] == held_ptr[way + 1]):
+                if record:
                     if begin > now:
                         size = rise(key, task, size, begin, begins + transfer)
                     else:
