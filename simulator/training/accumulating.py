@@ -17,7 +17,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.training.accumulators import Accumulating, accumulating
 from simulator.training.program import Program
-from simulator.training.regimes import Regime, settled
+from simulator.training.regimes import Regime, settled, workers_of
 from simulator.training.replication.tasks import in_graph_text
 
 
@@ -27,10 +27,10 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
     The program of the updates comes last. A graph without a global step gets one on the first task that keeps
     variables. A single worker that averages nothing but its own gradients stays as it is.
 
-    Raises GraphError for a graph without gradients, or whose variables are not on a task that all share, and as
+    Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task that all share, and as
     `regimes.settled`.
     """
-    workers = [program for program in programs if program.role == "worker"]
+    workers = workers_of(programs)
     known = settled(regime, len(workers))
     if len(workers) == known.aggregate == 1:
         return tuple(programs)

@@ -59,10 +59,10 @@ def distributed(
     made = _programs(given, cluster, filters)
     chief = next((row for row, (_, script) in enumerate(given) if script.held is not None), None)
     if chief is None:
-        settled = check(regime, made)
-        if settled is None or settled.kind != "sync":
-            return made
-        return with_accumulators(made, settled)
+        if regime is not None and regime.kind == "sync":
+            return with_accumulators(made, regime)
+        check(regime, made)
+        return made
     made = (*made, _updates(made[chief], given[chief][1]))
     check(regime, made)
     return made

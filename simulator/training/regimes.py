@@ -137,16 +137,30 @@ def check(regime: Regime | None, programs: Sequence[Program]) -> Regime | None:
     """The regime that these programs train in, settled; refuse what contradicts them or can never go on.
 
     Without a regime it is the graph's own. Graphs that hold accumulators and a token queue take only `sync` with their
-    own numbers. Raises SimvizError for numbers that are not the workers', GraphError for a regime that a graph
-    contradicts, DeadlockError for more gradients or tokens than can ever arrive.
+    own numbers; without these nobody waits for gradients, and `sync` can only be a single worker's. Raises SimvizError
+    for numbers that are not the workers', GraphError for a regime that a graph contradicts, DeadlockError for more
+    gradients or tokens than can ever arrive.
     """
+    workers = workers_of(programs)
+    held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)
+    if held is None:
+        known = None if regime is None else settled(regime, len(workers))
+        if known is not None and known.kind == "sync" and (known.aggregate, known.total) != (1, 1):
+            raise GraphError(
+                f"{workers[0].graph.source} holds no accumulators, so {counted(len(workers), 'worker')} can't wait for "
+                f"{counted(known.aggregate or 0, 'gradient')} with it. Make the programs in the same regime that they "
+                "train in: replicate(..., regime=...) or distributed(..., regime=...)."
+            )
+        return known
+    return _of_its_own(regime, held, len(workers), workers[0])
+
+
+def workers_of(programs: Sequence[Program]) -> list[Program]:
+    """Those whose steps are training steps. Raises SimvizError where there are none."""
     workers = [program for program in programs if program.role == "worker"]
     if not workers:
         raise SimvizError("No program is a worker's, so nothing trains. Give a graph with a train op.")
-    held = next((found for one in workers if one.like is None and (found := sync_replicas(one.graph))), None)
-    if held is None:
-        return None if regime is None else settled(regime, len(workers))
-    return _of_its_own(regime, held, len(workers), workers[0])
+    return workers
 
 
 def _of_its_own(regime: Regime | None, held: SyncReplicas, workers: int, first: Program) -> Regime:

@@ -9,7 +9,8 @@ from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.training.anatomy import anatomy
-from simulator.training.replication.replicating import replicate
+from simulator.training.regimes import read_regime
+from simulator.training.replication.replicating import How, replicate
 from simulator.training.replication.setter import PsStrategy
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
 
@@ -162,6 +163,15 @@ def test_a_chief_trains_and_an_evaluator_does_not() -> None:
     assert [program.name for program in programs] == ["chief:0", "worker:0", "worker:1"]
     assert [program.like for program in programs] == [None, None, 1]
     assert programs[1].graph.requested[programs[1].graph.row("y")] == "/job:worker/task:0"
+
+
+@pytest.mark.parametrize("how", ["in", "allreduce:ring", "allreduce:tree"])
+@pytest.mark.parametrize("text", ["sync:aggregate=3", "sync:total=4", "sync:tokens=1"])
+def test_one_client_that_averages_all_counts_no_gradients(how: How, text: str) -> None:
+    """The numbers were dropped without a word."""
+    with pytest.raises(SimvizError, match=f"{text} counts the gradients of several clients, but in.* Write sync with"):
+        replicate(momentum(batch=8), load_cluster("worker=2x2gpu"), how=how, regime=read_regime(text))
+    assert replicate(momentum(batch=8), load_cluster("worker=2x2gpu"), how=how, regime=read_regime("sync:total=1"))
 
 
 def test_what_cannot_be_replicated_is_refused() -> None:

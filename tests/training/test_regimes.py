@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import pytest
 
 from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.graph.graph import Graph
+from simulator.training.accumulating import with_accumulators
 from simulator.training.program import Program
 from simulator.training.regimes import Regime, check, describe, read_regime, settled, tokens_per_update
 from tests.strategies import Rows
@@ -130,9 +132,9 @@ def can_hang(workers: int, aggregate: int, tokens: int, handed: int, variables: 
     return False
 
 
-def is_refused(regime: Regime | None, workers: int, graph: Graph) -> bool:
+def is_refused(asked: Callable[[], object]) -> bool:
     try:
-        check(regime, programs(graph, workers))
+        asked()
     except DeadlockError:
         return True
     return False
@@ -148,12 +150,12 @@ def programs(graph: Graph, workers: int) -> list[Program]:
 @pytest.mark.parametrize("variables", [1, 2])
 def test_exactly_what_hangs_is_refused(variables: int) -> None:
     """For all small numbers, with SyncReplicasOptimizer's tokens per update."""
-    plain = Rows().built()
     hangs = {}
     for workers, aggregate, tokens in product((1, 2, 3), (1, 2, 3, 4), (0, 1, 2)):
         case = (workers, aggregate, tokens)
         hangs[case] = can_hang(workers, aggregate, tokens, max(workers, aggregate), variables)
-        assert is_refused(Regime("sync", aggregate, workers, tokens), workers, plain) == hangs[case], case
+        regime = Regime("sync", aggregate, workers, tokens)
+        assert is_refused(partial(settled, regime, workers)) == hangs[case], case
     assert {True, False} == set(hangs.values())
 
 
@@ -166,7 +168,7 @@ def test_a_graph_that_hands_out_too_few_tokens_hangs_at_its_second_update(variab
         graph = synchronised(aggregate=aggregate, handed=handed, tokens=tokens)
         case = (workers, aggregate, handed, tokens)
         hangs[case] = can_hang(workers, aggregate, tokens, handed, variables)
-        assert is_refused(None, workers, graph) == hangs[case], case
+        assert is_refused(partial(check, None, programs(graph, workers))) == hangs[case], case
     assert hangs[2, 3, 2, 3]
     assert not hangs[2, 3, 3, 3]
 
@@ -209,9 +211,23 @@ def test_more_workers_than_a_graph_hands_out_tokens_for() -> None:
         check(None, programs(synchronised(aggregate=3, handed=3, tokens=3), 4))
 
 
+@pytest.mark.parametrize(("workers", "regime"), [(2, Regime("sync")), (1, Regime("sync", aggregate=3))])
+def test_nobody_waits_for_gradients_without_accumulators(workers: int, regime: Regime) -> None:
+    """Programs that were made for another regime trained asynchronously, under the name of this one."""
+    with pytest.raises(GraphError, match=r"holds no accumulators, so .* Make the programs in the same regime"):
+        check(regime, programs(Rows().built(), workers))
+
+
+def test_a_single_worker_waits_for_nobody() -> None:
+    assert check(Regime("sync"), programs(Rows().built(), 1)) == Regime("sync", 1, 1, 1)
+
+
 def test_nothing_trains_without_a_worker() -> None:
+    for regime in (Regime("async"), Regime("sync")):
+        with pytest.raises(SimvizError, match="nothing trains"):
+            check(regime, [])
     with pytest.raises(SimvizError, match="nothing trains"):
-        check(Regime("async"), [])
+        with_accumulators([], Regime("sync"))
 
 
 def test_in_words() -> None:

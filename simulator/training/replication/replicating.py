@@ -58,7 +58,8 @@ def replicate(
     Initialisers, savers, queues, iterators, tables and summaries are there once, on the client's CPU or each worker's
     task; summaries see the first tower. Raises GraphError for a graph without gradients and for one that names jobs
     already, ClusterError for a cluster without the tasks that this takes, SimvizError for an unknown `how` or
-    strategy, and for an all-reduce under a regime in which replicas do not wait.
+    strategy, and for a regime of which one client's steps can make nothing: an all-reduce in which replicas do not
+    wait, gradients that are counted where all are averaged.
     """
     known = get_args(How)
     if how not in known:
@@ -76,6 +77,8 @@ def replicate(
     found = anatomy(graph, fetches=fetch)
     examples = found.batch or batch or 0
     placing = Placing(variables, ps_strategy, seed)
+    if how not in ("between", "both"):
+        _of_one_client(regime, how)
     if how == "in":
         alone = regime is not None and regime.kind != "sync"
         return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
@@ -84,9 +87,21 @@ def replicate(
         if regime is None or regime.kind != "sync":
             return made
         return with_accumulators(made, regime)
-    if regime is not None and regime.kind != "sync":
-        raise SimvizError(f"an all-reduce waits for all replicas, so it can't be {regime}; leave the regime out.")
     return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2])
+
+
+def _of_one_client(regime: Regime | None, how: str) -> None:
+    """Refuse what a single client that averages the gradients of all replicas in each step makes nothing of."""
+    if regime is None or (regime.kind != "sync" and how == "in"):
+        return
+    if regime.kind != "sync":
+        raise SimvizError(f"an all-reduce waits for all replicas, so it can't be {regime}; leave the regime out.")
+    if regime.total not in (None, 1) or regime.aggregate not in (None, 1) or regime.tokens is not None:
+        where = "in-graph" if how == "in" else "in an all-reduce"
+        raise SimvizError(
+            f"{regime} counts the gradients of several clients, but {where} one client averages those of all replicas "
+            "in each step. Write sync without numbers, or replicate between graphs (between, both)."
+        )
 
 
 def _of_one_device(graph: Graph) -> None:
