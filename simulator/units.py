@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import floor, log10
 from numbers import Integral
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}  # nanoseconds per unit
 _PICOS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6}  # picoseconds per unit
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
+FIGURES = 4  # digits of a number without a unit
 MAX_QUANTITY = 2**62  # every parsed quantity must fit a signed 64-bit integer with room to add
 
 
@@ -104,6 +106,14 @@ def show_bytes(value: Bytes) -> str:
 def show_rate(value: int) -> str:
     """Print a bandwidth given in bytes per second: "25 GB/s"."""
     return _scaled(value, ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s")))
+
+
+def show_figure(value: float) -> str:
+    """Print a number with four digits and no exponent: "350,200", "107.3", "0.001234"."""
+    magnitude = floor(log10(abs(value))) if value else 0
+    whole, point, rest = f"{round(value, FIGURES - 1 - magnitude):,.{max(0, FIGURES - 1 - magnitude)}f}".partition(".")
+    rest = rest.rstrip("0")
+    return f"{whole}{point}{rest}" if rest else whole
 
 
 def is_whole(value: object) -> bool:

@@ -11,6 +11,7 @@ from simulator.units import (
     parse_picos,
     parse_rate,
     show_bytes,
+    show_figure,
     show_nanos,
     show_rate,
 )
@@ -57,6 +58,15 @@ def test_other_words_are_refused(parse, text):
         (show_nanos(123_456_789), "123 ms"),
         (show_bytes(1536), "1.5 KiB"),
         (show_rate(3_125_000_000), "3.12 GB/s"),
+        (show_figure(350_249.9), "350,200"),
+        (show_figure(13_520), "13,520"),
+        (show_figure(1039.6), "1,040"),
+        (show_figure(999.96), "1,000"),
+        (show_figure(107.25), "107.2"),
+        (show_figure(126.0), "126"),
+        (show_figure(0.1209), "0.1209"),
+        (show_figure(0.000012345), "0.00001234"),
+        (show_figure(0), "0"),
     ],
 )
 def test_printing(shown, text):

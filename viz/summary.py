@@ -12,6 +12,7 @@ from viz import checked, holding, tables
 from viz.record import counts
 from viz.scene import Scene
 from viz.training.figures import summary_lines
+from viz.training.trained import Trained
 
 MOST_DEVICES = 8  # lines for devices; the busiest when there are more
 MOST_NOTES = 8
@@ -43,7 +44,12 @@ def _step(scene: Scene) -> str:
     fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
     fed = f"; feeds {some(scene.step.feeds, 3)}" if scene.step.feeds else ""
     what = f"{runs} of {len(scene.graph)} nodes run in a step{fed}{fetched}"
-    return f"graph      {scene.title}: {what} ({scene.step.rule})"
+    rule = scene.step.rule if scene.training is None else f"what {_client(scene.training)} runs"
+    return f"graph      {scene.title}: {what} ({rule})"
+
+
+def _client(training: Trained) -> str:
+    return training.clients[0].program.name
 
 
 def _cluster(scene: Scene) -> str:
@@ -69,7 +75,12 @@ def _simulation(scene: Scene) -> str:
 def _time(scene: Scene) -> str:
     ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
     bound = f"{ratio:.2f} x the lower bound of {show_nanos(scene.lower_bound_ns)}"
-    return f"makespan   {show_nanos(scene.trace.makespan)}, {bound}"
+    whose = (
+        ""
+        if scene.training is None
+        else f"; this and all up to the training is one step of {_client(scene.training)} alone"
+    )
+    return f"makespan   {show_nanos(scene.trace.makespan)}, {bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:

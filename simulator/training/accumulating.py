@@ -27,8 +27,8 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
     The program of the updates comes last. A graph without a global step gets one on the first task that keeps
     variables. A single worker that averages nothing but its own gradients stays as it is.
 
-    Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task that all share, and as
-    `regimes.settled`.
+    Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
+    that all share, and as `regimes.settled`.
     """
     workers = workers_of(programs)
     known = settled(regime, len(workers))

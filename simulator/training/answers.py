@@ -114,13 +114,13 @@ def until_ci(run: Callable[[int], Training], *, relative: float = 0.02, steps: i
         steps = min(2 * steps, most)
 
 
-def rate(update_ns: Ints, count: int) -> float | None:
-    """Updates per second between a tenth of the first `count` updates and the last of them; None: no time passes.
+def rate(update_ns: Ints, count: int, cut: int) -> float | None:
+    """Updates per second of the first `count` without the `cut` first, or half of them; None: no time passes.
 
-    For runs that are too short for a warm-up of their own.
+    For runs that are compared with one whose warm-up is known.
     """
     count = min(count, len(update_ns))
-    skipped = min(max(1, count // 10), count - 1) if count > 1 else 0
+    skipped = min(cut, count // 2)
     begin = int(update_ns[skipped - 1]) if skipped else 0
     return _per_s(count - skipped, int(update_ns[count - 1]) - begin) if count else None
 

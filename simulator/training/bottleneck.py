@@ -13,7 +13,7 @@ from simulator.training.disturbance import MAX_TIME, Crash, Disturbance
 from simulator.training.pausing import Pauses
 from simulator.training.relieving import Relief, candidates
 from simulator.training.training import Training
-from simulator.units import Nanos
+from simulator.units import Nanos, show_figure
 
 MOST_TRIED = 4
 LEAST_SHARE = 0.02  # what takes less is not tried
@@ -55,7 +55,8 @@ def bottleneck(
     to come): rates are compared over equally many updates. It returns None for a relief that cannot be had. The
     largest gain wins, the likelier one of equal gains.
     """
-    found = candidates(training, cluster, disturbances, gate_share=answers(training).gate_share)
+    known = answers(training)
+    found = candidates(training, cluster, disturbances, gate_share=known.gate_share)
     once = _once(disturbances)
     tried: list[Tried] = []
     for relief in found:
@@ -63,7 +64,7 @@ def bottleneck(
             break
         if relief.share >= LEAST_SHARE:
             again = rerun(relief)
-            made = None if again is None else _gained(relief, training, again, once)
+            made = None if again is None else _gained(relief, training, again, known.cut, once)
             tried += [] if made is None else [made]
     tried.sort(key=lambda one: -one.gain)  # stable
     if not tried:
@@ -80,19 +81,15 @@ def bottleneck(
         )
     said = (
         f"The bottleneck is {best.relief.bottleneck}: {best.relief.change} there would be {best.gain:.2g} times as "
-        f"many steps per second, {_figure(best.steps_per_s)} instead of {_figure(best.before_per_s)}"
+        f"many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
     )
     if len(tried) > 1 and tried[1].gain >= WORTHWHILE:
-        said += f"; next comes {tried[1].relief.bottleneck} ({tried[1].gain:.2g} times {tried[1].relief.change})"
+        said += f"; next, {tried[1].relief.bottleneck} ({tried[1].gain:.2g} times {tried[1].relief.change})"
     return Bottleneck(f"{said}.", best.relief, best.gain, tuple(tried))
 
 
-def _figure(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 100 else f"{per_s:.3g}"
-
-
-def _gained(relief: Relief, training: Training, again: Training, once: Nanos) -> Tried | None:
-    """The gain over as many updates as both have; None: no time passes in either.
+def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> Tried | None:
+    """The gain over as many updates as both have, without the `cut` first; None: no time passes in either.
 
     A crash comes at its time, not at its update: a faster run would have more behind it. What comes `once` is left out
     of the comparison, unless the relief is that it does not come.
@@ -100,7 +97,7 @@ def _gained(relief: Relief, training: Training, again: Training, once: Nanos) ->
     counts = [len(run.update_ns) for run in (training, again)]
     before_it = [int(np.searchsorted(run.update_ns, once)) for run in (training, again)]
     count = min(before_it if not relief.without and min(before_it) >= LEAST_UPDATES else counts)
-    before, after = rate(training.update_ns, count), rate(again.update_ns, count)
+    before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
     return None if before is None or after is None else Tried(relief, after, before, after / before)
 
 

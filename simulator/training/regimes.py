@@ -224,7 +224,8 @@ def describe(regime: Regime, workers: int) -> str:
             f"{'is' if total - aggregate == 1 else 'are'} backup, and what comes too late is dropped"
         )
     else:
-        who = f"An update averages {aggregate} gradients of {counted(total, 'worker')}, which make several batches each"
+        several = "which makes several batches" if total == 1 else "which make several batches each"
+        who = f"An update averages {aggregate} gradients of {counted(total, 'worker')}, {several}"
     return (
         f"Synchronous: {who}. A worker goes on with a token; there are {tokens} at first and each update hands out "
         f"{tokens_per_update(known)}."

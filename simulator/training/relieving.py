@@ -82,7 +82,7 @@ def candidates(
         found.append(
             Relief(
                 f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
-                "with one more worker as backup, an update taking one gradient less,",
+                "with one more of the workers as backup",
                 gate_share,
                 backups=1,
             )
@@ -187,7 +187,9 @@ def _devices(traffic: _Traffic) -> list[Relief]:
         names = some([cluster.devices[row].short for row in members], LISTED)
         up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
         what = f"the {kind}{'s' * several} of {job} ({names}), busy {up_to} of the time"
-        found.append(Relief(what, "with ops twice as fast there", share, devices=tuple(members)))
+        found.append(
+            Relief(what, f"with {'their' if several else 'its'} ops twice as fast", share, devices=tuple(members))
+        )
     return found
 
 

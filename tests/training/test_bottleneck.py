@@ -150,14 +150,14 @@ def test_the_sentence_names_the_next_one_too() -> None:
     found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED])
     assert found.sentence == (
         "The bottleneck is what disturbs worker:1: without that there would be 3 times as many steps per second, "
-        "2,000,000 instead of 666,667."
+        "2,000,000 instead of 666,700."
     )
     pace = Pace({"worker:0/GPU:0": 2000}, disturbing_ns=1000)
     found = bottleneck(pace.training(), CLUSTER, pace.rerun, [DISTURBED])
     assert found.sentence == (
         "The bottleneck is what disturbs worker:1: without that there would be 1.5 times as many steps per second, "
-        "500,000 instead of 333,333; next comes the GPU of worker (worker:0/GPU:0), busy 67 % of the time (1.5 times "
-        "with ops twice as fast there)."
+        "500,000 instead of 333,300; next, the GPU of worker (worker:0/GPU:0), busy 67 % of the time (1.5 times "
+        "with its ops twice as fast)."
     )
 
 

@@ -239,3 +239,4 @@ def test_in_words() -> None:
     assert "2 at first and each update hands out 10" in backup
     assert describe(Regime("sync"), 1) == "Synchronous, of one worker: it waits for nobody."
     assert "6 gradients of 2 workers, which make several batches" in describe(Regime("sync", aggregate=6), 2)
+    assert "2 gradients of 1 worker, which makes several batches" in describe(Regime("sync", aggregate=2), 1)

@@ -24,6 +24,7 @@ from viz.cli import main
 from viz.options import parser
 from viz.request import Request
 from viz.running import run
+from viz.summary import summarise
 from viz.training.asked import Wanted, read_wanted
 from viz.training.content import contents
 from viz.training.figures import record, summary_lines
@@ -341,8 +342,19 @@ def test_one_more_backup_worker_is_tried_with_graphs_of_its_own():
     found = run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)).training
     (backup,) = (one for one in found.bottleneck.tried if one.relief.backups == 1)
     assert backup.gain > 5
-    assert "one more worker as backup" in found.bottleneck.sentence
+    assert "one more of the workers as backup" in found.bottleneck.sentence
     assert str(found.regime) == "sync:aggregate=3,total=3,tokens=3"
+
+
+def test_a_single_worker_that_averages_several_batches_is_said_to():
+    """It was called "sync", of one client each of whose steps is an update."""
+    asked = Wanted(read_regime("sync:aggregate=3"), steps=4)
+    scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x1gpu", training=asked))
+    assert record(scene.training)["regime"] == "sync:aggregate=3,total=1,tokens=3"
+    assert "averages 3 gradients of 1 worker, which makes several" in scene.training.regime_in_words
+    (dropped,) = [line for line in summarise(scene).splitlines() if line.startswith("  updates")]
+    assert dropped.endswith("gradients dropped (one per variable counts)")
+    assert "one step of worker:0 alone" in summarise(scene)
 
 
 def test_until_the_interval_is_narrow_more_steps_are_taken_or_it_is_said():

@@ -50,7 +50,7 @@ function writeTrainingHeader(model) {
   const { training, cluster } = model;
   const median = training.quantiles[0];
   const waits = training.tasks.reduce((most, row) => (row[3] > most[3] ? row : most), training.tasks[0]);
-  const rate = (value) => (value === null ? "?" : String(Number(value.toPrecision(4))));
+  const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
   byId("subtitle").textContent = `${training.regime} · ${plural(training.workers, "worker")} · ${cluster.name}`;
   byId("figures").append(

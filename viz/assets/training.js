@@ -4,7 +4,7 @@
 function rateCard(training) {
   const sure = training.half_width === null ? "too few updates for a confidence interval" : `± ${showShare(training.half_width)}, half of a 95 % confidence interval`;
   const unmet = training.narrow === false ? `; not within the ${showShare(training.until_ci)} that was asked for` : "";
-  const rate = (value) => (value === null ? "unknown" : String(Number(value.toPrecision(4))));
+  const rate = (value) => (value === null ? "unknown" : showFigure(value));
   return card(
     "Rates",
     facts(
@@ -13,7 +13,8 @@ function rateCard(training) {
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
       ["staleness", training.staleness_in_words, "updates by others while a gradient was computed"],
-      ["dropped", plural(training.dropped, "gradient"), training.lost ? `${plural(training.lost, "update")} lost in crashes` : null],
+      ["dropped", plural(training.dropped, "gradient"), training.dropped ? "came too late; each worker's step makes one per variable" : null],
+      training.lost ? ["lost", plural(training.lost, "update"), "taken back by crashes"] : null,
       ["warm-up", training.warm_up],
     ),
   );
@@ -26,7 +27,7 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [`${what}, ${change}`, `${Number(before.toPrecision(3))}`, `${Number(after.toPrecision(3))}`, `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [`${what}, ${change}`, showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "What holds it back",
@@ -74,7 +75,7 @@ function scalingCard(training) {
   if (!training.scaling.length) return null;
   const examples = training.scaling.every((row) => row[3] !== null);
   const rows = training.scaling.map(([workers, rate, half, per_s]) => ({ workers, rate: examples ? per_s : rate, half }));
-  const number = (value) => (value === null ? "?" : String(Number(value.toPrecision(4))));
+  const number = (value) => (value === null ? "?" : showFigure(value));
   const lines = training.scaling.map(([workers, rate, half, per_s, efficiency, link, share]) => [
     [String(workers), number(rate), number(per_s), efficiency === null ? "?" : showShare(efficiency), link ? `${link} ${showShare(share)}` : ""], null,
     `${plural(workers, "worker")}${half === null ? "" : `, ± ${showShare(half)}`}${link ? `; busiest link ${link}` : ""}`,

@@ -72,7 +72,7 @@ function scalingChart(rows) {
   for (const row of known) {
     const half = row.rate * (row.half ?? 0);
     const dot = drawn("circle", { cx: x(row.workers), cy: y(row.rate), r: 3.2, class: "dot" });
-    dot.append(drawn("title", {}, `${plural(row.workers, "worker")}: ${Number(row.rate.toPrecision(4))}`));
+    dot.append(drawn("title", {}, `${plural(row.workers, "worker")}: ${showFigure(row.rate)}`));
     svg.append(
       drawn("line", { x1: x(row.workers), x2: x(row.workers), y1: y(row.rate - half), y2: y(row.rate + half), class: "interval" }),
       dot,

@@ -8,7 +8,7 @@ from typing import Any
 from simulator.cluster.client import short_task
 from simulator.training.answers import Answers
 from simulator.training.training import WAITING
-from simulator.units import show_bytes, show_nanos
+from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted
 from viz.training.trained import Trained
 
@@ -24,7 +24,7 @@ def summary_lines(trained: Trained) -> list[str]:
         f"  rate     {rate(trained)}",
         f"  step     {quantiles(trained)}",
         f"  waiting  {waiting(trained)}",
-        f"  updates  {found.updates:,}, staleness {staleness(found)}; {counted(found.dropped, 'gradient')} dropped",
+        f"  updates  {found.updates:,}, staleness {staleness(found)}; {dropped(found)}",
         f"  held by  {trained.bottleneck.sentence}",
     ]
     late = late_sessions(trained)
@@ -36,10 +36,11 @@ def summary_lines(trained: Trained) -> list[str]:
 
 
 def regime(trained: Trained) -> str:
-    """As it is written, with its defaults where several workers share it; "none" for steps that wait for nobody."""
+    """As it is written, with its defaults where somebody waits; "none" for steps that have no regime."""
     if trained.regime is None:
         return "none"
-    return str(trained.regime) if trained.workers > 1 else trained.regime.kind
+    alone = trained.regime.aggregate == trained.workers == 1
+    return trained.regime.kind if alone else str(trained.regime)
 
 
 def rate(trained: Trained) -> str:
@@ -48,10 +49,10 @@ def rate(trained: Trained) -> str:
     if found.steps_per_s is None:
         return f"nothing takes time; {found.warm_up}"
     sure = "" if found.half_width is None else f" +- {found.half_width:.1%}"
-    examples = "examples unknown" if found.examples_per_s is None else f"{found.examples_per_s:.4g} examples/s"
+    examples = "examples unknown" if found.examples_per_s is None else f"{show_figure(found.examples_per_s)} examples/s"
     wanted = trained.wanted.until_ci
     reached = "" if trained.narrow is not False else f"; not within the {wanted:.2%} that was asked for"
-    return f"{found.steps_per_s:.4g} steps/s{sure}, {examples}; {found.warm_up}{reached}"
+    return f"{show_figure(found.steps_per_s)} steps/s{sure}, {examples}; {found.warm_up}{reached}"
 
 
 def quantiles(trained: Trained) -> str:
@@ -65,7 +66,7 @@ def waiting(trained: Trained) -> str:
     found, tasks = trained.answers, trained.training.tasks
     order = sorted(range(len(tasks)), key=lambda row: (-found.shares[row, WAITING], row))
     said = [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
-    more = f" and {len(order) - MOST_TASKS} more less" if len(order) > MOST_TASKS else ""
+    more = f", {counted(len(order) - MOST_TASKS, 'other')} less" if len(order) > MOST_TASKS else ""
     gates = f"; for tokens {found.gate_share:.0%} of a step" if found.gate_share else ""
     return f"{', '.join(said)}{more}{gates}"
 
@@ -77,6 +78,11 @@ def staleness(found: Answers) -> str:
         return "0"
     mean = sum(late * count for late, count in found.staleness.items()) / total
     return f"{mean:.3g} on average, at most {max(found.staleness)}"
+
+
+def dropped(found: Answers) -> str:
+    """How many gradients came too late: each worker makes one per variable."""
+    return f"{counted(found.dropped, 'gradient')} dropped" + (" (one per variable counts)" if found.dropped else "")
 
 
 def late_sessions(trained: Trained) -> str:
@@ -108,7 +114,7 @@ def scaling_lines(trained: Trained) -> list[str]:
 
 
 def _figure(value: float | None) -> str:
-    return "?" if value is None else f"{value:.4g}"
+    return "?" if value is None else show_figure(value)
 
 
 def busiest_links(trained: Trained, most: int) -> list[str]:

@@ -57,7 +57,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
     """What a step is, and when updates are made; `made` is how the programs were."""
     workers = sum(program.role == "worker" for program in programs)
-    if regime is not None and workers > 1:
+    if regime is not None and (workers > 1 or (regime.aggregate or 1) > 1):
         return describe(regime, workers)
     if made.startswith(_HOW["in"]):
         return (
