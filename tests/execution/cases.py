@@ -148,7 +148,7 @@ PROTOCOLS = st.builds(
     Protocol,
     st.just("drawn"),
     request_ns=st.sampled_from([0, 50, 107, 1000]),
-    latency_ns=st.sampled_from([0, 3]),
+    latency_ns=st.sampled_from([0, 3, 1000]),
     send_ns=st.sampled_from([0, 1, 100]),
     receive_ns=st.sampled_from([0, 7]),
     send_ps_per_byte=st.sampled_from([0, 300, 1000]),

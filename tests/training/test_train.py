@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.errors import ClusterError
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
-from simulator.partitioning import partition
+from simulator.partitioning import Partitions, partition
 from simulator.training.combining import Client
 from simulator.training.program import Program
 from simulator.training.train import train
@@ -22,7 +24,15 @@ from tests.training.crews import chain
 
 TRANSFERS = (
     *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),
-    *("transfer_start_ns", "transfer_end_ns", "unpack_start_ns", "unpack_end_ns", "pack_lane", "unpack_lane"),
+    *(
+        "transfer_start_ns",
+        "wire_end_ns",
+        "transfer_end_ns",
+        "unpack_start_ns",
+        "unpack_end_ns",
+        "pack_lane",
+        "unpack_lane",
+    ),
 )
 
 
@@ -31,6 +41,10 @@ TRANSFERS = (
 def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
     priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph)))
+    own = data.draw(st.sampled_from([(None,), (None, "none"), ("none", None)]))
+    on = replace(
+        on, links=tuple(replace(link, contention=own[at % len(own)]) for at, link in enumerate(on.links))
+    )  # so that a transfer may be in line for one link, and on another with others
     placed = assigned(on, rows)
     if priority is not None:
         placed, how = replace(placed, priority=ints(priority)), {**how, "order": "priority"}
@@ -45,7 +59,26 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
         assert run.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+        assert run.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on)]
         check_repeats(run, trace, steps)
+
+
+def busy_links(trace: Trace, pieces: Partitions, on: Cluster) -> list[int]:
+    """How long some bytes were on each link, from one moment at which some come or go to the next."""
+    spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
+    for row, transfer in enumerate(trace.transfer.tolist()):
+        source, target = int(pieces.src_device[transfer]), int(pieces.dst_device[transfer])
+        route = on.routes[source][target] or ()
+        start, end = int(trace.transfer_start_ns[row]), int(trace.wire_end_ns[row])
+        if any((on.links[link].contention or trace.contention) == "fair" for link in route):
+            start = min(start + on.latency_ns(source, target), end)
+        for link in route:
+            spans[link].append((start, end))
+    found = []
+    for taken in spans:
+        moments = sorted({when for span in taken for when in span})
+        found.append(sum(b - a for a, b in pairwise(moments) if any(s <= a and b <= e for s, e in taken)))
+    return found
 
 
 def check_repeats(run: Training, trace: Trace, steps: int) -> None:
