@@ -21,10 +21,10 @@ from simulator.wording import counted, near
 
 Kind: TypeAlias = Literal["async", "sync", "ssp"]
 FORM = "write none, async, sync, sync:aggregate=8,total=10,tokens=4 or ssp:bound=3"
-MAX_NUMBER = 10**6
 
 _NUMBERS: dict[str, tuple[str, ...]] = {"async": (), "sync": ("aggregate", "total", "tokens"), "ssp": ("bound",)}
-_LEAST = {"aggregate": 1, "total": 1, "tokens": 0, "bound": 0}
+# Every step of a first token but A is for nothing, and every gradient of an update takes one: more would not end.
+_RANGES = {"aggregate": (1, 10_000), "total": (1, 10_000), "tokens": (0, 10_000), "bound": (0, 10**6)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Regime:
         """Raise SimvizError for an unknown kind, a number out of its range, or one that the kind does not have."""
         if self.kind not in _NUMBERS:
             raise SimvizError(f"There is no regime {self.kind!r}; {FORM}.{near(self.kind, list(_NUMBERS))}")
-        for name, least in _LEAST.items():
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and name not in _NUMBERS[self.kind]:
                 raise SimvizError(f"The regime {self.kind} has no {name!r}; {FORM}.")
-            if value is not None and not least <= value <= MAX_NUMBER:
+            if value is not None and not least <= value <= most:
                 raise SimvizError(
-                    f"The regime {self.kind} has {name}={value}; give a number from {least} to {MAX_NUMBER:,}."
+                    f"The regime {self.kind} has {name}={value}; give a number from {least} to {most:,}."
                 )
         if self.kind == "ssp" and self.bound is None:
             raise SimvizError(f"The regime ssp needs its bound, such as ssp:bound=3; {FORM}.")

@@ -355,6 +355,7 @@ def test_a_single_worker_that_averages_several_batches_is_said_to():
     (dropped,) = [line for line in summarise(scene).splitlines() if line.startswith("  updates")]
     assert dropped.endswith("gradients dropped (one per variable counts)")
     assert "one step of worker:0 alone" in summarise(scene)
+    assert "training   sync:aggregate=3,total=1,tokens=3, 1 client, " in summarise(scene)
 
 
 def test_until_the_interval_is_narrow_more_steps_are_taken_or_it_is_said():

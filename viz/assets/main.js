@@ -52,7 +52,7 @@ function writeTrainingHeader(model) {
   const waits = training.tasks.reduce((most, row) => (row[3] > most[3] ? row : most), training.tasks[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
-  byId("subtitle").textContent = `${training.regime} · ${plural(training.workers, "worker")} · ${cluster.name}`;
+  byId("subtitle").textContent = `${training.regime} · ${training.crew} · ${cluster.name}`;
   byId("figures").append(
     figure("steps/s", rate(training.steps_per_s), training.half_width === null ? null : `± ${showShare(training.half_width)}`, "", "Updates of the global step per second, after the warm-up"),
     figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),

@@ -21,7 +21,7 @@ function rateCard(training) {
 }
 
 function regimeCard(training) {
-  return card("Regime", facts(["regime", training.regime], ["workers", showCount(training.workers)]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
+  return card("Regime", facts(["regime", training.regime], ["trained by", training.crew]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
 }
 
 function heldCard(training) {

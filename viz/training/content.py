@@ -43,6 +43,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "words": trained.regime_in_words,
         "replication": trained.replication,
         "workers": trained.workers,
+        "crew": figures.crew(trained),
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
         "examples_per_s": found.examples_per_s,

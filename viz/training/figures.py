@@ -20,7 +20,7 @@ def summary_lines(trained: Trained) -> list[str]:
     """The lines of the summary that tell of the training."""
     found = trained.answers
     lines = [
-        f"training   {regime(trained)}, {counted(trained.workers, 'worker')}, {trained.replication}",
+        f"training   {regime(trained)}, {crew(trained)}, {trained.replication}",
         f"  rate     {rate(trained)}",
         f"  step     {quantiles(trained)}",
         f"  waiting  {waiting(trained)}",
@@ -41,6 +41,11 @@ def regime(trained: Trained) -> str:
         return "none"
     alone = trained.regime.aggregate == trained.workers == 1
     return trained.regime.kind if alone else str(trained.regime)
+
+
+def crew(trained: Trained) -> str:
+    """How many train; one alone may have many copies of the model at work."""
+    return counted(trained.workers, "worker" if trained.workers > 1 else "client")
 
 
 def rate(trained: Trained) -> str:
