@@ -46,9 +46,7 @@ class Regime:
             if value is not None and name not in _NUMBERS[self.kind]:
                 raise SimvizError(f"The regime {self.kind} has no {name!r}; {FORM}.")
             if value is not None and not least <= value <= most:
-                raise SimvizError(
-                    f"The regime {self.kind} has {name}={value}; give a number from {least} to {most:,}."
-                )
+                raise SimvizError(f"The regime {self.kind} has {name}={value}; give a number from {least} to {most:,}.")
         if self.kind == "ssp" and self.bound is None:
             raise SimvizError(f"The regime ssp needs its bound, such as ssp:bound=3; {FORM}.")
 
