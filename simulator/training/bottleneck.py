@@ -58,13 +58,14 @@ def bottleneck(
     known = answers(training)
     found = candidates(training, cluster, disturbances, gate_share=known.gate_share)
     once = _once(disturbances)
+    cut = known.cut if once == MAX_TIME else min(known.cut, len(training.update_ns) // 10)  # not what comes once
     tried: list[Tried] = []
     for relief in found:
         if len(tried) == most:
             break
         if relief.share >= LEAST_SHARE:
             again = rerun(relief)
-            made = None if again is None else _gained(relief, training, again, known.cut, once)
+            made = None if again is None else _gained(relief, training, again, cut, once)
             tried += [] if made is None else [made]
     tried.sort(key=lambda one: -one.gain)  # stable
     if not tried:
