@@ -58,14 +58,13 @@ def bottleneck(
     known = answers(training)
     found = candidates(training, cluster, disturbances, gate_share=known.gate_share)
     once = _once(disturbances)
-    cut = known.cut if once == MAX_TIME else min(known.cut, len(training.update_ns) // 10)  # not what comes once
     tried: list[Tried] = []
     for relief in found:
         if len(tried) == most:
             break
         if relief.share >= LEAST_SHARE:
             again = rerun(relief)
-            made = None if again is None else _gained(relief, training, again, cut, once)
+            made = None if again is None else _gained(relief, training, again, known.cut, once)
             tried += [] if made is None else [made]
     tried.sort(key=lambda one: -one.gain)  # stable
     if not tried:
@@ -98,6 +97,8 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     counts = [len(run.update_ns) for run in (training, again)]
     before_it = [int(np.searchsorted(run.update_ns, once)) for run in (training, again)]
     count = min(before_it if not relief.without and min(before_it) >= LEAST_UPDATES else counts)
+    if once < MAX_TIME:
+        cut = min(cut, count // 10)  # a warm-up may end after what comes once
     before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
     return None if before is None or after is None else Tried(relief, after, before, after / before)
 
