@@ -1,6 +1,6 @@
 """How tasks hand each other tensors: what the software adds to the wires.
 
-    Recv posted ──request──▶ the sender knows │ value there │ pack ──latency, wires──▶ unpack │ readers are told
+    Recv posted ──request──▶ the sender knows │ value there │ pack ──wires, latency──▶ unpack │ readers are told
 
 A link says what its hardware takes; a protocol what every message takes besides. `request_ns` and `latency_ns` are
 waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work: for so long

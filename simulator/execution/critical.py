@@ -123,13 +123,14 @@ def _holder(record: _Record, transfer: int) -> int:
     It may be one without bytes that stood in line, too, and held nothing: the next on the shortest way over such to one
     that did hold it.
     """
-    began, sent, way = record.begin[WIRE][transfer], record.begin[WIRE], record.outcome.crossings.way
+    began, sent, packed = record.begin[WIRE][transfer], record.begin[WIRE], record.until[PACK]
+    way = record.outcome.crossings.way
     first = {transfer: transfer}
     line = [transfer]
     for one in line:  # grows meanwhile
         for link in record.tables.ways.links[way[one]]:
             for other in record.link_until.get((link, began), ()):
-                if other in first:
+                if other in first or (sent[other] == began and packed[other] == began):  # it waited for nobody
                     continue
                 first[other] = other if one == transfer else first[one]
                 if sent[other] < began:

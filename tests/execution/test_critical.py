@@ -7,11 +7,12 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Link
 from simulator.execution.critical import critical_path
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
 from simulator.execution.trace import LATENCY, WIRE, transfer_of
-from tests.execution.cases import apart, costs, dags, runs, whole
+from tests.execution.cases import apart, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
 
 
@@ -56,3 +57,26 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     assert [tables.names[task] for task in path if task >= 0] == ["x", "a", "d"]
     assert [transfer_of(task) for task in path if task < 0] == [(0, WIRE), (1, WIRE), (1, LATENCY)]
     assert outcome.makespan == 10 + 100 + 100 + 100 + 5
+
+
+def test_what_went_to_the_wire_at_that_moment_is_not_to_blame_for_who_waited_until_then() -> None:
+    """Nothing but h has bytes: its are on b and c till 100. y's message stands in line behind x's, which waits for b.
+
+    It reaches "six" at 100; what that sends needs a, too, and c besides, and waits for nobody.
+    """
+    links = [Link(name, 0, 10**9) for name in "abc"]
+    routes = {(0, 1): (0,), (0, 2): (0, 1), (1, 0): (0, 2), (3, 2): (1,), (3, 0): (2,)}
+    on = cluster([f"{name}:0/CPU:0" for name in "pqrs"], links, routes)
+    nodes = {
+        "h = Const": 3, "to_b = Neg h": 2, "to_c = Neg h": 0, "six = NoOp ^y": 1, "back = NoOp ^six": 0, "x = Const": 0,
+        "after_x = NoOp ^x": 2, "y = Const": 0, "k = Const": 1, "end = Neg k ^y": 1,
+    }  # fmt: skip
+    graph = story(*nodes).built()
+    tables = of_step(graph, whole(graph), on, costs(graph, on, [10 * (name == "end") for name in graph.names]))
+    outcome = run(tables, list(nodes.values()))
+    path = critical_path(tables, outcome)
+    assert outcome.makespan == 110
+    assert [tables.names[task] for task in path if task >= 0] == ["h", "end"]
+    senders = tables.tensor_op[outcome.crossings.tensor]
+    held = [tables.names[senders[transfer_of(task)[0]]] for task in path if task < 0]
+    assert held == ["h", "x", "y"]

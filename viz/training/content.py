@@ -208,9 +208,9 @@ def _recorded(trained: Trained, cluster: Cluster) -> Json:
 
 
 def _longest(start_ns: Ints, end_ns: Ints, most: int) -> Ids:
-    """The rows that last longest, at most so many, in order of their start."""
+    """The rows that last longest, at most so many, in order of (start, end)."""
     kept = np.lexsort((np.arange(len(start_ns)), start_ns - end_ns))[:most]
-    return ids(kept[np.lexsort((kept, start_ns[kept]))])
+    return ids(kept[np.lexsort((kept, end_ns[kept], start_ns[kept]))])
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
