@@ -64,15 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warm_up() -> int:
+    from simulator.execution.caching import STEP
     from simulator.execution.choosing import warm_up
+    from simulator.training.compiled import TRAINING
 
     try:
-        kept, sentence = warm_up()
+        said = [warm_up(loop) for loop in (STEP, TRAINING)]
     except SimvizError as error:
         _complain(str(error))
         return 1
-    print(sentence)
-    return 0 if kept else 1
+    print(*(sentence for _, sentence in said), sep="\n")
+    return 0 if all(kept for kept, _ in said) else 1
 
 
 def _in_the_users_words(error: SimvizError, graph: str) -> str:

@@ -19,12 +19,15 @@ _ROOT = Path(__file__).parents[1]
 class Sources(NamedTuple):
     """What goes into a compiled function."""
 
+    what: str  # for messages
+
     module: str  # path of the module that defines it, from the package
     name: str  # of the function
     parts: tuple[str, ...]  # modules and folders of them that are compiled into it, or whose constants are
 
 
 STEP = Sources(
+    "The event loop",
     "execution/compiled/engine.py",
     "_play",
     (

@@ -12,15 +12,14 @@ from pathlib import Path
 from types import ModuleType
 
 from simulator.errors import UnsupportedError
-from simulator.execution.caching import STEP, is_kept
+from simulator.execution.caching import STEP, Sources, is_kept
 
 ENGINES = ("auto", "python", "compiled")
-_COMPILED = "simulator.execution.compiled.engine"
 _WORTH_LOADING, _WORTH_COMPILING = 400_000, 30_000_000  # events
 
 
-def choose(engine: str, events: int) -> bool:
-    """Whether to take the compiled loop for so many ends of ops and transfers.
+def choose(engine: str, events: int, loop: Sources = STEP) -> bool:
+    """Whether to take that compiled loop for so many ends of ops and transfers.
 
     "auto" never lets a small step wait for a compiler: it loads what is compiled already where that pays, and compiles
     only for steps that take the plain loop longer than that. Raises UnsupportedError for an engine that there is not.
@@ -28,51 +27,55 @@ def choose(engine: str, events: int) -> bool:
     if engine not in ENGINES:
         raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
     if engine == "auto":
-        if _COMPILED in sys.modules:
+        if _module(loop) in sys.modules:
             return True
-        return events >= (_WORTH_LOADING if is_warm() else _WORTH_COMPILING) and loads()
+        return events >= (_WORTH_LOADING if is_warm(loop) else _WORTH_COMPILING) and loads(loop)
     if engine == "compiled":
-        load()
+        load(loop)
     return engine == "compiled"
 
 
-def load() -> ModuleType:
+def _module(loop: Sources) -> str:
+    return ".".join(["simulator", *Path(loop.module).with_suffix("").parts])
+
+
+def load(loop: Sources = STEP) -> ModuleType:
     """The module of the compiled loop, compiled now if it must be. Raises UnsupportedError where numba is not there."""
     try:
-        return import_module(_COMPILED)
+        return import_module(_module(loop))
     except ImportError as error:
         raise UnsupportedError(f"The compiled engine needs numba, which cannot be loaded: {error}") from None
 
 
-def loads() -> bool:
+def loads(loop: Sources = STEP) -> bool:
     """Whether the compiled loop can be had; it is loaded."""
     try:
-        load()
+        load(loop)
     except UnsupportedError:  # the caller does without
         return False
     return True
 
 
-def is_warm() -> bool:
+def is_warm(loop: Sources = STEP) -> bool:
     """Whether numba most likely finds the loop compiled."""
-    return is_kept(STEP)
+    return is_kept(loop)
 
 
-def warm_up() -> tuple[bool, str]:
+def warm_up(loop: Sources = STEP) -> tuple[bool, str]:
     """Compile the loop and keep it for later runs: whether it is kept, and a sentence that says so.
 
     Where nothing can be written the loop works, but every process that uses it compiles it again. Raises
     UnsupportedError where numba is not there.
     """
-    loop = load()
-    if not loop.kept:
+    module = load(loop)
+    if not module.kept:
         return False, (
-            f"The event loop is compiled but cannot be kept, as neither {Path(__file__).parent} nor the user's cache "
+            f"{loop.what} is compiled but cannot be kept, as neither {Path(__file__).parent} nor the user's cache "
             "can be written; set NUMBA_CACHE_DIR to a folder that can."
         )
-    stats = loop.play.stats
+    stats = module.play.stats
     found = sum(stats.cache_hits.values()) > 0
     return (
         True,
-        f"The event loop {'was compiled already' if found else 'is now compiled'}; it is in {stats.cache_path}.",
+        f"{loop.what} {'was compiled already' if found else 'is now compiled'}; it is in {stats.cache_path}.",
     )

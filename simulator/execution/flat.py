@@ -15,6 +15,7 @@ from simulator.columns import Flags, Ids, Ints
 
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 NEVER = 2**62
+LATEST = 2**61  # a time above this is left to the specification
 PLAIN, RANKED, EXECUTOR = 0, 1, 2
 CODES = {"fifo": PLAIN, "priority": RANKED, "tensorflow": EXECUTOR}  # of `engine.ORDERS`
 GIVEN_UP, REFUSED, STUCK = -1, -2, -3  # instead of a makespan: past the limit; not for the compiled loop; a deadlock
@@ -116,9 +117,9 @@ class Fair(NamedTuple):
     """Flows that share links; part of `Work`. The flows of one way are a class."""
 
     key: Annotated[
-        Ints, "X"
+        Ints, "V"
     ]  # a heap per way, in its region of `Queues.wire`: the service at which a flow ends, in nanobytes
-    task: Annotated[Ids, "X"]  # transfer
+    task: Annotated[Ids, "V"]  # transfer
     flows: Annotated[Ids, "W"]  # how many
     served: Annotated[Ints, "W"]  # nanobytes, for each
     since_ns: Annotated[Ints, "W"]  # until when
@@ -198,13 +199,13 @@ class Queues(NamedTuple):
 
     key: Annotated[Ints, "H"]  # a heap of ends: when
     task: Annotated[Ids, "H"]  # what
-    queue: Annotated[Ids, "J"]  # jobs that wait for a lane, a region per device: in order, or a heap of places
+    queue: Annotated[Ids, "Q"]  # jobs that wait for a lane, a region per device: in order, or a heap of places
     idle: Annotated[Ids, "D"]  # lanes
     region: Annotated[Ids, "D"]  # where in `queue` its region begins
     head: Annotated[Ids, "D"]  # where the first of its queue is
     end: Annotated[Ids, "D"]  # where its queue ends
     place: Annotated[Ids, "n"]  # of each op in order of (priority, row)
-    wire: Annotated[Ids, "X"]  # transfers on the wire, a region per way; where they go in turn the first is in the heap
+    wire: Annotated[Ids, "V"]  # transfers on the wire, a region per way; where they go in turn the first is in the heap
     wire_base: Annotated[Ids, "W"]  # where in `wire` its region begins
     wire_head: Annotated[Ids, "W"]  # where the first of its transfers that is on the wire is
     wire_end: Annotated[Ids, "W"]  # where they end
@@ -249,7 +250,8 @@ class Record(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a thread writes; every run begins by clearing what it needs. Axes as in `Flat`; X transfers, at most E.
+    """What a thread writes; every run begins by clearing what it needs. Axes as in `Flat`; X transfers, at most E;
+    Q and V places in queues: J and X, twice as many where steps follow each other.
 
     Jobs take lanes: the n ops, n + x packs transfer x, n + E + x unpacks it; J = n + 2E, or n where no protocol keeps
     processors busy. Tasks are jobs and, from n + 2E on in steps of E, transfers on the wire, requests under way, flows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from mmap import ACCESS_COPY, mmap
 from typing import TYPE_CHECKING, Any
@@ -84,7 +84,7 @@ def flat(tables: Tables, contention: str) -> Flat:
         replicable=tables.replicable,
     )
     rule = discipline(tables.ways, contention)
-    made: Flat = _rigid(Flat(nodes, _places(tables, rule), _shared(rule, tables.ways), _held(tables)))
+    made: Flat = rigid(Flat(nodes, _places(tables, rule), _shared(rule, tables.ways), _held(tables)))
     return made
 
 
@@ -168,10 +168,10 @@ def _big_ns(sizes: list[int], rates: list[int]) -> npt.NDArray[np.int64]:
     return made.reshape(len(sizes), len(rates))
 
 
-def _rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it keeps the type
+def rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it keeps the type
     """All arrays C-contiguous and read-only, as the loop is compiled for such."""
     if isinstance(made, tuple):
-        return type(made)(*map(_rigid, made))
+        return type(made)(*map(rigid, made))
     if made.flags.c_contiguous and not made.flags.writeable:
         return made
     copy = np.array(made, order="C")
@@ -179,13 +179,14 @@ def _rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it k
     return copy
 
 
-def work(flat: Flat) -> Work:
-    """Memory for one thread, in one piece fresh from the system: what a run never writes never becomes real."""
+def work(flat: Flat, timers: int = 0) -> Work:
+    """Memory for one thread. `timers` is how many tasks its director has, if any, in the heap at most."""
     nodes, places = flat.nodes, flat.places
     n, edges, devices = len(nodes.waits), len(nodes.reader), len(places.lanes)
     jobs = n + 2 * edges if places.works[0] else n
     lanes = np.where(places.cpu, np.minimum(places.lanes, n + 2 * edges), 1).astype(np.int64)  # more are never used
     busy = min(int(places.lanes.sum(dtype=np.int64)), n + 2 * edges)
+    twice = 2 if timers else 1  # what waits is moved down when its region is full
     sizes = {
         "n": n,
         "n+1": n + 1,
@@ -193,29 +194,37 @@ def work(flat: Flat) -> Work:
         "X": edges,
         "2E": 2 * edges,
         "n+E": n + edges,
-        "E+R": edges + len(nodes.roots),
+        "E+R": edges + len(nodes.roots) + timers,
         "T+E": len(nodes.tensor_bytes) + edges,
         "n+2E": n + 2 * edges,
         "J": jobs,
-        "J+E+1": jobs + edges + 1,
+        "J+E+1": jobs + edges + 1 + timers,
+        "Q": twice * jobs,
+        "V": twice * edges,
         "D": devices,
         "D+1": devices + 1,
         "W": len(places.latency_ns),
         "L": len(flat.shared.capacity),
-        "H": busy + edges + 2 * len(places.latency_ns) + 1,
+        "H": busy + edges + 2 * len(places.latency_ns) + 1 + timers,
         "2": 2,
         "lanes": int(lanes.sum()),
     }
-    wanted = [[(name, dtype, sizes[axis]) for name, dtype, axis in columns(part)] for part in PARTS]
-    arrays = _fresh([(dtype, size) for columns_of in wanted for _, dtype, size in columns_of])
-    parts = (part(**{name: next(arrays) for name, _, _ in of}) for part, of in zip(PARTS, wanted, strict=True))
-    made = Work(*parts)
-    made.found.told[edges:] = nodes.roots
+    made = Work(*fresh(PARTS, sizes))
+    made.found.told[edges : edges + len(nodes.roots)] = nodes.roots
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
     return made
 
 
-def _fresh(wanted: list[tuple[np.dtype[np.generic], int]]) -> Iterator[npt.NDArray[Any]]:
+def fresh(parts: Sequence[type], sizes: Mapping[str, int]) -> list[Any]:  # Any: a tuple of each of these types
+    """The parts, of arrays of these sizes by axis, in one piece fresh from the system: what is never written never
+    becomes real.
+    """
+    wanted = [[(name, dtype, sizes[axis]) for name, dtype, axis in columns(part)] for part in parts]
+    arrays = _side_by_side([(dtype, size) for columns_of in wanted for _, dtype, size in columns_of])
+    return [part(**{name: next(arrays) for name, _, _ in of}) for part, of in zip(parts, wanted, strict=True)]
+
+
+def _side_by_side(wanted: list[tuple[np.dtype[np.generic], int]]) -> Iterator[npt.NDArray[Any]]:
     """Arrays of these types and lengths, side by side in pages that nobody has used before.
 
     An allocator would hand out again what was freed, which is real already. A forked process has its own copy.

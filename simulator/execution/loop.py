@@ -126,13 +126,13 @@ def play(
     shift = (timer if director is None else timer + director.timers).bit_length()
     task_of = (1 << shift) - 1
     waits, local, local_ptr, asked_ptr = list(wiring.waits), wiring.local, wiring.local_ptr, wiring.asked_ptr
-    served, served_ptr, run_ns = wiring.served, wiring.served_ptr, list(wiring.run_ns)
+    served, served_ptr, usual, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns, list(wiring.run_ns)
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
     consumer = tables.consumer.tolist()
     held, wire_ns, latency_ns = wires.held, wires.wire_ns, wires.latency_ns
     flows, sharing = wires.flows, wires.sharing
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
-    works = any(run_ns[packing:])
+    works = any(usual[packing:])
     executor = queues if isinstance(queues, Executor) else None
     instant: list[int] = tables.instant.tolist() if executor is None else executor.instant
     free = [0] * wires.links
@@ -165,7 +165,7 @@ def play(
             elif wire <= task < request:
                 transfer = task - wire
                 came[transfer] = now
-                if works and run_ns[unpacking + transfer]:
+                if works and usual[unpacking + transfer]:
                     fresh.append(unpacking + transfer)
                     continue
                 told = served[served_ptr[transfer] : served_ptr[transfer + 1]]
@@ -233,8 +233,8 @@ def play(
             for transfer in valued:
                 asked[transfer] = now
             if works:
-                fresh += [packing + transfer for transfer in valued if run_ns[packing + transfer]]
-                valued = [transfer for transfer in valued if not run_ns[packing + transfer]]
+                fresh += [packing + transfer for transfer in valued if usual[packing + transfer]]
+                valued = [transfer for transfer in valued if not usual[packing + transfer]]
         to_wire += valued
         to_wire.sort()
         for transfer in to_wire:

@@ -26,7 +26,7 @@ from simulator.training.hanging import Watch
 from simulator.training.idling import Idlers
 from simulator.training.ledger import Ledger
 from simulator.training.lengths import Lengths
-from simulator.training.recording import Recorder
+from simulator.training.recording import Recorder, Times
 from simulator.training.synchronising import DEQUEUE, Clocks
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Director:
     """Axes: C clients, M marked ops, H shared objects, K tasks, n ops, X transfers."""
 
     state: State
+    times: Times
 
     def __init__(self, crew: Crew, tables: Tables, given: Prepared, record: int = 0) -> None:
         """`record` is how many steps of each client are recorded."""
@@ -101,6 +102,17 @@ class Director:
     def begin(self, state: State) -> None:
         """Take the loop's state over; let the first steps begin."""
         self.state = state
+        self.times = Times(
+            ready=state.ready,
+            start=state.start,
+            took=state.run_ns,
+            lane=state.queues.lane if isinstance(state.queues, Executor) else None,
+            asked=state.asked,
+            sent=state.sent,
+            came=state.came,
+            packs=self.ops,
+            unpacks=self.ops + self.transfers,
+        )
         for mark, op in enumerate(self.op):
             self.at_ready[mark] = state.instant[op]
             if self.gates.kind[mark] in GATES or state.instant[op]:
@@ -195,12 +207,13 @@ class Director:
             for mark in self.gates.let_go(now):
                 if self.gates.kind[mark] in GATES:
                     self._go_on(mark, now)
-                elif self.at_end[self.gates.client[mark]]:
+                elif self.at_end[self.gates.client[mark]] and not self.gates.adding[self.gates.client[mark]]:
+                    self.at_end[self.gates.client[mark]] = False  # several may be let go at once
                     ends.append(self.gates.client[mark])
         for client in ends:
             self.at_end[client] = self.gates.adding[client] > 0
             if not self.at_end[client]:
-                self._end(client, now)
+                self._end(client, now, begun)
         while self.crashing:
             self._crash(self.crashing.pop(0), now, begun)
         return self.over or self.watch.hung
@@ -237,20 +250,20 @@ class Director:
         self.ledger.reached.append(self.global_step)
         self.over |= self.global_step >= self.crew.limit
 
-    def _end(self, client: int, now: Nanos) -> None:
+    def _end(self, client: int, now: Nanos, begun: list[int]) -> None:
         """A step is over; the next may follow."""
         if self.counts[client]:
             self._count(client, now)
         self.ledger.steps.append(
             (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
         )
-        self.recorder.note(client, self.number[client], self.state)
+        self.recorder.note(client, self.number[client], self.times)
         self.watch.stepped(client)
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
         for other in self.clocks.tick(client):
             self._schedule(other, max(now, self.begin_ns[other]))
-        if self.idlers.idle[client] and self.idlers.alone(self.state):
+        if self.idlers.idle[client] and self.idlers.alone(begun, self.state):
             self.idlers.asleep.append(client)
         elif self.clocks.may(client):
             self._schedule(client, self.begin_ns[client])

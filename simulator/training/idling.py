@@ -17,11 +17,12 @@ class Idlers:
         self.transfers = len(owner) - jobs
         self.asleep: list[int] = []
 
-    def alone(self, state: State) -> bool:
-        """Whether nothing is under way or to come but what idlers do."""
+    def alone(self, begun: list[int], state: State) -> bool:
+        """Whether nothing is under way, begins in this round or is to come but what idlers do."""
         mask = (1 << state.shift) - 1
         flows = [] if state.sharing is None else [one for heap in state.sharing.flows.values() for _, one in heap]
-        return all(self._idles(entry & mask, state.timer) for entry in state.heap) and all(
+        tasks = [*begun, *(entry & mask for entry in state.heap)]
+        return all(self._idles(task, state.timer) for task in tasks) and all(
             self.idle[self.owner[self.jobs + transfer]] for transfer in flows
         )
 

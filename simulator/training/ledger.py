@@ -7,7 +7,7 @@ are on it: latencies go by without it.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.columns import Ints
 from simulator.execution.ways import Ways
@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from simulator.execution.loop import State, Wires
     from simulator.execution.wiring import Wiring
     from simulator.training.combining import Crew
+    from simulator.training.recording import Recorder
     from simulator.units import Nanos
+
+
+class Noted(NamedTuple):
+    """What is known when a run is over."""
+
+    ledger: Ledger
+    dropped: int  # gradients
+    recorder: Recorder
+    end_ns: Nanos
 
 
 class Ledger:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.execution.engine import Prepared
-    from simulator.execution.loop import State
+    from simulator.execution.loop import Column
     from simulator.training.combining import Client, Joined
     from simulator.units import Nanos
 
@@ -39,6 +39,20 @@ class Recorded(NamedTuple):
     came_ns: Ints  # [X]
 
 
+class Times(NamedTuple):
+    """Where the times of the steps under way are; lists and arrays that the loop goes on to write."""
+
+    ready: Column  # [n]
+    start: Column  # of jobs
+    took: Column
+    lane: Column | None
+    asked: Column  # [X]
+    sent: Column
+    came: Column
+    packs: int  # the first job that packs
+    unpacks: int  # the first that unpacks
+
+
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
@@ -47,31 +61,30 @@ class Recorder:
         self.room = MAX_ROWS
         self.recorded: list[Recorded] = []
 
-    def note(self, client: int, number: int, state: State) -> None:
-        """A step is over, of which the state still has all times."""
+    def note(self, client: int, number: int, times: Times) -> None:
+        """A step is over, of which all times are still there."""
         a, b = self.op_ptr[client], self.op_ptr[client + 1]
         x, y = self.transfer_ptr[client], self.transfer_ptr[client + 1]
         rows = b - a + 2 * (y - x)
         if number >= self.steps or rows > self.room:
             return
         self.room -= rows
-        ops, transfers = self.op_ptr[-1], self.transfer_ptr[-1]
 
-        def jobs(column: list[int]) -> Ints:
-            packs = column[ops + x : ops + y]
-            return ints([*column[a:b], *packs, *column[ops + transfers + x : ops + transfers + y]])
+        def jobs(column: Column) -> Ints:
+            packs, unpacks = slice(times.packs + x, times.packs + y), slice(times.unpacks + x, times.unpacks + y)
+            return ints(np.concatenate([column[a:b], column[packs], column[unpacks]]))
 
         self.recorded.append(
             Recorded(
                 client=client,
                 number=number,
-                ready_ns=ints(state.ready[a:b]),
-                start_ns=jobs(state.start),
-                took_ns=jobs(state.run_ns),
-                lane=jobs(state.queues.lane) if isinstance(state.queues, Executor) else None,
-                asked_ns=ints(state.asked[x:y]),
-                sent_ns=ints(state.sent[x:y]),
-                came_ns=ints(state.came[x:y]),
+                ready_ns=ints(times.ready[a:b]),
+                start_ns=jobs(times.start),
+                took_ns=jobs(times.took),
+                lane=None if times.lane is None else jobs(times.lane),
+                asked_ns=ints(times.asked[x:y]),
+                sent_ns=ints(times.sent[x:y]),
+                came_ns=ints(times.came[x:y]),
             )
         )
 
@@ -130,7 +143,6 @@ def trace_of(
         resident_bytes=none,
         busy_ns=ints(busy_ns),
         makespan=end_ns,
-        engine="python",
         iterations=tables.iterations,
         critical=None,
         notes=tables.notes,

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ints, ids, ints
+from simulator.execution.choosing import choose, load
 from simulator.execution.engine import Prepared, chosen_order, prepare
 from simulator.execution.loop import play
 from simulator.training.assembling import crew_of, lay_out
 from simulator.training.background import background
 from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
+from simulator.training.compiled import TRAINING
 from simulator.training.director import Director
 from simulator.training.disturbing import disturb, slowed
+from simulator.training.ledger import Noted
 from simulator.training.recording import trace_of
 from simulator.training.regimes import Regime, check
 from simulator.training.starting import Starts, starts
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.execution.loops import Choice
     from simulator.training.disturbance import Disturbance
-    from simulator.units import Nanos
 
 
 def train(
@@ -43,11 +45,13 @@ def train(
     branches: Mapping[str, Choice] | None = None,
     record: int = 2,
     seed: int = 0,
+    engine: str = "auto",
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 
     `costs` has the table of each client's graph. `record` is how many steps of each client the trace has, the first
     ones. `order`, `contention`, `trips` and `branches` are those of `simulate`; `seed` is also that of the noise.
+    `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
     Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
     """
@@ -66,16 +70,22 @@ def train(
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)
-    director, end_ns = run(crew, laid, given, record=record)
     how = {"order": chosen, "contention": contention}
-    trace = trace_of(director.recorder, clients, laid, given, how, director.ledger.busy_ns, end_ns)
-    noted = _training(cluster, begins, crew, director, end_ns)
+    noted = None
+    compiled = choose(engine, steps * (len(laid.tables) + len(given.crossing)), TRAINING)
+    if compiled:
+        noted = load(TRAINING).run(crew, laid, given, priority, **how, record=record)
+    if noted is None:  # or it hangs, or its times are more than the compiled loop can count
+        noted = run(crew, laid, given, record=record)[1]
+    how["engine"] = "compiled" if compiled else "python"
+    trace = trace_of(noted.recorder, clients, laid, given, how, noted.ledger.busy_ns, noted.end_ns)
+    made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
-    return replace(noted, regime=str(settled or "none"), trace=trace, partitions=pieces)
+    return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces)
 
 
-def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[Director, Nanos]:
-    """Let the crew work until its limit: the director with all that it has noted, and when the run ended.
+def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[Director, Noted]:
+    """Let the crew work until its limit: the director, and what it has noted.
 
     Raises DeadlockError where nothing can happen any more before.
     """
@@ -84,7 +94,7 @@ def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[
     if not director.over:
         raise director.deadlock()
     director.ledger.close(played.makespan, director.state)
-    return director, played.makespan
+    return director, Noted(director.ledger, director.gates.dropped, director.recorder, played.makespan)
 
 
 def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
@@ -99,9 +109,9 @@ def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
     return ints(np.concatenate(parts))
 
 
-def _training(cluster: Cluster, begins: Starts, crew: Crew, director: Director, end_ns: Nanos) -> Training:
+def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Training:
     """What was noted, as columns."""
-    ledger = director.ledger
+    ledger, end_ns = noted.ledger, noted.end_ns
     steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 5)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
     updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
@@ -128,7 +138,7 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, director: Director, 
         update_staleness=ids(updates[2]),
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
-        dropped=director.gates.dropped,
+        dropped=noted.dropped,
         lost_updates=ledger.lost,
         task_ns=task_ns,
         device_busy_ns=ints(ledger.busy_ns),

@@ -24,14 +24,14 @@ ROOT = Path(__file__).parents[2]
 def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choosing.choose("auto", 1)  # this module has loaded it
     monkeypatch.delitem(sys.modules, "simulator.execution.compiled.engine")
-    monkeypatch.setattr(choosing, "loads", lambda: True)
+    monkeypatch.setattr(choosing, "loads", lambda loop: True)
     for warm, events, expected in (
         (True, 10**5, False),
         (True, 10**6, True),
         (False, 10**6, False),
         (False, 10**8, True),
     ):
-        monkeypatch.setattr(choosing, "is_warm", lambda warm=warm: warm)
+        monkeypatch.setattr(choosing, "is_warm", lambda loop, warm=warm: warm)
         assert choosing.choose("auto", events) is expected
     assert not choosing.choose("python", 10**9)
     with pytest.raises(UnsupportedError, match="engine='fast'"):
@@ -66,7 +66,7 @@ def test_without_numba_only_the_compiled_engine_is_refused(monkeypatch: pytest.M
     assert spans.tolist() == [engine.makespan(tables, row) for row in rows]
 
 
-def _missing() -> None:
+def _missing(loop: caching.Sources) -> None:
     raise UnsupportedError("The compiled engine needs numba, which cannot be loaded: there is none")
 
 
@@ -124,7 +124,7 @@ def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pyt
     for file in files:
         file.write_text("same")
     monkeypatch.setattr(caching, "_ROOT", tmp_path)
-    sources = caching.Sources("folder/one.py", "play", ("folder", "three.py"))
+    sources = caching.Sources("The loop", "folder/one.py", "play", ("folder", "three.py"))
     seen = {caching.digest.__wrapped__(sources)}
     for file in files:
         file.write_text("other")

@@ -70,6 +70,7 @@ class _Stage:
             branches=request.branches,
             record=record,
             seed=request.seed,
+            engine=request.engine,
         )
 
     def short(self, steps: int) -> int:

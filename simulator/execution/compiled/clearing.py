@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.flat import Nodes, Pending, Places, Queues
+from simulator.execution.compiled.memory import hand_in, resident
+from simulator.execution.compiled.shares import clear_flows
+from simulator.execution.compiled.threads import clear_threads
+from simulator.execution.compiled.transfers import find
+from simulator.execution.flat import EXECUTOR, Flat, Nodes, Pending, Places, Queues, Work
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
@@ -34,13 +38,22 @@ def clear(nodes: Nodes, places: Places, queues: Queues, pending: Pending, full: 
 
 
 @inner
-def divide(base: Ids, head: Ids, end: Ids) -> None:
-    """Lengths in `end` become regions of a queue, with nothing in them."""
+def divide(base: Ids, head: Ids, end: Ids, times: int) -> None:
+    """Lengths in `end`, each so many times, become regions of a queue, with nothing in them."""
     at = np.int64(0)
     for row in range(len(end)):
         base[row], head[row] = at, at
-        at += end[row]
+        at += times * end[row]
         end[row] = head[row]
+
+
+@inner
+def shift_down(queue: Ids, base: Ids, head: Ids, end: Ids, at: int) -> None:
+    """Move what waits to the beginning of its region; half of that was passed, so that it costs little for each."""
+    count = end[at] - head[at]
+    for place in range(count):
+        queue[base[at] + place] = queue[head[at] + place]
+    head[at], end[at] = base[at], base[at] + count
 
 
 @inner
@@ -54,3 +67,39 @@ def conditions_of(post: Ids, tensor_of: Ids, pending: Pending, transfers: int) -
         conditions[transfer] = 1 if poster < 0 else 2
         if poster >= 0:
             post_next[transfer], post_head[poster] = post_head[poster], transfer
+
+
+@inner
+def set_up(flat: Flat, work: Work, device: Ids, order: int, ops: Ids, full: bool, directed: bool, record: bool) -> int:
+    """Find the transfers and clear what a run needs clear; how many there are, or REFUSED.
+
+    Queues have twice the room where steps follow each other: `shift_down`.
+    """
+    nodes, places, shared, held = flat
+    found, queues, pending, in_round, noted, fair, threads, memory = work
+    clear(nodes, places, queues, pending, full)
+    transfers = find(nodes, places, found, queues, in_round.asking, memory.came_by, device, full, record)
+    if transfers < 0:
+        return transfers
+    divide(queues.region, queues.head, queues.end, 1 + directed)
+    divide(queues.wire_base, queues.wire_head, queues.wire_end, 1 + directed)
+    for position in range(len(ops)):
+        queues.place[ops[position]] = position
+    for where in range(len(in_round.touched_in)):
+        in_round.touched_in[where] = 0
+    if places.pulls[0]:
+        conditions_of(nodes.post, found.tensor_of, pending, transfers)
+    for transfer in range(transfers if full and places.requests[0] else 0):
+        pending.due_ns[transfer] = places.request_ns[found.way_of[transfer]]
+    if full and len(shared.link) > 0:
+        clear_flows(fair)
+    if full and order == EXECUTOR:
+        clear_threads(threads, nodes, places.cpu, device)
+    if record:
+        resident(nodes, places, held, memory, device, transfers)
+        hand_in(held, memory, device, nodes.tensor_bytes)
+        for job in range(len(noted.start_ns)):
+            noted.start_ns[job] = 0
+        for op in range(len(device)):
+            noted.ready_ns[op] = -1
+    return transfers

@@ -63,9 +63,9 @@ def _play(
     for run in range(start, len(devices), step):
         ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]
         if plain:
-            makespans[run] = _PLAIN_LOOP(flat, work, devices[run], order, ranked, tail, limit, False)
+            makespans[run] = _PLAIN_LOOP(flat, work, devices[run], order, ranked, tail, limit, False, ())
         else:
-            makespans[run] = _FULL_LOOP(flat, work, devices[run], order, ranked, tail, limit, record)
+            makespans[run] = _FULL_LOOP(flat, work, devices[run], order, ranked, tail, limit, record, ())
         for where in range(peaks.shape[1] if len(peaks) > 0 else 0):
             peaks[run, where] = work.memory.peak[where]
 
@@ -120,5 +120,5 @@ def _outcome(
         came=work.record.came_ns[:transfers].tolist(),
     )
     lane = ids(of_jobs(work.threads.lane)) if own_lanes else lanes(tables, device, crossing, start_ns)
-    asked = ints(work.record.asked_ns[:transfers])
-    return outcome(tables, device, crossing, flows, played, start_ns, ints(start_ns + took_ns), asked, lane)
+    times = (start_ns, ints(start_ns + took_ns), ints(work.record.asked_ns[:transfers]))
+    return outcome(tables, device, crossing, flows, played, *times, lane)

@@ -11,25 +11,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.execution.compiled.clearing import clear, conditions_of, divide
+from simulator.execution.compiled.clearing import set_up, shift_down
 from simulator.execution.compiled.heaps import offer, rise, row, sink, sort, take
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.compiled.memory import advance, begin_all, end_all, give_back, hand_in, resident
-from simulator.execution.compiled.shares import clear_flows, join, leave, put_way, serve, settle
-from simulator.execution.compiled.threads import append, clear_threads, launch, next_job, schedule, touch
-from simulator.execution.compiled.transfers import find
-from simulator.execution.flat import EXECUTOR, GIVEN_UP, NEVER, PLAIN, RANKED, STUCK, Flat, Work
+from simulator.execution.compiled.memory import advance, begin_all, end_all, give_back
+from simulator.execution.compiled.shares import join, leave, put_way, serve, settle
+from simulator.execution.compiled.threads import append, launch, next_job, schedule, touch
+from simulator.execution.flat import EXECUTOR, GIVEN_UP, LATEST, NEVER, PLAIN, RANKED, REFUSED, STUCK, Flat, Work
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
 
 
-def loop(full: bool) -> Callable[..., int]:
-    """The loop, whole or without what few runs need: a third of its time goes into asking for that."""
+class Direction(NamedTuple):
+    """What a director does, as `inner` functions; `crew` is a tuple of arrays that they alone know.
+
+    Timers are numbered from where the loop's own tasks end. `now` is the present, `turn` the number of the round.
+    """
+
+    state: Callable[..., Any]  # (crew): arrays that the loop shares with it, in the order in which it unpacks them
+    begin: Callable[..., int]  # (crew, flat, work, order): lay out, push the first timers; the size of the heap
+    told: Callable[
+        ..., tuple[int, int]
+    ]  # (crew, flat, work, timer, now, order): where in `told` those who are told are
+    runs_out: Callable[..., bool]  # (crew, flat, work, task, now): it is left of a step that was cut short
+    length_of: Callable[..., int]  # (crew, flat, work, job, device, now): how long it takes when it begins now
+    job_begins: Callable[..., None]  # (crew, flat, work, job, device, taken, now)
+    job_ends: Callable[..., None]  # (crew, device, now)
+    sends: Callable[..., None]  # (crew, flat, work, transfer, now): it goes to the wire
+    is_watched: Callable[..., bool]  # (crew, flat, work, transfer): whether it is told when bytes that wait begin
+    carries: Callable[..., None]  # (crew, flat, work, transfer, now): its bytes are on the links from now on
+    arrives: Callable[..., None]  # (crew, flat, work, transfer, now)
+    act: Callable[..., int]  # (crew, flat, work, ops, size, now, order, acted, asked): at the end of a round
+
+
+def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
+    """The loop, whole or without what few runs need: a third of its time goes into asking for that.
+
+    With a director it takes no record of one step: its steps follow each other.
+    """
+    directed = direction is not None
+    if direction is not None:  # numba leaves out what is under `if directed` where it is not
+        shared_with, begin_run, told_by, runs_out, length_of, job_begins, job_ends = direction[:7]
+        sends, is_watched, carries, arrives, act = direction[7:]
 
     @inner
     def _play(
@@ -41,20 +69,16 @@ def loop(full: bool) -> Callable[..., int]:
         tail: Ints,
         limit: int,
         noting: bool,
+        crew: Any,  # Any: what the director's functions take
     ) -> int:
         """One run: its makespan, or why there is none. `ops`: by (priority, row), for the order RANKED.
 
         Long, because the state of the loop is in local names. `tail` is empty or says for each op how long the step
-        takes at least from its start. `noting`: fill in a record and count memory.
+        takes at least from its start. `noting`: fill in a record and, where there is no director, count memory. A
+        directed run stops where the director says so; it goes on with the next call.
         """
         nodes, places, shared, held = flat
         found, queues, pending, in_round, noted, fair, threads, memory = work
-        clear(nodes, places, queues, pending, full)
-        transfers = find(nodes, places, found, queues, in_round.asking, memory.came_by, device, full, full and noting)
-        if transfers < 0:
-            return transfers
-        divide(queues.region, queues.head, queues.end)
-        divide(queues.wire_base, queues.wire_head, queues.wire_end)
         block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
         home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
         held_ptr, held_link, latency_ns = places.held_ptr, places.held, places.latency_ns
@@ -88,37 +112,37 @@ def loop(full: bool) -> Callable[..., int]:
         lane_ptr, lane_free, lane_of = threads.lane_ptr, threads.free, threads.lane
         n, edges, bounded = len(device), len(consumer), len(tail) > 0
         pulls, requesting = places.pulls[0], full and places.requests[0]
-        works, record = full and places.works[0], full and noting
+        works, record, times = full and places.works[0], full and noting and not directed, full and noting
         unpacking, wires = n + edges, n + 2 * edges
-        requests, latent, begins = wires + edges, wires + 2 * edges, wires + 3 * edges
+        requests, latent, begins, timers = wires + edges, wires + 2 * edges, wires + 3 * edges, wires + 4 * edges
         last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
-        for position in range(len(ops)):
-            place_of[ops[position]] = position
-        for where in range(len(touched_in)):
-            touched_in[where] = 0
-        if pulls:
-            conditions_of(nodes.post, tensor_of, pending, transfers)
-        for transfer in range(transfers if requesting else 0):
-            due_ns[transfer] = request_ns[way_of[transfer]]
-        if shares:
-            clear_flows(fair)
-        if executor:
-            clear_threads(threads, nodes, places.cpu, device)
-            instant = threads.at_once
-        if record:
-            resident(nodes, places, held, memory, device, transfers)
-            hand_in(held, memory, device, tensor_bytes)
-            for job in range(len(start_ns)):
-                start_ns[job] = 0
-            for op in range(n):
-                ready_ns[op] = -1
+        asked_by_mark, acted_by_mark = 0, 0
         now, size, left, turn = np.int64(0), np.int64(0), n, 0
+        going_on = False
+        if directed:
+            mark_of, armed, acted, marked, until_ns, queue_room, wire_room, progress, instants = shared_with(crew)
+            going_on = progress[3] > 0
+        if not going_on:
+            transfers = set_up(flat, work, device, order, ops, full, directed, record)
+            if transfers < 0:
+                return transfers
+        if executor:
+            instant = threads.at_once
+        if directed:
+            if not executor:
+                instant = instants
+            if not going_on:
+                progress[1] = begin_run(crew, flat, work, order)
+            now, size, turn, progress[3] = progress[0], progress[1], progress[2], 1
         while True:
             turn += 1
             ready, news, values, asks, brief, served, tasks = 0, 0, 0, 0, 0, 0, 0
             starts, ends = np.int64(0), np.int64(0)
-            if turn == 1:
-                batch[0], tasks = -1, 1  # the step begins
+            if not directed:
+                if turn == 1:
+                    batch[0], tasks = -1, 1  # the step begins
+            if directed:
+                asked_by_mark, acted_by_mark = 0, 0
             while size > 0 and key[0] <= now:
                 what = row(task[0])
                 when, follows = now, np.int64(-1)  # what takes its place in the heap
@@ -130,18 +154,25 @@ def loop(full: bool) -> Callable[..., int]:
                         if what < unpacking
                         else home[target_of[what - unpacking]]
                     )
+                    if directed:
+                        job_ends(crew, here, now)
                     if order == PLAIN and head[here] < queue_end[here]:
                         job = row(queue[row(head[here])])
                         head[here] += 1
-                        if took_ns[job] > 0:
-                            when, follows = now + took_ns[job], np.int64(job)
+                        taken = took_ns[job]
+                        if directed:
+                            taken = length_of(crew, flat, work, job, here, now)
+                        if taken > 0:
+                            when, follows = now + taken, np.int64(job)
                             if bounded and job < n and now + tail[job] > limit:
                                 return GIVEN_UP
-                            if record:
+                            if directed:
+                                job_begins(crew, flat, work, job, here, taken, now)
+                            if times:
                                 start_ns[job] = now
-                                if job < n:
-                                    began[starts] = job
-                                    starts += 1
+                            if record and job < n:
+                                began[starts] = job
+                                starts += 1
                         else:
                             chain[row(last - brief)] = job
                             brief += 1
@@ -154,22 +185,33 @@ def loop(full: bool) -> Callable[..., int]:
                             served = touch(here, touched, touched_in, turn, served)
                 elif not full or what < requests or latent <= what < begins:
                     way = row(way_of[row(what - wires if what < requests else what - latent)])
+                    if directed:
+                        if what < requests:
+                            arrives(crew, flat, work, what - wires, now)
                     if in_turn[way]:
                         wire_head[way] += 1
                         if wire_head[way] < wire_end[way]:
                             transfer = row(wire[row(wire_head[way])])
                             when = end_ns[transfer]
+                            if directed:
+                                when = until_ns[transfer]
                             joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
                             follows = (latent if joins else wires) + transfer
-                elif what >= begins:
+                elif record and what >= begins:
                     began[starts] = n + what - begins
                     starts += 1
+                if directed:
+                    if begins <= what < timers:
+                        carries(crew, flat, work, what - begins, now)
                 if follows >= 0:
                     sink(key, task, size, when, follows)
                 else:
                     size -= 1
                     sink(key, task, size, key[size], task[size])
-                if not full or what < begins:
+                if directed:
+                    if what < begins and runs_out(crew, flat, work, what, now):
+                        continue
+                if not full or what < begins or (directed and what >= timers):
                     batch[row(tasks)] = what
                     tasks += 1
             while shares and sizes[0] > 0 and next_ns[soonest[0]] <= now:
@@ -177,6 +219,10 @@ def loop(full: bool) -> Callable[..., int]:
                 serve(fair, way, now, turn)
                 while flow_count[way] > 0 and flow_key[wire_base[way]] <= served_by[way]:
                     batch[tasks] = wires + leave(fair, wire_base[way], way)
+                    if directed:
+                        arrives(crew, flat, work, batch[tasks] - wires, now)
+                        if runs_out(crew, flat, work, batch[tasks], now):
+                            continue
                     tasks += 1
                 next_ns[way] = NEVER
                 put_way(way, 0, soonest, fair.rank, next_ns, sizes[0])
@@ -186,7 +232,16 @@ def loop(full: bool) -> Callable[..., int]:
                 what = batch[row(at)]
                 by, woken_from = np.int64(-1), ready
                 low, high = np.int64(edges), np.int64(len(told))
+                if directed:
+                    if what >= timers:
+                        low, high = told_by(crew, flat, work, what - timers, now, order)
+                        if low < 0:
+                            continue
                 if 0 <= what < n:
+                    if directed:
+                        if mark_of[what] >= 0:
+                            acted[acted_by_mark] = mark_of[what]
+                            acted_by_mark += 1
                     by, low, high = what, row(block[what]), row(local_end[what])
                     for transfer in range(row(asked_ptr[what]), row(asked_ptr[what + 1])):
                         valued[row(values)] = transfer
@@ -201,15 +256,17 @@ def loop(full: bool) -> Callable[..., int]:
                     if record:
                         ended[ends] = what
                         ends += 1
-                elif full and what >= latent:
+                elif full and latent <= what < begins:
                     path = way_of[what - latent]
                     join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
+                    if directed:
+                        carries(crew, flat, work, what - latent, now)
                     continue
-                elif full and what >= requests:
+                elif full and requests <= what < begins:
                     valued[values] = what - requests
                     values += 1
                     continue
-                elif what >= n:
+                elif n <= what < begins:
                     transfer = row(
                         what - wires
                         if not works or what >= wires
@@ -221,8 +278,9 @@ def loop(full: bool) -> Callable[..., int]:
                         asking[asks] = transfer
                         asks += 1
                         continue
-                    if record and what >= wires:
+                    if times and what >= wires:
                         came_ns[transfer] = now
+                    if record and what >= wires:
                         ended[ends] = unpacking + transfer
                         ends += 1
                     if works and what >= wires and took_ns[unpacking + transfer] > 0:
@@ -268,9 +326,14 @@ def loop(full: bool) -> Callable[..., int]:
                         waits[op] -= 1
                         if waits[op] == 0:
                             left -= 1
-                            if record:
+                            if times:
                                 ready_ns[op] = now
                             if instant[op]:
+                                if directed:
+                                    if mark_of[op] >= 0 and armed[mark_of[op]]:
+                                        marked[asked_by_mark] = mark_of[op]
+                                        asked_by_mark += 1
+                                        continue
                                 chain[row(chained)] = op
                                 chained += 1
                             else:
@@ -291,8 +354,9 @@ def loop(full: bool) -> Callable[..., int]:
                         valued[values] = transfer
                         values += 1
                         transfer = post_next[transfer]
-                    if record:
+                    if times:
                         start_ns[op] = now
+                    if record:
                         began[starts], ended[ends] = op, op
                         starts, ends = starts + 1, ends + 1
                 if executor:
@@ -340,7 +404,7 @@ def loop(full: bool) -> Callable[..., int]:
                     if requesting and due_ns[transfer] > now:
                         size = rise(key, task, size, due_ns[transfer], requests + transfer)
                         continue
-                if record:
+                if times:
                     asked_ns[transfer] = now
                 if works and took_ns[n + transfer] > 0:
                     fresh[news] = n + transfer
@@ -360,15 +424,27 @@ def loop(full: bool) -> Callable[..., int]:
                 through = end - latency_ns[way]
                 for place in range(held_ptr[way], held_ptr[way + 1]):
                     free_ns[row(held_link[row(place)])] = through
-                end_ns[transfer] = end
-                if record:
-                    sent_ns[transfer] = begin
                 joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                if directed:
+                    until_ns[transfer] = end
+                    sends(crew, flat, work, transfer, now)
+                    if begin > now:
+                        if is_watched(crew, flat, work, transfer):
+                            size = rise(key, task, size, begin, begins + transfer)
+                    elif not joins or end == now:
+                        carries(crew, flat, work, transfer, now)
+                else:
+                    end_ns[transfer] = end
+                if directed or times:
+                    sent_ns[transfer] = begin
                 if joins and end == now:
                     join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
                 else:
                     alone = not in_turn[way] or wire_head[way] == wire_end[way]
                     if in_turn[way]:
+                        if directed:
+                            if wire_end[way] == wire_room[way]:
+                                shift_down(wire, wire_base, wire_head, wire_end, way)
                         wire[row(wire_end[way])] = transfer
                         wire_end[way] += 1
                     if alone:
@@ -421,6 +497,9 @@ def loop(full: bool) -> Callable[..., int]:
                         chain[row(last - brief)] = job
                         brief += 1
                     else:
+                        if directed:
+                            if queue_end[here] == queue_room[here]:
+                                shift_down(queue, region, head, queue_end, here)
                         queue[row(queue_end[here])] = job
                         queue_end[here] += 1
                 for i in range(served):
@@ -435,12 +514,23 @@ def loop(full: bool) -> Callable[..., int]:
                 job = row(chain[row(last - i)])
                 if bounded and job < n and now + tail[job] > limit:
                     return GIVEN_UP
-                if record:
+                if times:
                     start_ns[job] = now
-                    if job < n:
-                        began[starts] = job
-                        starts += 1
-                size = rise(key, task, size, now + took_ns[job], job)
+                if record and job < n:
+                    began[starts] = job
+                    starts += 1
+                taken = took_ns[job]
+                if directed:
+                    here = np.int64(
+                        device[job]
+                        if job < n
+                        else home[source_of[job - n]]
+                        if job < unpacking
+                        else home[target_of[job - unpacking]]
+                    )
+                    taken = length_of(crew, flat, work, job, here, now)
+                    job_begins(crew, flat, work, job, here, taken, now)
+                size = rise(key, task, size, now + taken, job)
             if record:
                 begin_all(held, memory, device, tensor_bytes, places.handed, way_of, tensor_of, target_of, starts, now)
                 end_all(
@@ -462,12 +552,21 @@ def loop(full: bool) -> Callable[..., int]:
                     ends,
                     now,
                 )
+            if directed:
+                size = act(crew, flat, work, ops, size, now, order, acted_by_mark, asked_by_mark)
             upcoming = key[0] if size > 0 else np.int64(NEVER)
             if shares:
                 if sizes[1] > 0:
                     settle(fair, shared, wire_base, now, turn)
                 if sizes[0] > 0:
                     upcoming = min(upcoming, next_ns[soonest[0]])
+            if directed:
+                if progress[4] > 0:  # the director stops the run, for good or to be emptied
+                    progress[0], progress[1], progress[2] = now, size, turn
+                    stopped: int = progress[4]
+                    return stopped
+                if upcoming > LATEST:
+                    return STUCK if upcoming == NEVER else REFUSED
             if upcoming == NEVER:
                 break
             if upcoming > now:

@@ -1,0 +1,192 @@
+"""Lay a crew out for the compiled director, and take the memory in which it works (`arrays` says what is what)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Ids, flags, ids, ints
+from simulator.execution.flattening import fresh, rigid
+from simulator.training.combining import COUNT
+from simulator.training.compiled.arrays import (
+    AT_SLOWEST,
+    COLUMNS,
+    LOG_ROWS,
+    LOST,
+    TOTALS,
+    WRITTEN,
+    Clients,
+    Marks,
+    Meets,
+    Objects,
+    Rules,
+    Team,
+)
+from simulator.training.crashing import Crashes
+from simulator.training.hanging import Watch
+from simulator.training.synchronising import DEQUEUE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.execution.engine import Prepared
+    from simulator.execution.flat import Flat, Work
+    from simulator.training.combining import Crew, Joined
+    from simulator.training.ledger import Ledger
+    from simulator.units import Nanos
+
+
+def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence[int]], *, record: int) -> Rules:
+    """What the director reads; `links` are those on which a transfer of each way is not alone."""
+    count, marks = len(crew), crew.marks
+    client_of = np.repeat(np.arange(count), np.diff(crew.op_ptr))
+    mark_of = np.full(len(laid.tables), -1)
+    mark_of[marks.op] = np.arange(len(marks.op))
+    mark_of[crew.op_ptr[1:] - 1] = len(marks.op) + np.arange(count)
+    of_mark = client_of[marks.op]
+    asks = np.zeros(count, bool)
+    asks[of_mark[marks.kind == DEQUEUE]] = True
+    made: Rules = rigid(
+        Rules(
+            clients=Clients(
+                op_ptr=crew.op_ptr,
+                root_ptr=ids(np.searchsorted(given.wiring.roots, crew.op_ptr)),
+                mark_ptr=ids(np.searchsorted(marks.op, crew.op_ptr)),
+                start_ns=crew.start_ns,
+                gap_ns=crew.gap_ns,
+                clocked=crew.clocked,
+                counts=crew.counts,
+                idle=crew.idle,
+                own_step=flags(~asks),
+                examples=crew.examples,
+                client_of=ids(client_of),
+                mark_of=ids(mark_of),
+            ),
+            marks=Marks(marks.op, ids(of_mark), marks.kind, marks.shared, marks.amount, marks.reserve),
+            objects=_objects(crew),
+            meets=_meets(crew, laid, given),
+            task_of=crew.task_of,
+            on_ptr=_pointers(links),
+            on=ids([link for of_way in links for link in of_way]),
+            numbers=ints(np.array([crew.limit, crew.bound, _signed(crew.seed), Watch(crew).patience, record])),
+        )
+    )
+    return made
+
+
+def _signed(seed: int) -> int:
+    """The same 64 bits."""
+    return seed - (1 << 64) if seed >> 63 else seed
+
+
+def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
+    return ids(np.cumsum([0, *map(len, lists)]))
+
+
+def _objects(crew: Crew) -> Objects:
+    """Rings have room for all runs: one is begun when the global step is another, or by the tokens of a beginning."""
+    shared, crashes = crew.shared, 0 if crew.disturbed is None else len(crew.disturbed.crash_task)
+    counted = len(crew) + int((crew.marks.kind == COUNT).sum())  # in the last round, beyond the limit
+    most = (crew.limit + counted) * (crashes + 1) + 2 * crashes + 3
+    return Objects(
+        queue=shared.queue,
+        capacity=shared.capacity,
+        tokens=shared.tokens,
+        task=shared.task,
+        run_ptr=ids(np.append(0, np.cumsum(np.where(shared.queue, most, 1)))),
+    )
+
+
+def _meets(crew: Crew, laid: Joined, given: Prepared) -> Meets:
+    disturbed, nothing, tasks = crew.disturbed, ints([]), int(crew.task_of.max(initial=0)) + 1
+    if disturbed is None:
+        none, never = ids(np.full(tasks, -1)), ints(np.zeros(tasks))
+        empty = ids([])
+        return Meets(empty, nothing, nothing, nothing, flags([]), ids([0]), empty, nothing, none, never, never, never)
+    of_op = np.repeat(np.arange(len(crew)), np.diff(crew.op_ptr))
+    of_transfer = of_op[laid.tables.tensor_op[given.crossing.tensor]]
+    owner = np.concatenate([of_op, of_transfer, of_transfer, of_transfer]).tolist()
+    crashes = Crashes(crew, given.wiring.device, owner, len(of_transfer))
+    hit = crashes.clients if crashes.when else []
+    every, when, task = disturbed.crash_checkpoint_ns, disturbed.crash_at_ns, disturbed.crash_task
+    keeps = np.zeros(tasks, bool) if crew.keeps is None else np.asarray(crew.keeps)
+    saves = (every > 0) & keeps[task]
+    return Meets(
+        crash_task=task,
+        crash_at_ns=when,
+        away_ns=ints(disturbed.crash_down_ns + disturbed.crash_restore_ns),
+        checkpoint_ns=ints(np.where(saves, when // np.maximum(every, 1) * every, -1)),
+        restores=flags(keeps[task] | np.isin(task, crew.shared.task)),
+        hit_ptr=_pointers(hit),
+        hit=ids([client for of_crash in hit for client in of_crash]),
+        noise=ints(disturbed.noise.reshape(-1)),
+        noise_of=disturbed.noise_of,
+        phase_ns=disturbed.pause_phase_ns,
+        period_ns=disturbed.pause_period_ns,
+        length_ns=disturbed.pause_length_ns,
+    )
+
+
+def timers_of(rules: Rules) -> int:
+    """How many tasks of the director's may be in the heap at once, and some that were put off by crashes."""
+    clients, marks, crashes = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.meets.crash_at_ns)
+    return clients * (2 + 2 * crashes) + 2 * marks + crashes + 1
+
+
+def team_of(rules: Rules, flat: Flat) -> Team:
+    """The memory of a run: nothing has happened yet."""
+    clients, marks, objects = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.objects.queue)
+    crashes, edges = len(rules.meets.crash_at_ns), len(flat.nodes.consumer)
+    who = marks + objects * (crashes + 1)
+    varies = len(rules.meets.noise) or rules.meets.length_ns.any()
+    sizes = {
+        "5": 5,
+        "1": 1,
+        "C": clients,
+        "M": marks,
+        "M+C": marks + clients,
+        "H": objects,
+        "F": who,
+        "2F": 2 * who,
+        "K": len(rules.meets.noise_of),
+        "D": len(flat.places.lanes),
+        "W": len(flat.places.latency_ns),
+        "L": len(flat.shared.capacity),
+        "Z": crashes,
+        "n": len(flat.nodes.waits),
+        "E": edges,
+        "totals": TOTALS,
+        "runs": int(rules.objects.run_ptr[-1]),
+        "log": COLUMNS * (LOG_ROWS + 2 * (clients + marks)),
+        "took": len(flat.nodes.waits) + 2 * edges if varies else 0,
+    }
+    lines, steps, sums = fresh(WRITTEN, sizes)
+    for line in (lines.taker, lines.adder):
+        line[:] = -1
+    steps.number[:] = -1
+    steps.totals[AT_SLOWEST] = rules.clients.clocked.sum()
+    return Team(rules, lines, steps, sums)
+
+
+def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: Nanos) -> None:
+    """Enter the sums of the whole run, and what was under way when it ended."""
+    sums, queues, found, home = team.sums, work.queues, work.found, flat.places.home
+    n, edges, size = len(device), len(flat.nodes.consumer), int(team.steps.progress[1])
+    key, task = queues.key[:size], queues.task[:size]
+    for low, where in ((0, device), (n, home[found.source_of]), (n + edges, home[found.target_of])):
+        inside = (task >= low) & (task < low + len(where))
+        np.subtract.at(sums.busy_ns, where[task[inside] - low], key[inside] - now)
+    for way in range(len(queues.wire_base)):
+        if flat.places.held_ptr[way] < flat.places.held_ptr[way + 1]:  # of others nobody asks
+            wires = queues.wire[queues.wire_head[way] : queues.wire_end[way]]
+            lasting = found.end_ns[wires] - flat.places.latency_ns[way]
+            sums.carry_ns[way] += np.clip(now - work.record.sent_ns[wires], 0, lasting).sum()
+    ahead = sums.through_ns - now  # known already, or of flows not known yet
+    sums.link_ns[:] -= np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
+    spent = now - sums.since_ns
+    ledger.compute_ns = (sums.compute_ns + np.where(sums.computing > 0, spent, 0)).tolist()
+    ledger.send_ns = (sums.send_ns + np.where((sums.computing == 0) & (sums.sending > 0), spent, 0)).tolist()
+    ledger.lost = int(team.steps.totals[LOST])
+    ledger.busy_ns, ledger.link_ns = sums.busy_ns.tolist(), sums.link_ns.tolist()
+    ledger.carried, ledger.carry_ns = sums.carried.tolist(), sums.carry_ns.tolist()

@@ -1,0 +1,122 @@
+"""What tasks, devices and links do, counted as `ledger` does: of one moment in any order, as nothing lasts in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.execution.compiled.kernel import inner
+from simulator.training.compiled.arrays import Rules, Sums
+
+if TYPE_CHECKING:
+    from simulator.execution.flat import Flat, Work
+    from simulator.training.compiled.arrays import Team
+
+
+@inner
+def _turn(sums: Sums, where: int, now: int) -> None:
+    """What the task does changes: enter what it has done."""
+    if sums.computing[where] > 0:
+        sums.compute_ns[where] += now - sums.since_ns[where]
+    elif sums.sending[where] > 0:
+        sums.send_ns[where] += now - sums.since_ns[where]
+    sums.since_ns[where] = now
+
+
+@inner
+def job_ends(crew: Team, here: int, now: int) -> None:
+    """A job leaves its device."""
+    rules, _, _, sums = crew
+    where = rules.task_of[here]
+    if sums.computing[where] == 1:
+        _turn(sums, where, now)
+    sums.computing[where] -= 1
+
+
+@inner
+def computes(rules: Rules, sums: Sums, here: int, taken: int, now: int) -> None:
+    """A job begins on its device; its whole time counts at once."""
+    where = rules.task_of[here]
+    sums.busy_ns[here] += taken
+    if sums.computing[where] == 0:
+        _turn(sums, where, now)
+    sums.computing[where] += 1
+
+
+@inner
+def sends(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
+    """A transfer goes to the wire."""
+    rules, _, _, sums = crew
+    found = work.found
+    for end in range(2):
+        where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]
+        if sums.sending[where] == 0:
+            _turn(sums, where, now)
+        sums.sending[where] += 1
+
+
+@inner
+def _is_flow(flat: Flat, work: Work, transfer: int) -> bool:
+    flows: bool = (
+        len(flat.shared.link) > 0
+        and flat.places.flowing[work.found.way_of[transfer]]
+        and flat.nodes.tensor_bytes[work.found.tensor_of[transfer]] > 0
+    )
+    return flows
+
+
+@inner
+def _wire_ns(flat: Flat, work: Work, transfer: int) -> int:
+    """How long its bytes are on the wire; 0 of a flow."""
+    taken: int = work.found.end_ns[transfer] - flat.places.latency_ns[work.found.way_of[transfer]]
+    return taken
+
+
+@inner
+def is_watched(crew: Team, flat: Flat, work: Work, transfer: int) -> bool:
+    """Whether its bytes are on links that it does not hold."""
+    on_ptr, way = crew.rules.on_ptr, work.found.way_of[transfer]
+    watched: bool = on_ptr[way] < on_ptr[way + 1] and _wire_ns(flat, work, transfer) > 0
+    return watched
+
+
+@inner
+def _pass(sums: Sums, link: int, now: int) -> None:
+    """Enter the time until now in which flows were on the link; `through_ns` is until when all is entered."""
+    if sums.on_link[link] > 0:
+        sums.link_ns[link] += max(0, now - sums.through_ns[link])
+    sums.through_ns[link] = max(sums.through_ns[link], now)
+
+
+@inner
+def carries(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
+    """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
+    rules, _, _, sums = crew
+    way = work.found.way_of[transfer]
+    for place in range(rules.on_ptr[way], rules.on_ptr[way + 1]):
+        link = rules.on[place]
+        _pass(sums, link, now)
+        if _is_flow(flat, work, transfer):
+            sums.on_link[link] += 1
+            continue
+        until = now + _wire_ns(flat, work, transfer)
+        sums.link_ns[link] += max(0, until - sums.through_ns[link])
+        sums.through_ns[link] = max(sums.through_ns[link], until)
+
+
+@inner
+def arrives(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
+    """A transfer leaves the wire."""
+    rules, _, _, sums = crew
+    found = work.found
+    for end in range(2):
+        where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]
+        if sums.sending[where] == 1:
+            _turn(sums, where, now)
+        sums.sending[where] -= 1
+    way = found.way_of[transfer]
+    sums.carried[way] += flat.nodes.tensor_bytes[found.tensor_of[transfer]]
+    sums.carry_ns[way] += _wire_ns(flat, work, transfer)
+    if _is_flow(flat, work, transfer):
+        for place in range(rules.on_ptr[way], rules.on_ptr[way + 1]):
+            _pass(sums, rules.on[place], now)
+            sums.on_link[rules.on[place]] -= 1

@@ -1,0 +1,190 @@
+"""The compiled director says what the plain one says, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cluster.client import short_task
+from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.columns import flags, ids, ints
+from simulator.errors import DeadlockError
+from simulator.execution.engine import prepare
+from simulator.execution.trace import Trace
+from simulator.partitioning import partition
+from simulator.training import train as training
+from simulator.training.combining import COUNT, Client, Crew, Joined, Marks, Shared
+from simulator.training.compiled import engine as compiled
+from simulator.training.disturbance import read_disturbance
+from simulator.training.disturbing import disturb
+from simulator.training.ledger import Noted
+from simulator.training.noise import QUANTILES
+from simulator.training.program import Program
+from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.train import train
+from simulator.training.training import Training
+from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.training.crews import Priced, chain, crew, pushing, updating
+from tests.training.test_crashes import drawn
+
+
+def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **options: object) -> list[Training]:
+    """The same run by either engine."""
+    clients, priced = [one for one, _ in given], [one for _, one in given]
+    how = {"regime": None, "disturbances": [read_disturbance(text) for text in texts], **options}
+    return [train(clients, on, priced, engine=engine, **how) for engine in ("python", "compiled")]  # type: ignore[arg-type]
+
+
+def assert_alike(plain: object, other: object) -> None:
+    """All columns are, but for the name of the engine."""
+    assert isinstance(plain, Training | Trace)
+    for name in (field.name for field in fields(plain)):
+        one, two = getattr(plain, name), getattr(other, name)
+        if isinstance(one, Trace):
+            assert_alike(one, two)
+        elif isinstance(one, np.ndarray):
+            assert one.dtype == two.dtype, name
+            np.testing.assert_array_equal(one, two, err_msg=name)
+        elif name != "engine":
+            assert one == two, name
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
+def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
+    crew, on, texts, _ = drawn(Random(seed))
+    assert_alike(*both(crew, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
+
+
+def marked(random: Random, made: Crew) -> Crew:
+    """Random ops apply to, take from, add to and take from a few accumulators and queues, or count."""
+    queue = [random.random() < 0.6 for _ in range(random.randrange(1, 4))]
+    rows = []
+    for op in sorted(set(range(int(made.op_ptr[-1]))) - set((made.op_ptr[1:] - 1).tolist())):
+        if random.random() < 0.25:
+            shared = random.randrange(len(queue))
+            kind = random.choice([ENQUEUE, ENQUEUE, DEQUEUE] if queue[shared] else [APPLY, APPLY, TAKE])
+            row = (op, kind, shared, random.randrange(1, 4), random.choice([0, 0, 1]) if kind == DEQUEUE else 0)
+            rows.append(row if random.random() < 0.8 else (op, COUNT, -1, 0, 0))
+    columns = np.array(rows, np.int64).reshape(len(rows), 5).T
+    return replace(
+        made,
+        marks=Marks(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
+        shared=Shared(
+            names=tuple(f"object {row}" for row in range(len(queue))),
+            queue=flags(queue),
+            capacity=ints([random.choice([-1, 2, 5]) for _ in queue]),
+            tokens=ints([random.choice([0, 1, 4]) if is_queue else 0 for is_queue in queue]),
+            task=ids([random.randrange(int(made.task_of.max()) + 1) for _ in queue]),
+        ),
+    )
+
+
+def disturbed(random: Random, made: Crew, on: Cluster) -> Crew:
+    """Noise that may be nothing at all, pauses, crashes; clients that only keep links busy."""
+    texts = random.choice([[], ["*=noise:exponential"], ["*=noise:lognormal:0.5", "*=pause:every=900 ns,for=90 ns"]])
+    for task in on.tasks:
+        at = 0
+        for _ in range(random.choice([0, 0, 1, 2])):
+            at += random.randrange(1, 1500)
+            texts = [
+                *texts,
+                f"{short_task(task)}=crash:at={at} ns,for=200 ns" + random.choice(["", ",checkpoint=300 ns"]),
+            ]
+            at += 200
+    met = disturb([read_disturbance(text) for text in texts], on)
+    if random.random() < 0.3:
+        met = replace(met, noise=ints(np.where(np.arange(QUANTILES) % 3, 1 << 17, 0)[None].repeat(len(met.noise), 0)))
+    keeps = flags([random.random() < 0.8 for _ in on.tasks])
+    return replace(made, disturbed=met, seed=random.randrange(2**64), keeps=keeps)
+
+
+def noted(
+    made: Crew, laid: Joined, priority: Sequence[int] | None, how: dict[str, str], record: int
+) -> list[Noted | None]:
+    """What either director notes; None: it hangs."""
+    column = None if priority is None else ints(priority)
+    ready = [prepare(laid.tables, laid.device, column, **how) for _ in range(2)]
+    try:
+        plain = training.run(made, laid, ready[0], record=record)[1]
+    except DeadlockError:
+        plain = None
+    return [plain, compiled.run(made, laid, ready[1], column, record=record, **how)]
+
+
+def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
+    assert (plain is None) == (other is None)
+    if plain is None or other is None:
+        return
+    for name in ("steps", "updates", "lost", "compute_ns", "send_ns", "busy_ns"):
+        assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
+    assert plain.ledger.link_bytes() == other.ledger.link_bytes()
+    assert plain.ledger.link_busy_ns() == other.ledger.link_busy_ns()
+    assert (plain.dropped, plain.end_ns) == (other.dropped, other.end_ns)
+    assert len(plain.recorder.recorded) == len(other.recorder.recorded)
+    for one, two in zip(plain.recorder.recorded, other.recorder.recorded, strict=True):
+        for name in one._fields:
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+
+
+@settings(max_examples=100)
+@given(st.data(), st.integers(0, 2**32))
+def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
+    """Any graph on any cluster, whichever of its ops wait for whom: also those that hang."""
+    graph = data.draw(dags(max_nodes=8))
+    on, priced, _, how = data.draw(worlds(graph))
+    random = Random(seed)
+    given = []
+    for row in range(random.randrange(1, 4)):
+        rows = [random.randrange(len(on)) for _ in graph.names]
+        role = "traffic" if row and random.random() < 0.2 else "worker"
+        program = Program(f"worker:{row}", random.choice(on.tasks), graph, (), role=role, examples=random.randrange(9))  # type: ignore[arg-type]
+        given.append((Client(program, partition(graph, assigned(on, rows), on, step=whole(graph))), priced))
+    start = [random.choice([0, 0, 70]) for _ in given]
+    made, laid = crew(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
+    gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.idle.tolist()]  # traffic takes time
+    made = replace(made, gap_ns=ints(gaps))
+    made = marked(random, made) if random.random() < 0.7 else made
+    made = disturbed(random, made, on) if random.random() < 0.6 else made
+    priority = None
+    if random.random() < 0.3:
+        priority, how = [random.randrange(5) for _ in range(len(laid.tables))], {**how, "order": "priority"}
+    assert_noted_alike(*noted(made, laid, priority, how, random.randrange(3)))
+
+
+def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs are emptied again and again; rounds are counted anew."""
+    on = apart(2)
+    given = [chain(on, "fast", [(0, 10), (1, 0)], task=0), chain(on, "slow", [(1, 35)], task=1)]
+    made, laid = crew(given, on, steps=50)
+    how = {"order": "fifo", "contention": "serial"}
+    monkeypatch.setattr("simulator.training.compiled.laying.LOG_ROWS", 1)
+    monkeypatch.setattr(compiled, "_MANY_ROUNDS", 1)
+    assert_noted_alike(*noted(made, laid, None, how, 1))
+
+
+def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
+    """Steps of 2^58 ns, of which eight are more than the compiled loop counts."""
+    on = apart(1)
+    assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
+    made, laid = crew([chain(on, "w", [(0, 2**58)])], on, steps=12)
+    ready = prepare(laid.tables, laid.device, order="fifo", contention="serial")
+    assert compiled.run(made, laid, ready, order="fifo", contention="serial") is None
+
+
+def test_a_hang_is_told_in_the_same_words() -> None:
+    on = apart(2)
+    given = [pushing(on, "w", [(1, 5)], task=1), updating(on, aggregate=2, handed=1)]
+    clients, priced = [one for one, _ in given], [one for _, one in given]
+    said = set()
+    for engine in ("python", "compiled"):
+        with pytest.raises(DeadlockError) as caught:
+            train(clients, on, priced, regime=None, steps=3, engine=engine)
+        said.add(str(caught.value))
+    assert len(said) == 1
