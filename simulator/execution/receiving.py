@@ -92,7 +92,7 @@ def receive_late(
         part = parts.popleft()
         tried = with_waits(partitions, _edges(partitions, [*kept, *part]))
         trace = simulate(tried)
-        if _no_worse(trace, best, without.makespan):
+        if _better(trace, best, without.makespan):
             kept, best, cut = [*kept, *part], trace, tried
         elif len(part) > 1:
             parts += [part[: len(part) // 2], part[len(part) // 2 :]]
@@ -105,10 +105,13 @@ def _wait(partitions: Partitions) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def _no_worse(trace: Trace, best: Trace, makespan: Nanos) -> bool:
-    """Whether a step with more waits takes no longer than that, and no more memory than the best so far."""
+def _better(trace: Trace, best: Trace, makespan: Nanos) -> bool:
+    """Whether a step with more waits takes no longer than that, has no higher peak than the best so far, and gains.
+
+    Where one copy waits another may take its place in line and be held longer: that is no gain.
+    """
     lower = bool((trace.peak_bytes <= best.peak_bytes).all())
-    return trace.makespan <= makespan and lower and copies_held(trace) <= copies_held(best)
+    return trace.makespan <= makespan and lower and copies_held(trace) < copies_held(best)
 
 
 def copies_held(trace: Trace) -> int:
