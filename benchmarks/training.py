@@ -26,7 +26,7 @@ from itertools import pairwise
 
 from simulator.columns import ints
 from simulator.oracle.processes import RealStep, measure
-from simulator.training.answers import rate
+from simulator.training.answers.answers import rate
 from simulator.training.training import COMPUTING
 from simulator.training.training import Training as Run
 from tests.oracle.simulating import Machine, simulate

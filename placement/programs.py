@@ -14,8 +14,8 @@ from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
-from simulator.training.combining import Client
-from simulator.training.program import Program
+from simulator.training.crew.combining import Client
+from simulator.training.programs.program import Program
 
 
 def clients(

@@ -18,9 +18,9 @@ from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
-from simulator.training.disturbing import disturb
-from simulator.training.pricing import estimate_each
-from simulator.training.program import Program
+from simulator.training.disturbances.disturbing import disturb
+from simulator.training.programs.pricing import estimate_each
+from simulator.training.programs.program import Program
 from viz.request import Request
 from viz.training.asked import Wanted
 

@@ -12,23 +12,23 @@ from simulator.columns import Ints, ids, ints
 from simulator.execution.choosing import choose, load
 from simulator.execution.engine import Prepared, chosen_order, prepare
 from simulator.execution.loop import play
-from simulator.training.assembling import crew_of, lay_out
-from simulator.training.background import background
-from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.compiled import TRAINING
-from simulator.training.director import Director
-from simulator.training.disturbing import disturb, slowed
-from simulator.training.ledger import Noted
-from simulator.training.recording import trace_of
+from simulator.training.crew.assembling import crew_of, lay_out
+from simulator.training.crew.background import background
+from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
+from simulator.training.crew.director import Director
+from simulator.training.crew.ledger import Noted
+from simulator.training.crew.recording import trace_of
+from simulator.training.crew.starting import Starts, starts
+from simulator.training.disturbances.disturbing import disturb, slowed
 from simulator.training.regimes import Regime, check
-from simulator.training.starting import Starts, starts
 from simulator.training.training import Training
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.execution.loops import Choice
-    from simulator.training.disturbance import Disturbance
+    from simulator.training.disturbances.disturbance import Disturbance
 
 
 def train(

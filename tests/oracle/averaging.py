@@ -18,7 +18,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 from simulator.cluster.reading import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.loading import load
-from simulator.training.distributed import distributed
+from simulator.training.programs.distributed import distributed
 from simulator.training.regimes import read_regime
 
 WORKERS = 2

@@ -13,10 +13,10 @@ from simulator.costs.calibration import calibrate
 from simulator.costs.measuring import Measurement, Sample
 from simulator.graph.messages import GraphDef
 from simulator.oracle.processes import RealClient
-from simulator.training.combining import Client
-from simulator.training.distributed import distributed
-from simulator.training.disturbance import Disturbance, Noise
-from simulator.training.program import Program
+from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbance import Disturbance, Noise
+from simulator.training.programs.distributed import distributed
+from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, read_regime
 from simulator.training.train import train
 from simulator.training.training import Training as Run

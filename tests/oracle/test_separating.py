@@ -13,11 +13,11 @@ from simulator import choose_step, estimate, load, load_cluster
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child, observe
-from simulator.training.anatomy import anatomy
-from simulator.training.distributed import distributed
-from simulator.training.program import Program
+from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.distributed import distributed
+from simulator.training.programs.program import Program
+from simulator.training.programs.replication.parts import parts_of
 from simulator.training.regimes import Regime
-from simulator.training.replication.parts import parts_of
 
 pytestmark = pytest.mark.tensorflow
 CASES = [

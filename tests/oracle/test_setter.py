@@ -11,8 +11,8 @@ import pytest
 from simulator import choose_step, load, load_cluster
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.training.anatomy import anatomy
-from simulator.training.replication.replicating import replicate
+from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.replication.replicating import replicate
 
 pytestmark = pytest.mark.tensorflow
 

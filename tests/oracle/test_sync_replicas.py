@@ -16,11 +16,11 @@ from simulator.costs.roofline import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.loading import load
-from simulator.training.distributed import distributed
+from simulator.training.crew.resources import find, joined
+from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.programs.distributed import distributed
+from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
-from simulator.training.resources import find, joined
-from simulator.training.sync_replicas import sync_replicas
-from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.train import train
 from tests.training.queues import cut
 

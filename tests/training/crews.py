@@ -10,10 +10,10 @@ from simulator.costs.table import CostTable
 from simulator.execution.engine import prepare
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from simulator.training.assembling import crew_of, lay_out
-from simulator.training.combining import UNBOUNDED, Client, Crew, Joined
-from simulator.training.director import Director
-from simulator.training.program import Program, Role
+from simulator.training.crew.assembling import crew_of, lay_out
+from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
+from simulator.training.crew.director import Director
+from simulator.training.programs.program import Program, Role
 from simulator.training.train import run
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr

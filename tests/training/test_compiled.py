@@ -19,19 +19,19 @@ from simulator.execution.engine import prepare
 from simulator.execution.trace import Trace
 from simulator.partitioning import partition
 from simulator.training import train as training
-from simulator.training.combining import COUNT, Client, Crew, Joined, Marks, Shared
 from simulator.training.compiled import engine as compiled
-from simulator.training.disturbance import read_disturbance
-from simulator.training.disturbing import disturb
-from simulator.training.ledger import Noted
-from simulator.training.noise import QUANTILES
-from simulator.training.program import Program
-from simulator.training.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.crew.combining import COUNT, Client, Crew, Joined, Marks, Shared
+from simulator.training.crew.ledger import Noted
+from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.disturbances.disturbing import disturb
+from simulator.training.disturbances.noise import QUANTILES
+from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.training.crew.test_crashes import drawn
 from tests.training.crews import Priced, chain, crew, pushing, updating
-from tests.training.test_crashes import drawn
 
 
 def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **options: object) -> list[Training]:

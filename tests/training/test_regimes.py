@@ -10,8 +10,8 @@ import pytest
 
 from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.accumulating import with_accumulators
-from simulator.training.program import Program
+from simulator.training.programs.accumulating import with_accumulators
+from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, check, describe, read_regime, settled, tokens_per_update
 from tests.strategies import Rows
 from tests.training.queues import synchronised

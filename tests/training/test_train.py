@@ -15,8 +15,8 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
-from simulator.training.combining import Client
-from simulator.training.program import Program
+from simulator.training.crew.combining import Client
+from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds

@@ -11,7 +11,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
-from simulator.training.disturbance import read_disturbance
+from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
 from viz.request import Request
 from viz.running import run

@@ -13,9 +13,9 @@ from placement import programs as placing_programs
 from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.cluster.protocols import with_protocol
 from simulator.errors import SimvizError
-from simulator.training.disturbance import read_disturbance
-from simulator.training.replication.replicating import How
-from simulator.training.replication.setter import PsStrategy
+from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.programs.replication.replicating import How
+from simulator.training.programs.replication.setter import PsStrategy
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, trained, training_graph
 from viz import options

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from simulator.errors import SimvizError
-from simulator.training.disturbance import Disturbance, read_disturbance
+from simulator.training.answers.scaling import read_workers
+from simulator.training.disturbances.disturbance import Disturbance, read_disturbance
 from simulator.training.regimes import Regime, read_regime
-from simulator.training.scaling import read_workers
 
 if TYPE_CHECKING:
     import argparse

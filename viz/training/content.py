@@ -9,7 +9,7 @@ import numpy as np
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids
-from simulator.training.disturbance import Disturbance
+from simulator.training.disturbances.disturbance import Disturbance
 from simulator.wording import counted
 from viz.content_of_time import Json
 from viz.palette import CATEGORY_COLOURS, HUES, device_colour

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.cluster.client import short_task
-from simulator.training.answers import Answers
+from simulator.training.answers.answers import Answers
 from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted

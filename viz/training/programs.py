@@ -12,11 +12,11 @@ from simulator.cluster.notation import is_notation
 from simulator.cluster.reading import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.distributed import distributed
-from simulator.training.program import Program
+from simulator.training.programs.distributed import distributed
+from simulator.training.programs.program import Program
+from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.replication.tasks import ps_tasks, worker_tasks
 from simulator.training.regimes import Regime, describe
-from simulator.training.replication.replicating import replicate
-from simulator.training.replication.tasks import ps_tasks, worker_tasks
 from simulator.wording import counted
 from viz.request import Request
 from viz.training.asked import Wanted

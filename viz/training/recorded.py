@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.training.combining import Client
+from simulator.training.crew.combining import Client
 from viz.tables import tagged
 from viz.training.trained import Trained
 

@@ -11,17 +11,17 @@ from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
-from simulator.training.answers import answers, until_ci
-from simulator.training.background import background
-from simulator.training.bottleneck import MOST_TRIED, bottleneck
-from simulator.training.combining import Client
-from simulator.training.disturbance import Disturbance
-from simulator.training.disturbing import disturb, present
-from simulator.training.program import Program
+from simulator.training.answers.answers import answers, until_ci
+from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
+from simulator.training.answers.relieving import Relief, relieve
+from simulator.training.answers.scaling import Row, scale
+from simulator.training.crew.background import background
+from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbance import Disturbance
+from simulator.training.disturbances.disturbing import disturb, present
+from simulator.training.programs.program import Program
+from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
-from simulator.training.relieving import Relief, relieve
-from simulator.training.scaling import Row, scale
-from simulator.training.sync_replicas import sync_replicas
 from simulator.training.train import train
 from simulator.training.training import Training
 from simulator.wording import counted

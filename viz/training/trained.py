@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.training.answers import Answers
-from simulator.training.bottleneck import Bottleneck
-from simulator.training.combining import Client
+from simulator.training.answers.answers import Answers
+from simulator.training.answers.bottleneck import Bottleneck
+from simulator.training.answers.scaling import Row
+from simulator.training.crew.combining import Client
 from simulator.training.regimes import Regime
-from simulator.training.scaling import Row
 from simulator.training.training import Training
 from viz.training.asked import Wanted
 

@@ -13,10 +13,10 @@ TRAINING = Sources(
     "_play",
     (
         *STEP.parts,
-        "training/combining.py",
+        "training/crew/combining.py",
         "training/compiled",
-        "training/noise.py",
-        "training/pausing.py",
-        "training/synchronising.py",
+        "training/disturbances/noise.py",
+        "training/disturbances/pausing.py",
+        "training/crew/synchronising.py",
     ),
 )

@@ -10,7 +10,6 @@ from simulator.execution.compiled.heaps import sort
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.compiled.loop import Direction
 from simulator.execution.flat import EXECUTOR
-from simulator.training.combining import COUNT
 from simulator.training.compiled import lines as gates
 from simulator.training.compiled.arming import arm
 from simulator.training.compiled.arrays import (
@@ -30,6 +29,7 @@ from simulator.training.compiled.lengths import length_of
 from simulator.training.compiled.owners import owner_of
 from simulator.training.compiled.stepping import count, end_step, push, schedule
 from simulator.training.compiled.sums import arrives, carries, computes, is_watched, job_ends, sends
+from simulator.training.crew.combining import COUNT
 
 if TYPE_CHECKING:
     from typing import Any

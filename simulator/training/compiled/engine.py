@@ -18,14 +18,14 @@ from simulator.training.compiled import TRAINING
 from simulator.training.compiled.arrays import COLUMNS, DONE, DROPPED, MORE, STEPS, UPDATES, WRITTEN, Rules, Team
 from simulator.training.compiled.director import DIRECTION
 from simulator.training.compiled.laying import close, rules_of, team_of, timers_of
-from simulator.training.ledger import Ledger, Noted
-from simulator.training.noise import MAX_FACTOR
-from simulator.training.recording import Recorder, Times
+from simulator.training.crew.ledger import Ledger, Noted
+from simulator.training.crew.recording import Recorder, Times
+from simulator.training.disturbances.noise import MAX_FACTOR
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
     from simulator.execution.engine import Prepared
-    from simulator.training.combining import Crew, Joined
+    from simulator.training.crew.combining import Crew, Joined
 
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
 _LOOP = loop(True, DIRECTION)

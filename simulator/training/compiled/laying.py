@@ -8,7 +8,6 @@ import numpy as np
 
 from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.flattening import fresh, rigid
-from simulator.training.combining import COUNT
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     COLUMNS,
@@ -23,17 +22,18 @@ from simulator.training.compiled.arrays import (
     Rules,
     Team,
 )
-from simulator.training.crashing import Crashes
-from simulator.training.hanging import Watch
-from simulator.training.synchronising import DEQUEUE
+from simulator.training.crew.combining import COUNT
+from simulator.training.crew.crashing import Crashes
+from simulator.training.crew.hanging import Watch
+from simulator.training.crew.synchronising import DEQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simulator.execution.engine import Prepared
     from simulator.execution.flat import Flat, Work
-    from simulator.training.combining import Crew, Joined
-    from simulator.training.ledger import Ledger
+    from simulator.training.crew.combining import Crew, Joined
+    from simulator.training.crew.ledger import Ledger
     from simulator.units import Nanos
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.execution.compiled.heaps import sort
 from simulator.execution.compiled.kernel import inner
 from simulator.training.compiled.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED, Lines, Objects, Rules
-from simulator.training.synchronising import DEQUEUE, ENQUEUE, TAKE
+from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE, TAKE
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints

@@ -1,0 +1,165 @@
+"""What a run says in numbers: rates without the warm-up, step times, waiting, staleness, links.
+
+`steps_per_s` counts updates of the global step, `examples_per_s` the examples whose gradients they applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ints, flags, ints
+from simulator.errors import SimvizError
+from simulator.training.answers.steadiness import Mean, batch_means, warm_up
+from simulator.training.training import Training
+from simulator.units import Nanos, show_nanos
+from simulator.wording import counted
+
+QUANTILES = (50, 90, 99)  # percent
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Axes: K tasks, D devices, L links of the run. What is None could not be said: see the comments."""
+
+    steps_per_s: float | None  # None: no time passes
+    half_width: float | None  # of the 95 % confidence interval, relative to it; None: too few updates
+    examples_per_s: float | None  # None: unknown, or no time passes
+    gradients_per_s: float | None
+    step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
+    staleness: Mapping[int, int]  # updates by others in between -> updates, ascending; all of the run
+    dropped: int
+    shares: npt.NDArray[np.float64]  # [K, 3] of the run's time, as `Training.task_ns`; a row's sum is 1
+    gate_share: float  # of the time of training steps that they waited for tokens
+    device_share: npt.NDArray[np.float64]  # [D] busy share of all lanes
+    link_bytes: Ints  # [L]
+    link_share: npt.NDArray[np.float64]  # [L]
+    cut: int  # updates that count as warm-up
+    cut_ns: Nanos  # until then
+    settled: bool  # not: the run is too short for its warm-up
+    updates: int
+
+    @property
+    def warm_up(self) -> str:
+        """What was left out, in words."""
+        if not self.cut:
+            return f"nothing is cut off as warm-up of {counted(self.updates, 'update')}"
+        said = (
+            f"the first {self.cut:,} of {counted(self.updates, 'update')}, up to {show_nanos(self.cut_ns)}, are warm-up"
+        )
+        return f"{said} (MSER-5, and each worker's first step)" + ("" if self.settled else "; the run may be too short")
+
+
+def answers(training: Training) -> Answers:
+    """The answers of a run. Quantiles are of steps that begin after the warm-up, rates of updates after it."""
+    gaps, cycle = _gaps(training)
+    cut, settled = warm_up(gaps, cycle=cycle, least=_first_steps(training)) if len(gaps) else (0, False)
+    begin = int(training.update_ns[cut - 1]) if cut else 0
+    mean = batch_means(gaps[cut:], cycle=cycle) if len(gaps) else Mean(0.0, None)
+    span = int(training.update_ns[-1]) - begin if len(gaps) else 0
+    examples = training.update_examples[cut:]
+    worker = training.is_worker[training.step_client]
+    spent = int((training.step_end_ns - training.step_start_ns)[worker].sum())
+    end = max(training.end_ns, 1)
+    return Answers(
+        steps_per_s=_per_s(len(gaps) - cut, span),
+        half_width=None if mean.half_width is None or not mean.mean else mean.half_width / mean.mean,
+        examples_per_s=_per_s(int(examples.sum()), span) if examples.all() else None,
+        gradients_per_s=_per_s(int(training.update_gradients[cut:].sum()), span),
+        step_ns=_quantiles(training, worker, begin),
+        staleness=_histogram(training),
+        dropped=training.dropped,
+        shares=_column(training.task_ns / end if training.end_ns else np.eye(3)[[2] * len(training.tasks)]),
+        gate_share=int(training.step_waiting_ns[worker].sum()) / spent if spent else 0.0,
+        device_share=_column(training.device_busy_ns / end / training.device_lanes),
+        link_bytes=training.link_bytes,
+        link_share=_column(training.link_busy_ns / end),
+        cut=cut,
+        cut_ns=begin,
+        settled=settled,
+        updates=len(gaps),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """A run that is long enough, or as long as it may be."""
+
+    training: Training
+    answers: Answers
+    steps: int
+    reached: bool  # the confidence interval is narrow enough
+
+
+def until_ci(run: Callable[[int], Training], *, relative: float = 0.02, steps: int = 50, most: int = 10_000) -> Reached:
+    """Run for twice as many steps until half of the 95 % confidence interval of steps/s is below `relative`.
+
+    `run` is given the number of steps; a longer run begins as the shorter one. An interval of a run that has not
+    settled does not count. Stops at `most` steps. Raises SimvizError for a share or numbers that make no sense.
+    """
+    if not 0 < relative < 1:
+        raise SimvizError(f"a confidence interval of {relative:g} is none; give a share between 0 and 1 such as 2%")
+    if not 0 < steps <= most:
+        raise SimvizError(f"a run from {steps} to {most} steps is none; begin with at least 1 and at most the limit")
+    while True:
+        training = run(steps)
+        found = answers(training)
+        narrow = found.half_width is not None and found.settled and found.half_width <= relative
+        if narrow or steps == most:
+            return Reached(training, found, steps, narrow)
+        steps = min(2 * steps, most)
+
+
+def rate(update_ns: Ints, count: int, cut: int) -> float | None:
+    """Updates per second of the first `count` without the `cut` first, or half of them; None: no time passes.
+
+    For runs that are compared with one whose warm-up is known.
+    """
+    count = min(count, len(update_ns))
+    skipped = min(cut, count // 2)
+    begin = int(update_ns[skipped - 1]) if skipped else 0
+    return _per_s(count - skipped, int(update_ns[count - 1]) - begin) if count else None
+
+
+def _gaps(training: Training) -> tuple[Ints, int]:
+    """Times from one update to the next, the first from 0, and after how many they repeat: one of each who counts."""
+    gaps = np.diff(training.update_ns, prepend=0)
+    return ints(gaps), max(1, len(np.unique(training.update_client)))
+
+
+def _first_steps(training: Training) -> int:
+    """Updates until each worker that ended a step has ended one, and at least one: before, not all are there."""
+    worker = training.is_worker[training.step_client]
+    client, end = training.step_client[worker], training.step_end_ns[worker]
+    if not len(client):
+        return 1
+    _, first = np.unique(client, return_index=True)  # rows come in order of their ends
+    return max(1, int(np.searchsorted(training.update_ns, end[first].max(), side="right")))
+
+
+def _quantiles(training: Training, worker: Flags, begin: Nanos) -> Mapping[int, Nanos]:
+    """The smallest time that so many percent of the steps do not exceed; of all steps if none begins later."""
+    for kept in (flags(worker & (training.step_start_ns >= begin)), worker):
+        times = np.sort((training.step_end_ns - training.step_start_ns)[kept])
+        if len(times):
+            return MappingProxyType({q: int(times[-(-q * len(times) // 100) - 1]) for q in QUANTILES})
+    return MappingProxyType({})
+
+
+def _histogram(training: Training) -> Mapping[int, int]:
+    values, counts = np.unique(training.update_staleness, return_counts=True)
+    return MappingProxyType(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+
+
+def _per_s(count: int, nanos: Nanos) -> float | None:
+    return count * 10**9 / nanos if nanos else None
+
+
+def _column(values: npt.NDArray[np.float64] | Sequence[float]) -> npt.NDArray[np.float64]:
+    column = np.array(values, np.float64)
+    column.setflags(write=False)
+    return column

@@ -1,0 +1,246 @@
+"""What could be made better on a cluster, one thing at a time: the candidates for a bottleneck.
+
+A transfer is as slow as its slowest link. So whoever speeds up links speeds up those on the same routes, too, that
+would be the next slowest, up to the same rate: else one end of a network of equal adapters would never be worth
+anything. What is slower already is a bottleneck of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simulator.cluster.client import short_task
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
+from simulator.costs.table import CostTable
+from simulator.training.disturbances.disturbance import Disturbance
+from simulator.training.disturbances.disturbing import disturb, singled_out, slowed, slower_devices
+from simulator.training.training import SENDING, Training
+from simulator.wording import some
+
+if TYPE_CHECKING:
+    from simulator.partitioning import Partitions
+
+FASTER = 2  # how much faster a link or device is made
+ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
+LISTED = 3
+_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """One change of a run, and of what."""
+
+    bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
+    change: str  # "with twice its bandwidth"
+    share: float  # of the run's time that goes to it: what the change can save a part of
+    links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
+    devices: tuple[int, ...] = ()  # whose ops take half as long
+    without: tuple[str, ...] = ()  # texts of the disturbances that are gone
+    backups: int = 0  # so many more workers are backup: an update takes fewer gradients
+    protocol: Protocol | None = None  # by which tasks talk instead
+
+
+class Relieved(NamedTuple):
+    """What a run is made from, with one thing relieved."""
+
+    cluster: Cluster
+    costs: tuple[CostTable, ...]
+    disturbances: tuple[Disturbance, ...]
+
+
+def relieve(
+    cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
+) -> Relieved:
+    """Make that change, except for backup workers, which are the regime's."""
+    links = list(cluster.links)
+    for row, bytes_per_s in relief.links:
+        links[row] = replace(links[row], bytes_per_s=bytes_per_s)
+    factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
+    protocol = relief.protocol or cluster.between_tasks
+    changed, faster = slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
+    left = [one for one in disturbances if one.text not in relief.without]
+    return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
+
+
+def candidates(
+    training: Training, cluster: Cluster, disturbances: Sequence[Disturbance] = (), *, gate_share: float = 0.0
+) -> tuple[Relief, ...]:
+    """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
+
+    `gate_share` is that of `Answers`. The busy time of a processor is that of ops and that of messages: faster ops are
+    credited with the former, the protocol with the latter, or with latency, if that takes more.
+    """
+    traffic = _Traffic(training, disturb(disturbances, cluster).cluster)
+    found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
+    if gate_share > 0 and training.regime.startswith("sync"):
+        found.append(
+            Relief(
+                f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
+                "with one more of the workers as backup",
+                gate_share,
+                backups=1,
+            )
+        )
+    found.sort(key=lambda relief: -relief.share)
+    named = singled_out(disturbances, cluster)
+    if named:
+        what = some(list(dict.fromkeys(one.target for one in named)), LISTED)
+        found.insert(0, Relief(f"what disturbs {what}", "without that", 1.0, without=tuple(one.text for one in named)))
+    return tuple(found)
+
+
+class _Traffic:
+    """What crossed in a run, and whose it was. Axes: L links, D devices."""
+
+    def __init__(self, training: Training, cluster: Cluster) -> None:
+        self.training, self.cluster = training, cluster
+        self.end = max(1, training.end_ns)
+        self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
+        self.getters: list[set[int]] = [set() for _ in cluster.links]
+        self.beside: list[set[int]] = [set() for _ in cluster.links]  # [L] links on the same routes, itself too
+        self.between = [True] * len(cluster.links)  # [L] all that crosses is between tasks
+        for source, row in enumerate(cluster.routes):
+            for target, route in enumerate(row):
+                for link in route or () if source != target else ():
+                    self.senders[link].add(source)
+                    self.getters[link].add(target)
+                    self.beside[link].update(route or ())
+                    self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
+        rates = [link.bytes_per_s for link in cluster.links]
+        carried = training.link_bytes.tolist()
+        self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
+        self.message_ns = [0] * len(cluster)  # [D] work of the processors for bytes that leave a task or come in
+        talk = cluster.between_tasks
+        for ends, picos in ((self.senders, talk.send_ps_per_byte), (self.getters, talk.receive_ps_per_byte)):
+            for link, devices in enumerate(ends):
+                if self.between[link] and len({cluster.task_of[row] for row in devices}) == 1:
+                    self.message_ns[cluster.home[min(devices)]] += carried[link] * picos // 1000
+
+    def role(self, link: int) -> tuple[str, ...]:
+        """What a link does in the cluster: the same for links between alike tasks, and for both directions."""
+        role = []
+        for devices in (self.senders[link], self.getters[link]):
+            tasks = {self.cluster.devices[row].task for row in devices}
+            alone = self.cluster.devices[min(devices)].type if len(devices) == 1 else "all"
+            role.append(f"{_job(min(tasks))} {alone}" if len(tasks) == 1 else "")
+        return tuple(sorted(role))
+
+
+def _links(traffic: _Traffic) -> list[Relief]:
+    """Links that carry the same kind of traffic together: what the tasks of a job send and get, or have within."""
+    training, cluster = traffic.training, traffic.cluster
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for link in (training.link_busy_ns > 0).nonzero()[0].tolist():
+        groups.setdefault(traffic.role(link), []).append(link)
+    found = []
+    for members in groups.values():
+        top = max(members, key=lambda link: (training.link_busy_ns[link], -link))
+        most = int(training.link_busy_ns[top])
+        members = [link for link in members if training.link_busy_ns[link] >= ALIKE * most]
+        several = len(members) > 1
+        what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
+        if _of_client_alone(traffic, top):
+            what += ", through which what the client feeds and fetches passes"
+        found.append(
+            Relief(
+                f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
+                f"with twice {'their' if several else 'its'} bandwidth",
+                max(traffic.bytes_ns[link] for link in members) / traffic.end,
+                links=_faster(traffic, members),
+            )
+        )
+    return found
+
+
+def _faster(traffic: _Traffic, members: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Twice the rate of these links, and no less for those beside them that are not slower already."""
+    own = [link.bytes_per_s for link in traffic.cluster.links]
+    rates = {link: FASTER * own[link] for link in members}
+    for link in members:
+        for other in traffic.beside[link]:
+            if own[other] >= own[link]:
+                rates[other] = max(rates.get(other, own[other]), FASTER * own[link])
+    return tuple(sorted(entry for entry in rates.items() if entry[1] != own[entry[0]]))
+
+
+def _devices(traffic: _Traffic) -> list[Relief]:
+    """Devices of one type in the tasks of one job together."""
+    training, cluster = traffic.training, traffic.cluster
+    groups: dict[tuple[str, str], list[int]] = {}
+    lanes = traffic.end * training.device_lanes.astype(float)
+    busy = (training.device_busy_ns / lanes).tolist()
+    ops = (np.maximum(training.device_busy_ns - np.array(traffic.message_ns), 0) / lanes).tolist()
+    for row, device in enumerate(cluster.devices):
+        if ops[row] > 0:
+            groups.setdefault((_job(device.task), device.type), []).append(row)
+    found = []
+    for (job, kind), members in groups.items():
+        share = max(ops[row] for row in members)
+        members = [row for row in members if ops[row] >= ALIKE * share]
+        several = len(members) > 1
+        names = some([cluster.devices[row].short for row in members], LISTED)
+        up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
+        what = f"the {kind}{'s' * several} of {job} ({names}), busy {up_to} of the time"
+        found.append(
+            Relief(what, f"with {'their' if several else 'its'} ops twice as fast", share, devices=tuple(members))
+        )
+    return found
+
+
+def _protocol(traffic: _Traffic) -> list[Relief]:
+    """What the protocol adds between tasks: work of processors, and latency.
+
+    Latency is the time in which a task waits for transfers and does nothing else, less what even the busiest link
+    explains by its bytes. Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires
+    alone.
+    """
+    cluster, talk = traffic.cluster, traffic.cluster.between_tasks
+    if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
+        return []
+    busy = traffic.training.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
+    latency = int(traffic.training.task_ns[:, SENDING].max(initial=0) - busy)
+    share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
+    instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
+    return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
+
+
+def _of_client_alone(traffic: _Traffic, link: int) -> bool:
+    """Whether the link is that of the one client of a run, and most that crosses is what it feeds and fetches."""
+    training, task_of = traffic.training, traffic.cluster.task_of
+    workers = training.is_worker.nonzero()[0].tolist()
+    if len(workers) != 1 or len(training.partitions) <= workers[0]:
+        return False
+    own = int(training.client_task[workers[0]])
+    at_own = any({task_of[row] for row in ends[link]} == {own} for ends in (traffic.senders, traffic.getters))
+    return at_own and _mostly_handed(training.partitions[workers[0]])
+
+
+def _mostly_handed(pieces: Partitions) -> bool:
+    """Whether half of the bytes that cross, or more, come from the client, perhaps in parts, or go to it."""
+    graph, of_client = pieces.graph, pieces.endpoint >= 0
+    read_by_client = np.zeros(len(graph), bool)
+    read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
+    fed, more = np.array(of_client), of_client
+    parts = np.array([op in _PARTS for op in graph.ops], bool)
+    while more.any():  # what is split may be split again
+        reached = np.zeros(len(graph), bool)
+        reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
+        more = reached & parts & ~fed
+        fed |= more
+    handed = fed[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
+    nbytes = np.maximum(pieces.nbytes, 0)
+    return bool(2 * nbytes[handed].sum() >= nbytes.sum() > 0)
+
+
+def _job(task: str) -> str:
+    return short_task(task).partition(":")[0]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,76 @@
+"""How training scales: the same run with more and more workers, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simulator.errors import SimvizError
+from simulator.training.answers.answers import Answers, answers
+from simulator.training.training import Training
+
+MAX_WORKERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of workers."""
+
+    workers: int
+    steps_per_s: float | None  # None: no time passes
+    half_width: float | None  # of its 95 % confidence interval, relative
+    examples_per_s: float | None  # None: unknown
+    efficiency: float | None  # gradients applied per second and worker, relative to the first row's
+    link: str  # the busiest; "": nothing crosses
+    link_share: float  # of the run's time
+
+
+def read_workers(text: str) -> tuple[int, ...]:
+    """Read "1,2,4,8". Raises SimvizError for what is no list of different numbers of workers."""
+    found: list[int] = []
+    for part in text.split(","):
+        if not part.strip().isdecimal() or not 1 <= int(part.strip()[:9]) <= MAX_WORKERS or len(part.strip()) > 9:
+            raise SimvizError(
+                f"{part.strip()[:40]!r} in {text[:80]!r} is no number of workers from 1 to {MAX_WORKERS:,}; "
+                "write for instance 1,2,4,8"
+            )
+        if int(part) in found:
+            raise SimvizError(f"{text[:80]!r} has {int(part)} twice; give each number of workers once")
+        found.append(int(part))
+    return tuple(found)
+
+
+def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Row, ...]:
+    """A row for each number of workers, in the order given; `run` trains with that many.
+
+    Efficiency compares gradients, not updates: a synchronous update of eight workers applies eight times as many. It
+    is above 1 where more workers do more than their share, as when a round trip of one leaves a device idle.
+    """
+    rows: list[Row] = []
+    base: float | None = None
+    for count in workers:
+        training = run(count)
+        found = answers(training)
+        each = None if found.gradients_per_s is None else found.gradients_per_s / count
+        base = each if not rows else base
+        link, share = _busiest(training, found)
+        rows.append(
+            Row(
+                workers=count,
+                steps_per_s=found.steps_per_s,
+                half_width=found.half_width,
+                examples_per_s=found.examples_per_s,
+                efficiency=None if each is None or not base else each / base,
+                link=link,
+                link_share=share,
+            )
+        )
+    return tuple(rows)
+
+
+def _busiest(training: Training, found: Answers) -> tuple[str, float]:
+    """The first of the busiest links, and its share."""
+    if not found.link_share.any():
+        return "", 0.0
+    row = int(found.link_share.argmax())
+    return training.links[row], float(found.link_share[row])

@@ -1,0 +1,174 @@
+"""Clients and a regime become tables and a crew: who begins when, what counts, which ops share what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import SimvizError
+from simulator.execution.tables import Tables, of_partitions
+from simulator.training.crew.combining import COUNT, Client, Crew, Joined, Marks, Shared, join
+from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
+from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
+
+VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
+
+
+def lay_out(
+    clients: Sequence[Client],
+    cluster: Cluster,
+    costs: Sequence[CostTable],
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> Joined:
+    """The tables of all clients; those that have the same pieces share the work."""
+    known: dict[int, tuple[Tables, Ids]] = {}
+    for client, priced in zip(clients, costs, strict=True):
+        if id(client.partitions) not in known:
+            task = _lead(client, clients).program.task
+            known[id(client.partitions)] = of_partitions(
+                *(client.partitions, replace(cluster, master=task), priced),
+                trips=trips,
+                branches=branches,
+                seed=seed,
+                ending=True,
+            )
+    return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
+
+
+def crew_of(
+    clients: Sequence[Client], laid: Joined, cluster: Cluster, start_ns: Ints, *, steps: int, tokens: int, bound: int
+) -> Crew:
+    """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
+
+    Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
+    program says. `tokens` are in the queues from which workers take what such a client adds. Raises SimvizError where
+    nobody counts, or by a node that does not run.
+    """
+    roles = [client.program.role for client in clients]
+    apart = "updates" in roles
+    counting = [_counting(client, clients, apart=apart) for client in clients]
+    marks, shared = _marks(clients, laid, cluster, counting, tokens)
+    by_end = [names == () for names in counting]
+    if not any(by_end) and COUNT not in marks.kind:
+        raise SimvizError("No client counts an update of the global step, so that the run would never end.")
+    row = {task: k for k, task in enumerate(cluster.tasks)}
+    return Crew(
+        names=tuple(client.program.name for client in clients),
+        op_ptr=laid.op_ptr,
+        task=ids([row[client.program.task] for client in clients]),
+        task_of=ids(cluster.task_of),
+        start_ns=start_ns,
+        gap_ns=ints(np.zeros(len(clients))),
+        clocked=flags([role == "worker" for role in roles]),
+        counts=flags(by_end),
+        idle=flags([role == "traffic" for role in roles]),
+        examples=ints([client.program.examples for client in clients]),
+        marks=marks,
+        shared=shared,
+        limit=steps if apart else steps * roles.count("worker"),
+        bound=bound,
+        keeps=_keeps(clients, cluster),
+    )
+
+
+def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tuple[str, ...] | None:
+    """The nodes by which a client counts updates; (): the end of its step; None: it counts none."""
+    if client.program.role in ("reader", "traffic") or (apart and client.program.role == "worker"):
+        return None
+    return _lead(client, clients).program.counts
+
+
+def _marks(
+    clients: Sequence[Client],
+    laid: Joined,
+    cluster: Cluster,
+    counting: Sequence[tuple[str, ...] | None],
+    tokens: int,
+) -> tuple[Marks, Shared]:
+    objects: dict[Key, int] = {}
+    capacity: list[int] = []
+    users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
+    rows: list[tuple[int, int, int, int, int]] = []
+    for c, (client, found, names) in enumerate(zip(clients, synchronisers(clients, cluster), counting, strict=True)):
+        ops = _ops_of(laid, c)
+        kinds = zip(found.rows.tolist(), found.kind.tolist(), found.key, found.amount.tolist(), strict=True)
+        for (node, kind, key, amount), room, reserve in zip(
+            kinds, found.capacity.tolist(), found.reserve.tolist(), strict=True
+        ):
+            if key not in objects:
+                objects[key] = len(objects)
+                capacity.append(room)
+                users.append(set())
+            users[objects[key]].add((client.program.role, kind))
+            rows += [(op, kind, objects[key], amount, reserve) for op in ops.get(node, ())]
+        for name in names or ():
+            node = client.partitions.graph.index.get(name, -1)
+            if not ops.get(node):
+                raise SimvizError(f"{client.program.name} counts updates by {name!r}, which its step does not run.")
+            rows += [(op, COUNT, -1, 0, 0) for op in ops[node]]
+    column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
+    marks = Marks(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
+    passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
+    task = {name: cluster.task_of[row] for name, row in cluster.index.items()}
+    shared = Shared(
+        names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in objects),
+        queue=flags([key.family != "accumulator" for key in objects]),
+        capacity=ints(capacity),
+        tokens=ints([tokens if passed_on <= found else 0 for found in users]),
+        task=ids([task[key.device] for key in objects]),
+    )
+    return marks, shared
+
+
+def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:
+    """The ops of each node of a client's pieces that runs."""
+    a, b = laid.op_ptr[client : client + 2].tolist()
+    found: dict[int, list[int]] = {}
+    for op in (a + np.flatnonzero(~laid.tables.silent[a:b])).tolist():
+        found.setdefault(int(laid.tables.node[op]), []).append(op)
+    return found
+
+
+def _keeps(clients: Sequence[Client], cluster: Cluster) -> Flags:
+    """[K] tasks on which there is a variable."""
+    keeps = np.zeros(len(cluster.tasks), bool)
+    task_of = np.array(cluster.task_of)
+    known: dict[int, Ids] = {}
+    for client in clients:
+        pieces = client.partitions
+        if id(pieces) not in known:
+            kept = [row for row, op in enumerate(pieces.graph.ops) if op in VARIABLES]
+            known[id(pieces)] = ids(pieces.device[kept])
+        where = known[id(pieces)]
+        keeps[task_of[where if client.devices is None else client.devices[where]]] = True
+    return flags(keeps)
+
+
+def _lead(client: Client, clients: Sequence[Client]) -> Client:
+    return client if client.program.like is None else clients[client.program.like]
+
+
+def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchronising, ...]:
+    """What each client waits for, on its own devices."""
+    known: dict[int, Synchronising] = {}
+    found = []
+    for client in clients:
+        if id(client.partitions) not in known:
+            known[id(client.partitions)] = find(client.partitions)
+        own = known[id(client.partitions)]
+        if client.devices is not None:
+            own = moved(own, [cluster.devices[row].name for row in client.devices.tolist()])
+        found.append(own)
+    return joined(found)

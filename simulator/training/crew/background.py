@@ -1,0 +1,87 @@
+"""Background traffic as clients of a run: each sends one message again and again, whatever the others do.
+
+A message is a constant at the source that is fetched at the target: nothing computes, but wires carry it, and the
+protocol's work at both ends is done, as for any message between tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.assignment import REQUESTED, Assignment
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Ints, ids, ints
+from simulator.costs.table import CostTable
+from simulator.errors import ClusterError
+from simulator.execution.ways import alone_ns, ways_of
+from simulator.graph.building import build
+from simulator.graph.messages import AttrValue
+from simulator.graph.step import choose_step
+from simulator.partitioning import partition
+from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbing import Disturbed
+from simulator.training.programs.program import Program
+from simulator.units import Bytes
+
+_UINT8 = 4  # DataType of tensorflow/core/framework/types.proto: one byte per element
+
+
+class Background(NamedTuple):
+    """Clients that send. Axis: B of them."""
+
+    clients: tuple[Client, ...]
+    costs: tuple[CostTable, ...]
+    gap_ns: Ints  # [B] from the end of a message to the beginning of the next
+
+
+def background(disturbed: Disturbed) -> Background:
+    """The senders of a run.
+
+    A message begins every period where it finds its way free. One that waits delays those after it, as a sender's
+    window does, so that a full link carries less than was asked for. Raises ClusterError for a target that is not
+    the CPU by which its task gets messages.
+    """
+    cluster, clients, gaps = disturbed.cluster, [], []
+    columns = (disturbed.traffic_source, disturbed.traffic_target, disturbed.traffic_bytes, disturbed.traffic_period_ns)
+    of, paces = ways_of(cluster).paces
+    for row, (source, target, nbytes, period) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+        clients.append(_sender(f"traffic {row}", source, target, nbytes, cluster))
+        pace = paces[of[source, target]]
+        assert pace is not None  # links lead there
+        gaps.append(max(0, period - alone_ns(pace, nbytes)))
+    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), ints(gaps))
+
+
+def _sender(name: str, source: int, target: int, nbytes: Bytes, cluster: Cluster) -> Client:
+    task = cluster.devices[target].task
+    there = replace(cluster, master=task)
+    if there.client != target:
+        raise ClusterError(
+            f"Traffic to {cluster.devices[target].short} is not modelled; let it go to "
+            f"{cluster.devices[there.client].short}, where messages for that task arrive."
+        )
+    shapes = AttrValue()
+    shapes.list.shape.add().dim.add(size=nbytes)
+    graph = build(
+        ["message"],
+        ["Const"],
+        [cluster.devices[source].name],
+        [[]],
+        [{"dtype": AttrValue(type=_UINT8), "_output_shapes": shapes}],
+        source=name,
+    )
+    devices = tuple(device.name for device in cluster.devices)
+    assigned = Assignment(devices, ids([source]), ids([REQUESTED]), "requested", "requested")
+    pieces = partition(graph, assigned, there, step=choose_step(graph, fetches=["message:0"]))
+    program = Program(name, task, graph, ("message:0",), role="traffic", filters=(task,))
+    return Client(program, pieces)
+
+
+def _free(cluster: Cluster) -> CostTable:
+    """Nothing takes time but the way."""
+    nothing = ints(np.zeros(1))
+    run_ns = np.zeros((1, len(cluster.kinds)), np.int64)
+    return CostTable(cluster.kinds, run_ns, nothing, nothing, ids(nothing), nothing, nothing)

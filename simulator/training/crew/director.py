@@ -1,0 +1,298 @@
+"""The director of a crew: what the loop asks when many clients take step after step (execution/loop.py).
+
+A client's step begins with a timer, at which its rows are armed anew, and ends with its END. Marked ops act at the end
+of the round of an instant in which they ended or became ready: first those that ended act, in order of number, then
+gates join their lines, in order of number, then accumulators and queues let go whom they can, who go on in the next
+round of the same instant, and last steps end.
+
+Timers are the beginnings of the clients' steps, then marked ops that go on, then crashes.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.errors import DeadlockError
+from simulator.execution.loop import ASKS, State
+from simulator.execution.queues import Executor
+from simulator.training.crew.combining import COUNT
+from simulator.training.crew.crashing import Crashes
+from simulator.training.crew.gating import GATES, Gates
+from simulator.training.crew.hanging import Watch
+from simulator.training.crew.idling import Idlers
+from simulator.training.crew.ledger import Ledger
+from simulator.training.crew.lengths import Lengths
+from simulator.training.crew.recording import Recorder, Times
+from simulator.training.crew.synchronising import DEQUEUE, Clocks
+
+if TYPE_CHECKING:
+    from simulator.execution.engine import Prepared
+    from simulator.execution.tables import Tables
+    from simulator.training.crew.combining import Crew
+    from simulator.units import Nanos
+
+
+class Director:
+    """Axes: C clients, M marked ops, H shared objects, K tasks, n ops, X transfers."""
+
+    state: State
+    times: Times
+
+    def __init__(self, crew: Crew, tables: Tables, given: Prepared, record: int = 0) -> None:
+        """`record` is how many steps of each client are recorded."""
+        crossing, wiring, wires = given.crossing, given.wiring, given.wires
+        self.crew, self.wiring = crew, wiring
+        clients, ops, transfers = len(crew), len(tables), len(crossing)
+        self.ledger = Ledger(crew, tables.ways, crossing, tables.tensor_bytes[crossing.tensor], wiring, wires)
+        self.op_ptr: list[int] = crew.op_ptr.tolist()
+        of_op = np.repeat(np.arange(clients), np.diff(crew.op_ptr))
+        of_transfer = of_op[tables.tensor_op[crossing.tensor]]
+        self.transfer_ptr: list[int] = np.searchsorted(of_transfer, np.arange(clients + 1)).tolist()
+        self.client: list[int] = np.concatenate([of_op, of_transfer, of_transfer]).tolist()  # [J]
+        self.ops, self.transfers = ops, transfers
+        roots = np.array(wiring.roots, np.int64)
+        bounds = np.searchsorted(roots, crew.op_ptr).tolist()
+        self.roots: list[list[int]] = [wiring.roots[a:b] for a, b in pairwise(bounds)]
+        self.pulls = wiring.pulls
+        self.op: list[int] = crew.marks.op.tolist()  # [M]
+        self.gates = Gates(crew, [self.client[op] for op in self.op])
+        self.mark_of = [-1] * len(wiring.run_ns)  # [J] of what does not matter; M + client for an END
+        for mark, op in enumerate(self.op):
+            self.mark_of[op] = mark
+        for client in range(clients):
+            self.mark_of[self.op_ptr[client + 1] - 1] = len(self.op) + client
+        self.at_ready = [0] * len(self.op)  # [M] entries of `instant` once it goes on
+        self.marks_of: list[list[int]] = [[] for _ in range(clients)]
+        for mark, client in enumerate(self.gates.client):
+            self.marks_of[client].append(mark)
+        self.going_on = [False] * len(self.op)  # [M] its timer counts
+        kind = self.gates.kind
+        self.own_step = [all(kind[mark] != DEQUEUE for mark in own) for own in self.marks_of]  # reads the global step
+        self.clocks = Clocks(crew.clocked.tolist(), crew.bound)
+        self.global_step = 0
+        self.over = False
+        # steps
+        self.number = [-1] * clients
+        self.running = [False] * clients
+        self.recorder = Recorder(self.op_ptr, self.transfer_ptr, record)
+        self.begin_ns: list[int] = crew.start_ns.tolist()  # when its next step begins, or that under way began
+        self.gap_ns: list[int] = crew.gap_ns.tolist()
+        self.counts: list[bool] = crew.counts.tolist()
+        self.back_ns = [0] * clients  # not before it is back from a crash
+        self.base = [0] * clients  # global step when the step began
+        self.own = [0] * clients  # updates of its own since
+        self.at_end = [False] * clients  # its END came while an enqueue waited for room
+        self.restarted = [False] * clients  # its session is a new one
+        self.crashing: list[int] = []
+        owner = [*self.client, *of_transfer.tolist()]
+        self.crashes = Crashes(crew, wiring.device, owner, transfers)
+        self.idlers = Idlers(crew.idle.tolist(), owner, len(self.client))
+        self.watch = Watch(crew)
+        self.lengths = Lengths(crew, wiring.run_ns, self.client, self.ledger.task)
+
+    @property
+    def timers(self) -> int:
+        """How many task numbers it needs."""
+        return len(self.crew) + len(self.op) + len(self.crashes.when)
+
+    def begin(self, state: State) -> None:
+        """Take the loop's state over; let the first steps begin."""
+        self.state = state
+        self.times = Times(
+            ready=state.ready,
+            start=state.start,
+            took=state.run_ns,
+            lane=state.queues.lane if isinstance(state.queues, Executor) else None,
+            asked=state.asked,
+            sent=state.sent,
+            came=state.came,
+            packs=self.ops,
+            unpacks=self.ops + self.transfers,
+        )
+        for mark, op in enumerate(self.op):
+            self.at_ready[mark] = state.instant[op]
+            if self.gates.kind[mark] in GATES or state.instant[op]:
+                state.instant[op] = ASKS
+                if isinstance(state.queues, Executor):
+                    state.queues.unlaunched[op] += 1  # a stream gets it when it is let go
+        for after in self.op_ptr[1:]:
+            state.instant[after - 1] = ASKS
+        if isinstance(state.queues, Executor):
+            self.unlaunched = list(state.queues.unlaunched)
+        for client in range(len(self.crew)):
+            self._schedule(client, self.begin_ns[client])
+        for crash, when in enumerate(self.crashes.when):
+            self._push(when, len(self.crew) + len(self.op) + crash)
+
+    def _push(self, when: Nanos, timer: int) -> None:
+        heappush(self.state.heap, when << self.state.shift | self.state.timer + timer)
+
+    def _schedule(self, client: int, when: Nanos) -> None:
+        self.begin_ns[client] = max(when, self.back_ns[client])
+        self._push(self.begin_ns[client], client)
+
+    def told(self, timer: int, now: Nanos) -> list[int]:
+        """A timer has ended: the ops that are told."""
+        clients, marks = len(self.crew), len(self.op)
+        if timer >= clients + marks:
+            self.crashing.append(timer - clients - marks)
+            return []
+        if timer >= clients:
+            going_on, self.going_on[timer - clients] = self.going_on[timer - clients], False
+            return [self.op[timer - clients]] if going_on else []
+        if self.running[timer] or self.crashes.remains[timer] or now != self.begin_ns[timer]:
+            return []  # it was put off
+        self._arm(timer, now)
+        return list(self.roots[timer])
+
+    def _arm(self, client: int, now: Nanos) -> None:
+        """Make the rows of a client as if nothing had happened yet."""
+        state, wiring = self.state, self.wiring
+        a, b = self.op_ptr[client], self.op_ptr[client + 1]
+        x, y = self.transfer_ptr[client], self.transfer_ptr[client + 1]
+        state.waits[a:b] = wiring.waits[a:b]
+        state.first[a:b] = [-1] * (b - a)
+        if self.pulls:
+            state.conditions[x:y] = wiring.conditions[x:y]
+            state.due[x:y] = [now + request for request in wiring.request_ns[x:y]]
+        if isinstance(state.queues, Executor):
+            state.queues.unlaunched[a:b] = self.unlaunched[a:b]
+            state.queues.merged[a:b] = [False] * (b - a)
+        for mark in self.marks_of[client]:
+            if self.gates.kind[mark] in GATES or self.at_ready[mark]:
+                state.instant[self.op[mark]] = ASKS
+        self.running[client] = True
+        self.number[client] += 1
+        self.base[client], self.own[client] = self.global_step, 0
+        self.gates.begin(client)
+        if self.own_step[client] or self.restarted[client]:
+            self.gates.local_step[client] = self.global_step
+            self.restarted[client] = False
+
+    def sift(self, ended: list[int], now: Nanos) -> list[int]:
+        """Take out what is left of steps that were cut short; the jobs among it."""
+        if not self.crashes.dying:
+            return []
+        jobs, gone = self.crashes.sift(ended, self.state.timer)
+        for client in gone:
+            self._schedule(client, now)
+        return jobs
+
+    def act(self, now: Nanos, ended: list[int], asks: list[int], to_wire: list[int], begun: list[int]) -> bool:
+        """What happened in this round; whether the run is over."""
+        if self.crashes.left:
+            self.ledger.note(now, [*ended, *self.crashes.left], to_wire, begun, self.state)
+            self.crashes.left.clear()
+        else:
+            self.ledger.note(now, ended, to_wire, begun, self.state)
+        if self.lengths.vary:
+            self.lengths.set(begun, self.number, now, self.state.run_ns)
+        for client in self.idlers.woken(begun):
+            self._schedule(client, max(now, self.begin_ns[client]))
+        mark_of, ops = self.mark_of, self.ops
+        for task in ended:
+            if task < ops and mark_of[task] >= 0:
+                self._acts(mark_of[task], now)
+        ends = []
+        for op in sorted(asks):
+            if mark_of[op] < len(self.op):
+                self._asked(mark_of[op], now)
+            else:
+                ends.append(mark_of[op] - len(self.op))
+        if self.gates.touched:
+            for mark in self.gates.let_go(now):
+                if self.gates.kind[mark] in GATES:
+                    self._go_on(mark, now)
+                elif self.at_end[self.gates.client[mark]] and not self.gates.adding[self.gates.client[mark]]:
+                    self.at_end[self.gates.client[mark]] = False  # several may be let go at once
+                    ends.append(self.gates.client[mark])
+        for client in ends:
+            self.at_end[client] = self.gates.adding[client] > 0
+            if not self.at_end[client]:
+                self._end(client, now, begun)
+        while self.crashing:
+            self._crash(self.crashing.pop(0), now, begun)
+        return self.over or self.watch.hung
+
+    def _acts(self, mark: int, now: Nanos) -> None:
+        """A marked op that is no gate has ended."""
+        if self.gates.kind[mark] == COUNT:
+            self._count(self.gates.client[mark], now)
+        elif self.gates.kind[mark] not in GATES:
+            self.gates.act(mark, self.global_step)
+
+    def _asked(self, mark: int, now: Nanos) -> None:
+        """A marked op is ready: gates wait in line, what takes no time goes on."""
+        if self.gates.kind[mark] in GATES:
+            self.gates.ask(mark, now)
+        else:
+            self._acts(mark, now)
+            self._go_on(mark, now)
+
+    def _go_on(self, mark: int, now: Nanos) -> None:
+        op = self.op[mark]
+        self.state.instant[op], self.state.waits[op] = self.at_ready[mark], 1
+        self.going_on[mark] = True
+        self._push(now, len(self.crew) + mark)
+
+    def _count(self, client: int, now: Nanos) -> None:
+        """The client counts an update."""
+        staleness = max(0, self.global_step - self.base[client] - self.own[client])  # it may have fallen back
+        self.own[client] += 1
+        self.global_step += 1
+        self.watch.updated()
+        gradients, examples = self.gates.applied(client)
+        self.ledger.updates.append((now, client, staleness, gradients, examples))
+        self.ledger.reached.append(self.global_step)
+        self.over |= self.global_step >= self.crew.limit
+
+    def _end(self, client: int, now: Nanos, begun: list[int]) -> None:
+        """A step is over; the next may follow."""
+        if self.counts[client]:
+            self._count(client, now)
+        self.ledger.steps.append(
+            (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
+        )
+        self.recorder.note(client, self.number[client], self.times)
+        self.watch.stepped(client)
+        self.running[client] = False
+        self.begin_ns[client] = now + self.gap_ns[client]
+        for other in self.clocks.tick(client):
+            self._schedule(other, max(now, self.begin_ns[other]))
+        if self.idlers.idle[client] and self.idlers.alone(begun, self.state):
+            self.idlers.asleep.append(client)
+        elif self.clocks.may(client):
+            self._schedule(client, self.begin_ns[client])
+
+    def _crash(self, crash: int, now: Nanos, begun: list[int]) -> None:
+        """A task dies: its clients are cut short, updates since its checkpoint are lost."""
+        crashes, task = self.crashes, self.crashes.task[crash]
+        saved = crashes.saved(crash, now, self.ledger, self.global_step)
+        self.ledger.lost += self.global_step - saved
+        self.global_step = saved
+        for client in crashes.clients[crash]:
+            self.back_ns[client] = max(self.back_ns[client], now + crashes.away_ns[crash])
+            self.restarted[client] = True
+            if self.running[client]:
+                self._cut_short(client, now, begun)
+            elif not (crashes.remains[client] or client in self.clocks.waiting or client in self.idlers.asleep):
+                self._schedule(client, self.begin_ns[client])
+        if crashes.keeps[task] or task in self.gates.task:
+            self.gates.restore(task, self.global_step)
+
+    def _cut_short(self, client: int, now: Nanos, begun: list[int]) -> None:
+        self.running[client] = self.at_end[client] = False
+        self.gates.forget(client, self.marks_of[client])
+        for mark in self.marks_of[client]:
+            self.going_on[mark] = False
+        self.begin_ns[client] = now
+        if not self.crashes.cut_short(client, begun, self.state):
+            self._schedule(client, now)
+
+    def deadlock(self) -> DeadlockError:
+        """The error for a run in which there will be no update any more."""
+        return self.watch.error(self.gates, self.global_step)

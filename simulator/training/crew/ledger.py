@@ -1,0 +1,175 @@
+"""What is counted while many steps run: work per device and task, bytes per link, steps, updates.
+
+Sums alone, so that memory grows by a few numbers per step and update, whatever the graph. A link is busy while bytes
+are on it: latencies go by without it.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.columns import Ints
+from simulator.execution.ways import Ways
+
+if TYPE_CHECKING:
+    from simulator.execution.crossings import Crossings
+    from simulator.execution.loop import State, Wires
+    from simulator.execution.wiring import Wiring
+    from simulator.training.crew.combining import Crew
+    from simulator.training.crew.recording import Recorder
+    from simulator.units import Nanos
+
+
+class Noted(NamedTuple):
+    """What is known when a run is over."""
+
+    ledger: Ledger
+    dropped: int  # gradients
+    recorder: Recorder
+    end_ns: Nanos
+
+
+class Ledger:
+    """Axes: K tasks, D devices, W ways, L links, S steps, U updates."""
+
+    def __init__(self, crew: Crew, ways: Ways, crossing: Crossings, nbytes: Ints, wiring: Wiring, wires: Wires) -> None:
+        tasks = int(crew.task_of.max(initial=0)) + 1
+        self.jobs, self.transfers = len(wiring.run_ns), len(crossing)
+        self.device = wiring.device
+        self.task: list[int] = crew.task_of[wiring.device].tolist()
+        self.source: list[int] = crew.task_of[crossing.source].tolist()
+        self.target: list[int] = crew.task_of[crossing.target].tolist()
+        self.nbytes: list[int] = nbytes.tolist()
+        self.way: list[int] = crossing.way.tolist()
+        self.links = ways.links
+        self.shared = _shared(ways, crossing, wires)
+        self.wire_ns, self.latency_ns, self.flows = wires.wire_ns, wires.latency_ns, wires.flows
+        self.computing, self.sending, self.since = [0] * tasks, [0] * tasks, [0] * tasks  # what is under way per task
+        self.compute_ns, self.send_ns = [0] * tasks, [0] * tasks  # [K]; a moment at which both go on is the first's
+        self.busy_ns = [0] * len(crew.task_of)  # [D]
+        self.carried, self.carry_ns = [0] * len(ways.links), [0] * len(ways.links)  # [W] bytes; time on held links
+        self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
+        self.link_ns = [0] * len(ways.link_names)  # [L] of shared links
+        self.turns: list[list[tuple[int, bool]]] = [
+            [] for _ in ways.link_names
+        ]  # when bytes come, or go, to be counted
+        self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
+        self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
+        self.reached: list[int] = []  # [U] the global step after it
+        self.lost = 0
+
+    def note(self, now: Nanos, ended: list[int], to_wire: list[int], begun: list[int], state: State) -> None:
+        """Tasks that end, transfers that go to the wire and jobs that begin at this moment.
+
+        What begins comes first: a task that goes on with something else does not change.
+        """
+        computing, sending, jobs, start, sent = self.computing, self.sending, self.jobs, state.start, state.sent
+        task_of, device, busy_ns = self.task, self.device, self.busy_ns
+        for job in begun:
+            where = task_of[job]
+            if not computing[where]:
+                self._turn(where, now)
+            computing[where] += 1
+        for transfer in to_wire:
+            for where in (self.source[transfer], self.target[transfer]):
+                if not sending[where]:
+                    self._turn(where, now)
+                sending[where] += 1
+            if self.flows[transfer]:
+                if not self.latency_ns[transfer]:
+                    self._turns(transfer, now, False, now)
+            elif self.shared[self.way[transfer]] and self.wire_ns[transfer]:
+                self._turns(transfer, sent[transfer], False, now)
+                self._turns(transfer, sent[transfer] + self.wire_ns[transfer], True, now)
+        for task in ended:
+            if task < jobs:
+                where = task_of[task]
+                busy_ns[device[task]] += now - start[task]
+                if computing[where] == 1:
+                    self._turn(where, now)
+                computing[where] -= 1
+            elif task < jobs + self.transfers:
+                self._arrive(task - jobs, now)
+            elif jobs + 2 * self.transfers <= task < jobs + 3 * self.transfers:
+                self._turns(task - jobs - 2 * self.transfers, now, False, now)
+
+    def _turn(self, where: int, now: Nanos) -> None:
+        """What the task does changes: enter what it has done."""
+        if self.computing[where]:
+            self.compute_ns[where] += now - self.since[where]
+        elif self.sending[where]:
+            self.send_ns[where] += now - self.since[where]
+        self.since[where] = now
+
+    def _turns(self, transfer: int, when: Nanos, ends: bool, now: Nanos) -> None:
+        """Its bytes come to the links that it does not hold, or go; not before this moment."""
+        for link in self.shared[self.way[transfer]]:
+            self._count(link, now)
+            heappush(self.turns[link], (when, ends))
+
+    def _count(self, link: int, now: Nanos) -> None:
+        """Enter what came to a link, and went, until now."""
+        turns = self.turns[link]
+        while turns and turns[0][0] <= now:
+            when, ends = heappop(turns)
+            if ends:
+                self.on_link[link] -= 1
+                if not self.on_link[link]:
+                    self.link_ns[link] += when - self.link_since[link]
+            else:
+                if not self.on_link[link]:
+                    self.link_since[link] = when
+                self.on_link[link] += 1
+
+    def _arrive(self, transfer: int, now: Nanos) -> None:
+        for where in (self.source[transfer], self.target[transfer]):
+            if self.sending[where] == 1:
+                self._turn(where, now)
+            self.sending[where] -= 1
+        way = self.way[transfer]
+        self.carried[way] += self.nbytes[transfer]
+        self.carry_ns[way] += self.wire_ns[transfer]
+        if self.flows[transfer]:
+            self._turns(transfer, now, True, now)
+
+    def close(self, now: Nanos, state: State) -> None:
+        """The run is over: enter what is under way."""
+        mask = (1 << state.shift) - 1
+        for task in [entry & mask for entry in state.heap]:
+            if task < self.jobs:
+                self.busy_ns[self.device[task]] += now - state.start[task]
+            elif task < self.jobs + self.transfers:
+                transfer = task - self.jobs
+                self.carry_ns[self.way[transfer]] += min(self.wire_ns[transfer], max(0, now - state.sent[transfer]))
+        for where in range(len(self.since)):
+            self._turn(where, now)
+        for link in range(len(self.on_link)):
+            self._count(link, now)
+            if self.on_link[link]:
+                self.link_ns[link] += now - self.link_since[link]
+
+    def link_bytes(self) -> list[int]:
+        """[L] bytes of the transfers that have crossed it."""
+        found = [0] * len(self.link_ns)
+        for way, nbytes in enumerate(self.carried):
+            for link in self.links[way]:
+                found[link] += nbytes
+        return found
+
+    def link_busy_ns(self) -> list[int]:
+        """[L] time in which bytes were on it."""
+        found = list(self.link_ns)
+        for way, spent in enumerate(self.carry_ns):
+            for link in self.links[way]:
+                if link not in self.shared[way]:
+                    found[link] += spent
+        return found
+
+
+def _shared(ways: Ways, crossing: Crossings, wires: Wires) -> list[tuple[int, ...]]:
+    """[W] links on which a transfer is not alone: those that it does not hold."""
+    held: list[tuple[int, ...]] = [()] * len(ways.links)
+    for way, links in zip(crossing.way.tolist(), wires.held, strict=True):
+        held[way] = links
+    return [tuple(link for link in links if link not in mine) for links, mine in zip(ways.links, held, strict=True)]

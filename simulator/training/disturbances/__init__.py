@@ -1,0 +1,1 @@
+"""What goes wrong on purpose: slow devices, noise, pauses, crashes, links."""

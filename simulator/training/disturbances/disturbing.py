@@ -1,0 +1,257 @@
+"""Disturbances on a cluster: slower devices and links before the run, columns for what happens during it.
+
+Of several of one kind the one that names its target most exactly holds: a device before its task, a task before its
+job, a job before all. Two that are equally exact are refused, except crashes and traffic, which add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from simulator.cluster.client import short_task
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids, Ints, ids, ints
+from simulator.costs.table import MAX_NS, CostTable
+from simulator.errors import ClusterError, SimvizError
+from simulator.training.disturbances.disturbance import (
+    OF_LINKS,
+    Crash,
+    Degrade,
+    Disturbance,
+    Late,
+    Noise,
+    Slow,
+    Traffic,
+    table,
+)
+from simulator.training.disturbances.noise import QUANTILES
+from simulator.training.disturbances.pausing import Pauses
+from simulator.units import show_nanos
+from simulator.wording import near, some
+
+ALL, JOB, TASK, DEVICE = range(4)  # what a target names
+_Row = TypeVar("_Row")
+Slower: TypeAlias = Mapping[str, tuple[str, Fraction]]  # a kind of devices -> the kind that it was, how much slower
+
+
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """What a run meets. Axes: K tasks, F tables of noise, Q crashes, B background senders."""
+
+    cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed` makes costs
+    slower: Slower  # such kinds
+    up_ns: Ints  # [K] the task comes up
+    noise: Ints  # [F, QUANTILES] factors in 2^16 fixed point
+    noise_of: Ids  # [K] row of `noise`, -1: none
+    pause_phase_ns: Ints  # [K]
+    pause_period_ns: Ints  # [K] 0: once
+    pause_length_ns: Ints  # [K] 0: never
+    crash_task: Ids  # [Q] in order of (time, task)
+    crash_at_ns: Ints  # [Q]
+    crash_down_ns: Ints  # [Q]
+    crash_restore_ns: Ints  # [Q]
+    crash_checkpoint_ns: Ints  # [Q] 0: nothing is lost
+    traffic_source: Ids  # [B] device
+    traffic_target: Ids  # [B] device
+    traffic_bytes: Ints  # [B] of one message
+    traffic_period_ns: Ints  # [B] from one message to the next, rounded up
+
+
+def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
+    """Apply the disturbances to the cluster.
+
+    Raises ClusterError for a task, device or link that the cluster lacks; SimvizError for two of a kind on one target
+    and for a task that crashes before it is restored.
+    """
+    tasks = len(cluster.tasks)
+    pauses = _per_row(disturbances, cluster, Pauses, tasks)
+    late = _per_row(disturbances, cluster, Late, tasks)
+    noises = _per_row(disturbances, cluster, Noise, tasks)
+    different = list(dict.fromkeys(one for one in noises if one is not None))
+    crashes = _crashes(disturbances, cluster)
+    traffic = [(*_ends(one, cluster), one.effect) for one in disturbances if isinstance(one.effect, Traffic)]
+    factors = [
+        Fraction(1) if one is None else one.factor for one in _per_row(disturbances, cluster, Slow, len(cluster))
+    ]
+    shaken, slower = slower_devices(_degraded(disturbances, cluster), factors)
+    return Disturbed(
+        cluster=shaken,
+        slower=slower,
+        up_ns=ints([one.up_ns if one else 0 for one in late]),
+        noise=ints(np.array([table(one) for one in different], np.int64).reshape(len(different), QUANTILES)),
+        noise_of=ids([-1 if one is None else different.index(one) for one in noises]),
+        pause_phase_ns=ints([one.phase if one else 0 for one in pauses]),
+        pause_period_ns=ints([one.period if one else 0 for one in pauses]),
+        pause_length_ns=ints([one.length if one else 0 for one in pauses]),
+        crash_task=ids([task for task, _ in crashes]),
+        crash_at_ns=ints([one.at_ns for _, one in crashes]),
+        crash_down_ns=ints([one.down_ns for _, one in crashes]),
+        crash_restore_ns=ints([one.restore_ns for _, one in crashes]),
+        crash_checkpoint_ns=ints([one.checkpoint_ns for _, one in crashes]),
+        traffic_source=ids([source for source, _, _ in traffic]),
+        traffic_target=ids([target for _, target, _ in traffic]),
+        traffic_bytes=ints([one.nbytes for _, _, one in traffic]),
+        traffic_period_ns=ints([-(-one.nbytes * 10**9 // one.bytes_per_s) for _, _, one in traffic]),
+    )
+
+
+def slowed(costs: CostTable, slower: Slower) -> CostTable:
+    """The costs with a column for each kind of slower devices: exact multiples, rounded up.
+
+    Raises ClusterError for costs that are not of these devices.
+    """
+    columns = [costs.run_ns]
+    for old, factor in slower.values():
+        if old not in costs.kinds:
+            raise ClusterError(f"The cost table has no column for {old!r}; estimate costs for this cluster.")
+        own = costs.run_ns[:, costs.kinds.index(old)]
+        exact = -(-own.astype(object) * factor.numerator // factor.denominator)  # may exceed 64 bits on its way
+        columns.append(np.where(own < 0, own, np.minimum(exact, MAX_NS).astype(np.int64))[:, None])
+    run_ns = np.concatenate(columns, axis=1)
+    run_ns.setflags(write=False)
+    return replace(costs, kinds=(*costs.kinds, *slower), run_ns=run_ns)
+
+
+def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
+    """Those that are on links, on one task or on one device: not on all of a job, or on all."""
+    return tuple(one for one in disturbances if isinstance(one.effect, OF_LINKS) or _devices(one, cluster)[0] >= TASK)
+
+
+def present(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
+    """Those whose target is there: in a cluster with fewer workers than they were written for."""
+    found = []
+    for one in disturbances:
+        try:
+            _links(one, cluster) if isinstance(one.effect, OF_LINKS) else _devices(one, cluster)
+        except ClusterError:
+            continue  # what was said of a worker says nothing where it is not
+        found.append(one)
+    return tuple(found)
+
+
+def _devices(one: Disturbance, cluster: Cluster) -> tuple[int, list[int]]:
+    """How exactly a target is named, from ALL to DEVICE, and its devices."""
+    target = one.target
+    if target == "*":
+        return ALL, list(range(len(cluster)))
+    short = [short_task(task) for task in cluster.tasks]
+    job, colon, number = target.partition(":")
+    if colon and number == "*" and any(name.startswith(f"{job}:") for name in short):
+        return JOB, [row for row, task in enumerate(cluster.task_of) if short[task].startswith(f"{job}:")]
+    if target in short:
+        return TASK, [row for row, task in enumerate(cluster.task_of) if short[task] == target]
+    found = [row for row, device in enumerate(cluster.devices) if target in (device.short, device.name)]
+    if not found:
+        raise _unknown(one, target, "task", short, near(target, [*short, *(d.short for d in cluster.devices)]))
+    if not isinstance(one.effect, Slow):
+        raise ClusterError(f"{one.text!r}: only a whole task can have this, {target.partition('/')[0]!r}")
+    return DEVICE, found
+
+
+def _per_row(disturbances: Sequence[Disturbance], cluster: Cluster, kind: type[_Row], count: int) -> list[_Row | None]:
+    """The effect of one kind on each task or, where there are as many rows as devices and it is Slow, each device."""
+    effect: list[_Row | None] = [None] * count
+    by: list[tuple[int, Disturbance | None]] = [(-1, None)] * count
+    for one in disturbances:
+        if isinstance(one.effect, kind):
+            exact, devices = _devices(one, cluster)
+            rows = devices if kind is Slow else sorted({cluster.task_of[device] for device in devices})
+            for row in rows:
+                other = by[row][1]
+                if exact == by[row][0] and other is not None:
+                    raise SimvizError(f"{one.text!r} and {other.text!r} disturb the same in the same way; give one")
+                if exact > by[row][0]:
+                    effect[row], by[row] = one.effect, (exact, one)
+    return effect
+
+
+def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tuple[int, Crash]]:
+    """Task and crash in order of (time, task)."""
+    found = [
+        (task, one.effect)
+        for one in disturbances
+        if isinstance(one.effect, Crash)
+        for task in sorted({cluster.task_of[device] for device in _devices(one, cluster)[1]})
+    ]
+    found.sort(key=lambda entry: (entry[1].at_ns, entry[0]))
+    for task in {task for task, _ in found}:
+        for before, after in pairwise([crash for row, crash in found if row == task]):
+            back = before.at_ns + before.down_ns + before.restore_ns
+            if after.at_ns < back:
+                raise SimvizError(
+                    f"{short_task(cluster.tasks[task])} crashes at {show_nanos(after.at_ns)}, before it is back from "
+                    f"its crash at {show_nanos(before.at_ns)}, at {show_nanos(back)}; let it come later"
+                )
+    return found
+
+
+def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Cluster, Slower]:
+    """Devices whose ops take that many times as long ([D]) become devices of another kind.
+
+    Their figures stay: costs alone are read, see `slowed`.
+    """
+    slower: dict[str, tuple[str, Fraction]] = {}
+    devices = []
+    for device, factor in zip(cluster.devices, factors, strict=True):
+        kind = device.kind
+        if factor != 1:
+            kind = f"{device.kind} taking {factor} times as long"
+            slower[kind] = (device.kind, factor)
+        devices.append(replace(device, kind=kind))
+    return replace(cluster, devices=tuple(devices)), slower
+
+
+def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
+    """A link that several degrade has the largest factor of theirs."""
+    factor = [Fraction(1)] * len(cluster.links)
+    hit = [False] * len(cluster.links)
+    for one in disturbances:
+        if isinstance(one.effect, Degrade):
+            for link in _links(one, cluster):
+                factor[link] = max(factor[link], one.effect.factor) if hit[link] else one.effect.factor
+                hit[link] = True
+    links = [
+        replace(link, bytes_per_s=max(1, link.bytes_per_s * by.denominator // by.numerator)) if by != 1 else link
+        for link, by in zip(cluster.links, factor, strict=True)
+    ]
+    return replace(cluster, links=tuple(links))
+
+
+def _links(one: Disturbance, cluster: Cluster) -> Sequence[int]:
+    """The links of a name, or those between two tasks or devices."""
+    names = [link.name for link in cluster.links]
+    if one.target in names:
+        return [row for row, name in enumerate(names) if name == one.target]
+    if "->" not in one.target:
+        raise _unknown(one, one.target, "link", names, near(one.target, names))
+    source, target = _ends(one, cluster)
+    return cluster.routes[source][target] or ()
+
+
+def _ends(one: Disturbance, cluster: Cluster) -> tuple[int, int]:
+    """The devices between which links are meant; of a task the CPU that stands for it, else its first device."""
+    texts = [text.strip() for text in one.target.split("->")]
+    if len(texts) != 2:
+        raise ClusterError(f"{one.text!r}: {one.target!r} is no pair of ends; write link:ps:0->worker:3")
+    places = {device.short: row for row, device in enumerate(cluster.devices)}
+    for row, task in reversed(list(enumerate(cluster.task_of))):
+        places[short_task(cluster.tasks[task])] = int(cluster.home[row])
+    for text in texts:
+        if text not in places:
+            tasks = [short_task(task) for task in cluster.tasks]
+            raise _unknown(one, text, "task or device", tasks, near(text, list(places)))
+    source, target = places[texts[0]], places[texts[1]]
+    if not cluster.routes[source][target]:
+        pairs = [link.name for link in cluster.links]
+        raise ClusterError(f"{one.text!r}: no link leads from {texts[0]} to {texts[1]}; the links are {some(pairs)}")
+    return source, target
+
+
+def _unknown(one: Disturbance, name: str, what: str, known: Sequence[str], proposal: str) -> ClusterError:
+    return ClusterError(f"{one.text!r}: the cluster has no {what} {name!r}; it has {some(known)}.{proposal}")

@@ -1,0 +1,273 @@
+"""Write accumulators, a token queue and a local step into a worker's graph, around the updates that it has.
+
+What SyncReplicasOptimizer.apply_gradients makes (tensorflow/python/training/sync_replicas_optimizer.py), with its
+shared names, so that all workers meet; other names stand under a prefix of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simulator.cluster.devicespec import parse
+from simulator.errors import GraphError
+from simulator.graph.dtypes import INT32, base
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.inlining.attributes import SCALAR, number, shaped, typed, types
+from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.tensors import tensor_sizes
+from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy
+from simulator.training.programs.program import Program
+from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of
+from simulator.training.programs.replication.tasks import in_graph_text
+from simulator.training.programs.script import of_task
+from simulator.training.programs.separating import Separated, separate
+from simulator.training.regimes import Regime, tokens_per_update
+
+INT64 = 9
+_UNKNOWN_SHAPE = TensorShapeProto(unknown_rank=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulating:
+    """A worker's graph with its accumulators; names of nodes."""
+
+    graph: Graph
+    worker: str  # its task, as the devices of the new nodes name it
+    train: tuple[str, ...]  # what its step runs
+    updates: tuple[str, ...]  # what the chief's loop runs
+    counts: tuple[str, ...]  # what counts updates
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Where the steps are counted, and how their numbers are read."""
+
+    draft: Draft
+    prefix: str
+    worker: str  # device string of the worker's task
+    home: str  # that of the global step's task
+    variable: str
+    dtype: int
+    is_handle: bool  # a resource variable
+
+    def add(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> str:
+        return self.draft.add(self.prefix + name, op, inputs, device, attrs)
+
+    def assign(self, name: str, variable: str, value: str) -> str:
+        """Let the worker's own variable, which is no resource, have a value."""
+        return self.add(name, "Assign", [variable, value], self.worker, {**typed(self.dtype), **shaped([SCALAR])})
+
+    def read(self, name: str, device: str, after: Sequence[str] = ()) -> str:
+        """The global step as it is once those nodes have ended."""
+        attrs = {"dtype": AttrValue(type=self.dtype)} if self.is_handle else typed(self.dtype)
+        op = "ReadVariableOp" if self.is_handle else "Identity"
+        controls = [f"^{node}" for node in dict.fromkeys(after)]
+        return self.add(name, op, [self.variable, *controls], device, {**attrs, **shaped([SCALAR])})
+
+    def wide(self, name: str, step: str, device: str) -> str:
+        """A step's number as accumulators take it."""
+        if self.dtype == INT64:
+            return step
+        kinds = {"SrcT": AttrValue(type=self.dtype), "DstT": AttrValue(type=INT64)}
+        return self.add(name, "Cast", [step], device, {**kinds, **shaped([SCALAR])})
+
+
+def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Accumulating:
+    """The graph of a worker under a settled synchronous regime; `alone`: there is no other worker.
+
+    Raises GraphError for a graph without gradients, and for variables that workers do not share.
+    """
+    graph = program.graph
+    found = anatomy(graph, fetches=program.fetches)
+    parted = separate(graph, found)
+    # an optimizer without an op for sparse gradients first adds them to a slot, but they are its variable's
+    gradients = [replace(one, variable=found.slot_of.get(one.variable, one.variable)) for one in found.gradients]
+    places = [_place(graph, one.variable, program, alone=alone) for one in gradients]
+    draft = draft_of(graph, graph.requested)
+    _drop(draft, parted.cut)
+    steps, counts, done = _counted(draft, found, parted, min(places), in_graph_text(program.task))
+
+    local = steps.add("local_step", "VariableV2", (), steps.worker, {"dtype": AttrValue(type=steps.dtype), **_SHAPED})
+    now = steps.add("local_step/read", "Identity", [local], steps.worker, {**typed(steps.dtype), **shaped([SCALAR])})
+    now = steps.wide("local_step/cast", now, steps.worker)
+    steps.assign("local_step/start", local, steps.read("local_step/global", steps.worker))
+    start = steps.wide("start/cast", steps.read("start", steps.home), steps.home)
+    pushed = []
+    for row, (gradient, where) in enumerate(zip(gradients, places, strict=True)):
+        again = [one.variable for one in gradients[:row]].count(gradient.variable)
+        pushed.append(_accumulate(steps, gradient, where, again, regime.aggregate or 1, (now, start)))
+
+    ends = [f"^{name}" for name in (*pushed, *(graph.names[row] for row in parted.beside))]
+    queue = steps.add("token_queue", "FIFOQueueV2", (), steps.home, _queue_attrs(steps.dtype))
+    attrs = {"component_types": types([steps.dtype]), **shaped([SCALAR])}
+    token = steps.add("token", "QueueDequeueV2", [queue, *ends], steps.home, attrs)
+    train = steps.assign("train", local, token)
+    tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
+    _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
+    return Accumulating(_shaped_as(draft.built(), graph), steps.worker, (train, *parted.fetches), (tokens,), counts)
+
+
+def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str:
+    """The device string of a variable, or its task's where accumulators have no kernel; refuse what is not shared."""
+    spec = parse(graph.requested[variable])
+    own = of_task(parse(program.task))
+    if not alone and (spec.job is None or of_task(spec) == own):
+        name = graph.names[variable]
+        raise GraphError(
+            f"{graph.source}: the variable {name!r} stands on the worker itself ({graph.requested[variable]!r}), so "
+            "workers can't average its gradients. Put variables on a ps task, as replica_device_setter does.",
+            node=name,
+        )
+    return str(spec if spec.type in (None, "CPU") else spec._replace(type=None, id=None))
+
+
+def _drop(draft: Draft, cut: Sequence[int]) -> None:
+    """Take control edges out."""
+    graph = draft.graph
+    for edge in cut:
+        draft.inputs[int(graph.edge_dst[edge])].remove(f"^{graph.names[int(graph.edge_src[edge])]}")
+
+
+# ---- the global step ------------------------------------------------------------------------------------------------
+
+
+def _counted(
+    draft: Draft, found: Anatomy, parted: Separated, first: str, worker: str
+) -> tuple[_Steps, tuple[str, ...], list[str]]:
+    """The steps, what counts them, and what has ended when an update is made; the step is added where there is none."""
+    graph, prefix = draft.graph, draft.prefix("sync_replicas")
+    ends = _grouped(draft, prefix, [graph.names[row] for row in parted.ends])
+    if found.global_step is not None:
+        variable = found.global_step
+        home = str(parse(graph.requested[variable])._replace(type=None, id=None))
+        dtype = base(int(graph.attrs[variable]["dtype"].type))
+        is_handle = graph.ops[variable] == "VarHandleOp"
+        counts = tuple(graph.names[row] for row in found.counts)
+        return _Steps(draft, prefix, worker, home, graph.names[variable], dtype, is_handle), counts, [*ends, *counts]
+    home = str(parse(first)._replace(type=None, id=None))
+    name = draft.add("global_step", "VariableV2", (), home, {"dtype": AttrValue(type=INT64), **_SHAPED})
+    zero, one = (draft.constant(f"{name}/{what}", number_, INT64, home) for what, number_ in (("zero", 0), ("one", 1)))
+    attrs = {**typed(INT64), **shaped([SCALAR])}
+    draft.add(f"{name}/Assign", "Assign", [name, zero], home, attrs)
+    count = draft.add(f"{name}/count", "AssignAdd", [name, one, *(f"^{end}" for end in ends)], home, attrs)
+    return _Steps(draft, prefix, worker, home, name, INT64, False), (count,), [count]
+
+
+def _grouped(draft: Draft, prefix: str, ends: Sequence[str]) -> list[str]:
+    """The ends, as one per device where there are many: a control edge between devices is a message."""
+    graph = draft.graph
+    by_device: dict[str, list[str]] = {}
+    for name in ends:
+        by_device.setdefault(graph.requested[graph.row(name)], []).append(name)
+    return [
+        names[0]
+        if len(names) == 1
+        else draft.add(f"{prefix}updated", "NoOp", [f"^{name}" for name in names], device, {})
+        for device, names in sorted(by_device.items())
+    ]
+
+
+# ---- accumulators and tokens ----------------------------------------------------------------------------------------
+
+
+def _accumulate(
+    steps: _Steps, gradient: Gradient, where: str, again: int, needed: int, numbers: tuple[str, str]
+) -> str:
+    """An accumulator for a gradient: the update reads what is taken from it. Returns the node that pushes."""
+    draft, graph = steps.draft, steps.draft.graph
+    variable = graph.names[gradient.variable]
+    shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
+    kind = {"dtype": AttrValue(type=dtype_of(graph, gradient.values))}
+    shape = _UNKNOWN_SHAPE if gradient.indices is not None else _declared(graph, gradient.variable)
+    family = "Sparse" if gradient.indices is not None else ""
+    local, start = numbers
+
+    attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
+    name = f"{variable}/accumulator"
+    made = steps.add(name, f"{family}ConditionalAccumulator", (), where, {**attrs, "reduction_type": _text("MEAN")})
+    count = draft.constant(f"{made}/needed", needed, INT32, where)
+    steps.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start], where, {})
+    values = _input(graph, gradient.values)
+    if gradient.indices is None:
+        push = steps.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], where, kind)
+        outputs = shaped([_shape_of(graph, gradient.values) or shape])
+        take = steps.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
+        draft.reads(gradient.values, take)
+        return push
+    index = dtype_of(graph, gradient.indices)
+    rows = _index(steps, f"{variable}/rows", _input(graph, gradient.indices), index, INT64, where)
+    nothing = draft.constant(f"{made}/shape", [], INT64, where)
+    inputs = [made, local, rows, values, nothing]
+    unsaid = AttrValue(b=False)
+    push = steps.add(
+        f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, where, {**kind, "has_known_shape": unsaid}
+    )
+    outputs = shaped([_shape_of(graph, gradient.indices), _shape_of(graph, gradient.values), None])
+    take = steps.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
+    draft.reads(gradient.indices, _index(steps, f"{variable}/taken_rows", take, INT64, index, where))
+    draft.reads(gradient.values, f"{take}:1")
+    return push
+
+
+def _index(steps: _Steps, name: str, rows: str, given: int, wanted: int, where: str) -> str:
+    """Numbers of rows as another type of whole numbers."""
+    kinds = {"SrcT": AttrValue(type=given), "DstT": AttrValue(type=wanted)}
+    return rows if given == wanted else steps.add(name, "Cast", [rows], where, kinds)
+
+
+def _hand_out(steps: _Steps, name: str, queue: str, count: int, after: Sequence[str]) -> str:
+    """Enqueue that many tokens, which carry the global step once those nodes have ended."""
+    dims = steps.draft.constant(f"{steps.prefix}{name}/dims", [count], INT32, steps.home)
+    step = steps.read(f"{name}/step", steps.home, after)
+    shape = TensorShapeProto()
+    shape.dim.add(size=count)
+    attrs = {**typed(steps.dtype), "index_type": AttrValue(type=INT32), **shaped([shape])}
+    fill = steps.add(f"{name}/fill", "Fill", [dims, step], steps.home, attrs)
+    kinds = {"Tcomponents": types([steps.dtype]), "timeout_ms": number(-1)}
+    return steps.add(name, "QueueEnqueueManyV2", [queue, fill], steps.home, kinds)
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+
+def _text(value: str) -> Proto:
+    return AttrValue(s=value.encode())
+
+
+_SHAPED: Attrs = {"shape": AttrValue(shape=SCALAR), "container": _text(""), "shared_name": _text("")}
+
+
+def _queue_attrs(dtype: int) -> Attrs:
+    shapes = AttrValue()
+    shapes.list.shape.append(SCALAR)
+    kind = {"component_types": types([dtype]), "shapes": shapes, "capacity": number(-1)}
+    return {**kind, "container": _text(""), "shared_name": _text("sync_token_q")}
+
+
+def _declared(graph: Graph, variable: int) -> Proto:
+    found = graph.attrs[variable].get("shape")
+    return _UNKNOWN_SHAPE if found is None else found.shape
+
+
+def _shape_of(graph: Graph, edge: int) -> Proto | None:
+    """The shape of what an edge carries, None where its rank is unknown."""
+    known = graph.tensor_shape[graph.edge_tensor[edge]]
+    if known is None:
+        return None
+    shape = TensorShapeProto()
+    for size in known:
+        shape.dim.add(size=size)
+    return shape
+
+
+def _shaped_as(made: Graph, given: Graph) -> Graph:
+    """The graph with the shapes that were found for the nodes that it was made of."""
+    found = [new or old for new, old in zip(made.tensor_shape, given.tensor_shape, strict=False)]
+    shapes = (*found, *made.tensor_shape[len(found) :])
+    return replace(made, tensor_shape=shapes, tensor_bytes=tensor_sizes(made.tensor_dtype.tolist(), shapes)[0])
+
+
+def _input(graph: Graph, edge: int) -> str:
+    row = int(graph.edge_dst[edge])
+    return graph.inputs_of(row)[edge - int(graph.in_ptr[row])]

@@ -1,0 +1,203 @@
+"""Make the programs of a training out of graphs that name jobs already, as distributed TensorFlow's scripts make them.
+
+    a worker's graph   /job:ps/... and one task of another job   between-graph: a program per task of that job
+    a client's graph   several tasks besides those that share    in-graph: one program
+
+Programs share variables, accumulators and queues by standing on the same tasks. A graph that synchronises its workers
+itself (`sync_replicas`) gives the chief a second program, which makes the updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import DeviceSpec, matches, parse
+from simulator.errors import ClusterError, GraphError, InfeasibleError
+from simulator.graph.graph import Graph
+from simulator.graph.step import choose_step
+from simulator.training.programs.accumulating import with_accumulators
+from simulator.training.programs.moving import check_devices, moved, moved_text
+from simulator.training.programs.program import Program
+from simulator.training.programs.replication.tasks import alike, called, worker_tasks
+from simulator.training.programs.script import Script, named_tasks, of_task, read_script, written_for
+from simulator.training.regimes import Regime, check
+from simulator.wording import near, some
+
+_CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
+_WORKERS = (*_CHIEFS, "worker")
+
+
+def distributed(
+    graph: Graph | Sequence[tuple[str, Graph]],
+    cluster: Cluster,
+    *,
+    regime: Regime | None = None,
+    fetches: Sequence[str] | None = None,
+    batch: int | None = None,
+    filters: Sequence[str] = (),
+) -> tuple[Program, ...]:
+    """The programs of a training whose graph names its jobs, workers in order of tasks, a chief first, updates last.
+
+    One graph is a worker's, and every task of that job gets its own with the task's name in place of the first; or it
+    names several tasks that compute, and one client runs it all. A sequence gives graphs by task ("worker:0") or by job
+    ("worker": all its other tasks); one without gradients, such as a reader's, is run in a loop and is no worker.
+    `fetches` is what a worker's step runs, `batch` its examples where the graph does not say. `filters` are the
+    device_filters of the session as the graph's own task gives them: that task becomes each worker's own.
+
+    Raises GraphError for a graph that names no job or has no gradients, InfeasibleError for a task that a graph names
+    and the cluster or the filters leave out, ClusterError for a task that is given a graph and does not exist, and as
+    `regimes.check`.
+    """
+    if isinstance(graph, Graph):
+        check_devices(graph)
+        script = read_script(graph, fetches, batch)
+        given = [(task, script) for task in _tasks(script, cluster)]
+    else:
+        given = _given(graph, cluster, fetches, batch)
+    made = _programs(given, cluster, filters)
+    chief = next((row for row, (_, script) in enumerate(given) if script.held is not None), None)
+    if chief is None:
+        if regime is not None and regime.kind == "sync":
+            return with_accumulators(made, regime)
+        check(regime, made)
+        return made
+    made = (*made, _updates(made[chief], given[chief][1]))
+    check(regime, made)
+    return made
+
+
+# ---- who runs it ----------------------------------------------------------------------------------------------------
+
+
+def _tasks(script: Script, cluster: Cluster) -> list[str]:
+    """The tasks that get a program: all of the job that the graph computes in; the client's where it names several."""
+    if not any(parse(text).job not in (None, "localhost") for text in set(script.graph.requested)):
+        raise GraphError(
+            f"{script.graph.source} names no job, so it is a graph of one device. Replicate it over the cluster."
+        )
+    computing = named_tasks(script)
+    if len(computing) > 1:
+        return [cluster.client_task]
+    if not computing:  # what does not share is wherever its session is
+        apart = [task for task in worker_tasks(cluster) if parse(task).job not in script.shared]
+        return apart or [cluster.client_task]
+    job = computing[0].job
+    if job not in _CHIEFS and not any(parse(task).job == job for task in cluster.tasks):
+        raise _lacking(script.graph, cluster, computing[0], f"{job}=2")
+    wanted = _WORKERS if job in _WORKERS else (*_CHIEFS, job)
+    return [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
+
+
+def _given(
+    graphs: Sequence[tuple[str, Graph]], cluster: Cluster, fetches: Sequence[str] | None, batch: int | None
+) -> list[tuple[str, Script]]:
+    """Task and what its graph holds, workers first; what is given for a job is for those of its tasks left over."""
+    tasks = {called(task): task for task in cluster.tasks}
+    known = [*tasks, *dict.fromkeys(str(parse(task).job) for task in cluster.tasks)]
+    places = [tasks.get(where, where) for where, _ in graphs]
+    for where, place in zip([where for where, _ in graphs], places, strict=True):
+        if where not in known and where not in cluster.tasks:
+            raise ClusterError(
+                f"A graph is given for {where!r}, but the cluster {cluster.name!r} has no such task or job; its tasks "
+                f"are {some(list(tasks))}.{near(where, known)}"
+            )
+        if places.count(place) > 1:
+            raise ClusterError(f"{places.count(place)} graphs are given for {where!r}; give one.")
+    wanted: dict[str, Script] = {}
+    for exact in (True, False):
+        for where, graph in graphs:
+            found = [task for name, task in tasks.items() if where in ((name, task) if exact else (parse(task).job,))]
+            if not found:
+                continue
+            check_devices(graph)
+            script = read_script(graph, fetches, batch, must_train=False)
+            for task in found:
+                wanted.setdefault(task, script)
+    return sorted(wanted.items(), key=lambda entry: _rank(entry[0], entry[1]))
+
+
+def _rank(task: str, script: Script) -> tuple[bool, int, DeviceSpec]:
+    """Workers first, and a chief before them."""
+    spec = parse(task)
+    return not script.trains, _CHIEFS.index(spec.job) if spec.job in _CHIEFS else len(_CHIEFS), spec
+
+
+def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Sequence[str]) -> tuple[Program, ...]:
+    made: list[Program] = []
+    for row, (task, script) in enumerate(given):
+        own, target = written_for(script, of_task(parse(task))), of_task(parse(task))
+        same = [at for at in range(row) if given[at][1] is script]
+        place = alike(cluster, task, [given[at][0] for at in same])
+        program = Program(
+            name=called(task),
+            task=task,
+            graph=moved(script.graph, own, target),
+            fetches=script.step.fetches,
+            feeds=script.step.feeds,
+            role="worker" if script.trains else "reader",
+            like=None if place is None else same[place],
+            examples=script.examples,
+            counts=script.counts if script.held is None else (),
+            filters=tuple(moved_text(text, own, target) for text in filters),
+        )
+        if program.like is None:
+            _check_there(program, cluster)
+        made.append(program)
+    return tuple(made)
+
+
+def _updates(worker: Program, script: Script) -> Program:
+    """The chief's loop: what its queue runner runs in a thread of its own."""
+    assert script.held is not None
+    step = choose_step(worker.graph, fetches=script.held.updates)
+    return replace(
+        worker,
+        name=f"{worker.name} updates",
+        fetches=step.fetches,
+        feeds=step.feeds,
+        role="updates",
+        like=None,
+        examples=0,
+        counts=script.counts,
+    )
+
+
+def _check_there(program: Program, cluster: Cluster) -> None:
+    """Refuse a task that the graph names and the cluster, or the session's filters, leave out."""
+    graph = program.graph
+    devices = [parse(device.name) for device in cluster.devices]
+    seen = [
+        device for device in devices if not program.filters or any(matches(parse(f), device) for f in program.filters)
+    ]
+    most: dict[str, int] = {}
+    for text in set(graph.requested):
+        spec = parse(text)
+        if spec.job is not None:
+            most[spec.job] = max(most.get(spec.job, 0), (spec.task or 0) + 1)
+    for row, text in enumerate(graph.requested):
+        place = parse(text)._replace(type=None, id=None)
+        if place.job is None or any(matches(place, device) for device in seen):
+            continue
+        if any(matches(place, device) for device in devices):
+            raise GraphError(
+                f"device_filters={list(program.filters)} leave out {str(place)!r}, which {graph.names[row]!r} asks "
+                "for; TensorFlow would not place it. Add a filter for it.",
+                node=graph.names[row],
+            )
+        raise _lacking(graph, cluster, place, f"{place.job}={most[place.job]}", graph.names[row])
+
+
+def _lacking(
+    graph: Graph, cluster: Cluster, place: DeviceSpec, advice: str, node: str | None = None
+) -> InfeasibleError:
+    jobs = {parse(task).job for task in cluster.tasks}
+    what = f"task {str(place)!r}" if place.job in jobs else f"job {place.job!r}"
+    asks = f"which {node!r} of {graph.source} asks for" if node else f"in which {graph.source} computes"
+    known = some([called(task) for task in cluster.tasks])
+    return InfeasibleError(
+        f"The cluster {cluster.name!r} lacks the {what}, {asks}; its tasks are {known}. Give it {advice} or more.",
+        node=node,
+        members=(node,) if node else (),
+    )

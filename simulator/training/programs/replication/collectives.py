@@ -1,0 +1,151 @@
+"""All-reduce as plain ops: each device has a tensor, and in the end each has the mean of all.
+
+    ring          each tensor in n chunks; chunk j goes round from device j, growing, then once more, finished:
+                  2 (n - 1) steps, in each of which every device sends one chunk of bytes / n
+                  (Patarasuk and Yuan, Journal of Parallel and Distributed Computing 69, 2009)
+    tree          sums go up a binary tree and the result goes down: 2 (n - 1) transfers of all bytes, in
+                  2 floor(log2 n) steps
+    hierarchical  the first device of each task sums up its task, a ring joins the tasks, each task hands on the result
+
+Who only passes a chunk on does so by an Identity, for otherwise it would come from where it was made and not go round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+
+from simulator.cluster.devicespec import parse
+from simulator.graph.dtypes import INT32
+from simulator.graph.graph import Shape
+from simulator.graph.inlining.attributes import number, typed
+from simulator.graph.messages import AttrValue
+from simulator.training.programs.replication.copying import Draft, joined, share_of, sum_of
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What is to be reduced: a tensor of one shape on each of several devices."""
+
+    name: str  # prefix of the names of what is added
+    values: Sequence[str]  # inputs as written, per device
+    devices: Sequence[str]
+    dtype: int
+    shape: Shape
+    count: int  # that the sum is divided by
+
+
+def ring(draft: Draft, given: Reduced) -> list[str]:
+    """Reduce by a ring of the devices in their order; a tensor of fewer elements than devices makes fewer chunks."""
+    total, where = len(given.values), given.devices
+    elements = prod(given.shape)
+    chunks = max(1, min(total, elements))
+    sizes = [elements // chunks + (place < elements % chunks) for place in range(chunks)]
+    parts = [_cut(draft, given, place, sizes) for place in range(total)]
+    had: list[list[str]] = [[] for _ in range(total)]  # per device the finished chunks, in order
+    for chunk in range(chunks):
+        at, held = chunk, parts[chunk][chunk]
+        for step in range(1, total):
+            at = (chunk + step) % total
+            name = f"{given.name}/chunk_{chunk}/sum_{step}"
+            held = draft.add(name, "AddV2", [held, parts[at][chunk]], where[at], typed(given.dtype), [(sizes[chunk],)])
+        held = share_of(
+            draft, f"{given.name}/chunk_{chunk}/mean", held, given.count, given.dtype, where[at], (sizes[chunk],)
+        )
+        had[at].append(held)
+        for step in range(1, total):
+            there = (at + step) % total
+            held = _passed(draft, f"{given.name}/chunk_{chunk}/pass_{step}", held, given, there, (sizes[chunk],))
+            had[there].append(held)
+    return [_whole(draft, given, place, had[place]) for place in range(total)]
+
+
+def tree(draft: Draft, given: Reduced) -> list[str]:
+    """Reduce by a binary tree of the devices: those of k are 2 k + 1 and 2 k + 2."""
+    total = len(given.values)
+    sums = list(given.values)
+    for place in reversed(range(total)):
+        below = [sums[child] for child in (2 * place + 1, 2 * place + 2) if child < total]
+        if below:
+            parts = [sums[place], *below]
+            sums[place] = sum_of(
+                draft, f"{given.name}/sum_{place}", parts, given.dtype, given.devices[place], given.shape
+            )
+    held = [share_of(draft, f"{given.name}/mean", sums[0], given.count, given.dtype, given.devices[0], given.shape)]
+    for place in range(1, total):
+        held.append(_passed(draft, f"{given.name}/pass_{place}", held[(place - 1) // 2], given, place, given.shape))
+    return held
+
+
+def hierarchical(draft: Draft, given: Reduced) -> list[str]:
+    """Reduce within each task to its first device, by a ring between these, and hand on within each task."""
+    places: dict[str, list[int]] = {}
+    for place, device in enumerate(given.devices):
+        places.setdefault(str(parse(device)._replace(type=None, id=None)), []).append(place)
+    groups = list(places.values())
+    sums = [
+        given.values[group[0]]
+        if len(group) == 1
+        else sum_of(
+            draft,
+            f"{given.name}/task_{at}",
+            [given.values[place] for place in group],
+            given.dtype,
+            given.devices[group[0]],
+            given.shape,
+        )
+        for at, group in enumerate(groups)
+    ]
+    between = Reduced(
+        given.name, sums, [given.devices[group[0]] for group in groups], given.dtype, given.shape, given.count
+    )
+    means = ring(draft, between)
+    held = [""] * len(given.values)
+    for group, mean in zip(groups, means, strict=True):
+        held[group[0]] = mean
+        for place in group[1:]:
+            held[place] = _passed(draft, f"{given.name}/pass_{place}", mean, given, place, given.shape)
+    return held
+
+
+COLLECTIVES: Mapping[str, Callable[[Draft, Reduced], list[str]]] = MappingProxyType(
+    {"ring": ring, "tree": tree, "hierarchical": hierarchical}
+)
+
+
+def _passed(draft: Draft, name: str, held: str, given: Reduced, place: int, shape: Shape) -> str:
+    return draft.add(name, "Identity", [held], given.devices[place], typed(given.dtype), [shape])
+
+
+def _cut(draft: Draft, given: Reduced, place: int, sizes: Sequence[int]) -> list[str]:
+    """The chunks of one device's tensor."""
+    device, name = given.devices[place], f"{given.name}/cut_{place}"
+    flat = _reshaped(draft, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
+    if len(sizes) == 1:
+        return [flat]
+    inputs = [
+        flat,
+        draft.constant(f"{name}/sizes", sizes, INT32, device),
+        draft.constant(f"{name}/axis", 0, INT32, device),
+    ]
+    attrs = {**typed(given.dtype), "Tlen": AttrValue(type=INT32), "num_split": number(len(sizes))}
+    cut = draft.add(name, "SplitV", inputs, device, attrs, [(size,) for size in sizes])
+    return [f"{cut}:{port}" if port else cut for port in range(len(sizes))]
+
+
+def _whole(draft: Draft, given: Reduced, place: int, chunks: Sequence[str]) -> str:
+    """The result on one device out of its chunks, in order."""
+    device, name = given.devices[place], f"{given.name}/result_{place}"
+    whole = (
+        chunks[0]
+        if len(chunks) == 1
+        else joined(draft, f"{name}/flat", chunks, given.dtype, device, (prod(given.shape),))
+    )
+    return _reshaped(draft, name, whole, given.shape, given.dtype, device)
+
+
+def _reshaped(draft: Draft, name: str, value: str, shape: Shape, dtype: int, device: str) -> str:
+    size = draft.constant(f"{name}/shape", shape, INT32, device)
+    return draft.add(name, "Reshape", [value, size], device, {**typed(dtype), "Tshape": AttrValue(type=INT32)}, [shape])

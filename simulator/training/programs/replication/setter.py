@@ -1,0 +1,202 @@
+"""Devices as TensorFlow's `replica_device_setter` gives them, had the graph been built under it.
+
+The setter is called for every op as the op is made, which is the order of the nodes of a GraphDef. A variable (a slot,
+the global step, a table: any op of `PS_OPS`) goes to the task that the strategy names; everything else to the worker.
+What is made beside another node takes that node's device afterwards, so that slots end up beside their variables,
+though the strategy has gone on. Sources: `device_setter.py` (tensorflow/python/training), `_create_op_helper`
+(tensorflow/python/framework/ops.py), `variables.py` and `resource_variable_ops.py` (tensorflow/python/ops).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from simulator.cluster.devicespec import ANYWHERE, parse, specialise
+from simulator.errors import GraphError, SimvizError
+from simulator.graph.graph import Graph
+from simulator.training.programs.anatomy import beside, variable_bytes, variable_of
+from simulator.wording import near
+
+PsStrategy: TypeAlias = Literal["round_robin", "bytes", "random"]
+
+# STANDARD_PS_OPS of device_setter.py
+PS_OPS = frozenset(
+    """
+    Variable VariableV2 AutoReloadVariable VarHandleOp MutableHashTable MutableHashTableV2 MutableHashTableOfTensors
+    MutableHashTableOfTensorsV2 MutableDenseHashTable MutableDenseHashTableV2 ResourceConditionalAccumulator
+    DecisionTreeResource BoostedTreesEnsembleResourceHandleOp BoostedTreesQuantileStreamResourceHandleOp
+    """.split()  # noqa: SIM905  # a list of quoted names would be twice as long
+)
+_TENSOR_ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3"))
+_ASSIGNS = frozenset(("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"))
+_STATED = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
+
+
+def devices(
+    graph: Graph, *, ps: Sequence[str], worker: str, strategy: PsStrategy = "round_robin", seed: int = 0
+) -> tuple[str, ...]:
+    """[N] the device string of each node: on one of the tasks `ps` ("/job:ps/task:0", ...), or on `worker`.
+
+    Fields that the graph's own strings set win, as they do in TensorFlow; a variable that names another job does not
+    ask the strategy. Where a node is to stand beside one that is made later, a first value beside its variable, it has
+    no device of its own. Raises GraphError where the strategy needs a size that the graph does not say, and SimvizError
+    for another strategy.
+    """
+    choose = _strategy(graph, len(ps), strategy, seed)
+    given: list[str] = []
+    read: set[int] = set()
+    scoped = scopes(graph)
+    for row, (op, requested) in enumerate(zip(graph.ops, graph.requested, strict=True)):
+        own = parse(requested)
+        if op in PS_OPS and ps:
+            where = parse(ps[choose(row)]) if own.job in (None, parse(ps[0]).job) else parse(ps[0])._replace(task=None)
+        else:
+            where = parse(worker)
+        merged = specialise(where, own)
+        device = "" if merged == ANYWHERE else str(merged)
+        made_beside = _beside(graph, row, given)
+        if made_beside is not None:
+            _first_read(graph, row, read)
+            given.append(made_beside)
+        elif is_group(graph, row):
+            homes = {given[source] if source < row else "" for source in members(graph, row, scoped)}
+            given.append(next(iter(homes)) or device if len(homes) == 1 else device)
+        else:
+            given.append(_exception(graph, row, device, given, read))
+    return tuple(given)
+
+
+def is_group(graph: Graph, row: int) -> bool:
+    """Whether a node is what `tf.group` makes, as far as a graph tells: a NoOp that waits, without a place.
+
+    A bare `tf.no_op()` is told by its name alone.
+    """
+    return (
+        graph.ops[row] == "NoOp"
+        and not graph.requested[row]
+        and bool(graph.in_ptr[row] < graph.in_ptr[row + 1])
+        and not graph.names[row].rpartition("/")[2].startswith("NoOp")
+    )
+
+
+def members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
+    """What a group waits for by itself, without what all in its control scope wait for (`scopes`)."""
+    sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
+    return [source for source in sources if source not in scoped]
+
+
+def scopes(graph: Graph) -> frozenset[int]:
+    """The nodes for which a control scope waits: constants made within it wait for them, and have no other reason."""
+    constant = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph))
+    return frozenset(graph.edge_src[constant[graph.edge_dst]].tolist())
+
+
+def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
+    """The device of a node that was made beside another one; None: it was not."""
+    others = [graph.index[name] for name in beside(graph, row) if name in graph.index]
+    others = [other for other in others if other != row]
+    if not others:
+        return None
+    made = [other for other in others if other < row]
+    return given[made[0]] if made else ""
+
+
+def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: set[int]) -> str:
+    """The device of a node around which TensorFlow's own code opens or closes device scopes, else `device`.
+
+    What assigns to a handle, and the read that is made with a variable, stand on the variable's device, as does what a
+    Saver hands to an assignment. Other reads of a handle, the Enter that takes it into a loop, and TensorArrays are
+    made outside of all scopes.
+    """
+    op, requested = graph.ops[row], graph.requested[row]
+    if op == "ReadVariableOp":
+        first = _first_read(graph, row, read)
+        variable = variable_of(graph, row)
+        if first and variable is not None and variable < row:
+            return given[variable]
+        return device if _after_assignment(graph, row) else requested
+    if op == "AssignVariableOp" or (op == "Identity" and _source(graph, row) == "RestoreV2"):
+        assign = row if op == "AssignVariableOp" else _reader(graph, row, "AssignVariableOp")
+        variable = None if assign is None else variable_of(graph, assign)
+        return device if variable is None or variable > row else given[variable]
+    if op in _TENSOR_ARRAYS or (op == "Const" and _is_size_of_array(graph, row)):
+        return requested
+    if op == "Enter" and variable_of(graph, row) is not None and _reader(graph, row, "ReadVariableOp") is not None:
+        return requested
+    return device
+
+
+def _first_read(graph: Graph, row: int, read: set[int]) -> bool:
+    """Whether the node is the first to read its handle; `read` has the handles that were, and will have this one."""
+    variable = variable_of(graph, row) if graph.ops[row] == "ReadVariableOp" else None
+    if variable is None or variable in read:
+        return False
+    read.add(variable)
+    return True
+
+
+def _after_assignment(graph: Graph, row: int) -> bool:
+    """Whether a read waits for an assignment to its own handle, and for no scatter: it is that assignment's value."""
+    handle, *waits = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
+    writes = [graph.ops[at] for at in waits if "Resource" in graph.ops[at] or graph.ops[at] in _ASSIGNS]
+    own = any(graph.edge_src[graph.in_ptr[at]] == handle for at in waits if graph.ops[at] in _ASSIGNS)
+    return own and all(op in _ASSIGNS for op in writes)
+
+
+def _is_size_of_array(graph: Graph, row: int) -> bool:
+    array, _, last = graph.names[row].rpartition("/")
+    return last == "size" and array in graph.index and graph.ops[graph.index[array]] in _TENSOR_ARRAYS
+
+
+def _source(graph: Graph, row: int) -> str:
+    """The op of a node's first input."""
+    return graph.ops[int(graph.edge_src[graph.in_ptr[row]])]
+
+
+def _reader(graph: Graph, row: int, op: str) -> int | None:
+    """The first node of that op among those that take something from a node."""
+    readers = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
+    return next((reader for reader in sorted(readers) if graph.ops[reader] == op), None)
+
+
+def _strategy(graph: Graph, count: int, strategy: PsStrategy, seed: int) -> Callable[[int], int]:
+    """The task for each variable in turn; every call moves the strategy on."""
+    known = get_args(PsStrategy)
+    if strategy not in known:
+        raise SimvizError(
+            f"there is no strategy {strategy!r} for parameter servers; give one of {', '.join(known)}."
+            f"{near(strategy, known)}"
+        )
+    if strategy == "round_robin":
+        turn = iter(range(len(graph)))
+        return lambda row: next(turn) % count
+    if strategy == "random":
+        random = Random(seed)
+        return lambda row: random.randrange(count)
+    loads = [0] * count
+
+    def lightest(row: int) -> int:
+        task = loads.index(min(loads))
+        loads[task] += _load(graph, row)
+        return task
+
+    return lightest
+
+
+def _load(graph: Graph, row: int) -> int:
+    """Bytes of a variable; a table counts nothing, for what it holds comes later."""
+    if graph.ops[row] not in _STATED:
+        return 0
+    size = variable_bytes(graph, row)
+    if size < 0:
+        name = graph.names[row]
+        raise GraphError(
+            f"{graph.source}: the variable {name!r} does not say how large it is, which the strategy 'bytes' asks for; "
+            "declare its shape, or take round_robin.",
+            node=name,
+        )
+    return size

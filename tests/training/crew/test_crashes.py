@@ -1,0 +1,101 @@
+"""Crashes, pauses, noise and traffic at random: what always holds, and what once did not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.cluster.protocols import Protocol
+from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.train import train
+from simulator.training.training import Training
+from tests.execution.cases import apart
+from tests.training.crews import Priced, chain, pushing, updating
+
+
+def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
+    """A crew, what disturbs it, and how many updates there are per step."""
+    count = random.randrange(1, 5)
+    on = apart(count + 1, shared=random.random() < 0.5, lanes=random.choice([1, 2]))
+    if random.random() < 0.5:
+        work = {"send_ns": random.choice([0, 10]), "receive_ns": random.choice([0, 20])}
+        on = replace(on, between_tasks=Protocol("drawn", request_ns=random.choice([0, 50]), latency_ns=3, **work))
+    if random.random() < 0.5:
+        crew = [pushing(on, f"w{k}", [(k, random.randrange(1, 300))], task=k, apply_ns=20) for k in range(1, count + 1)]
+        crew.append(
+            updating(on, aggregate=random.randrange(1, count + 1), handed=count, update_ns=random.randrange(50))
+        )
+        updates = 1
+    else:
+        updates = count
+        crew = [
+            chain(on, f"w{k}", [(k, random.randrange(1, 300)), (0, 30), (k, 5)], task=k, variable=True)
+            for k in range(1, count + 1)
+        ]
+    return crew, on, [text for task in range(count + 1) for text in _texts(random, task)], updates
+
+
+def _texts(random: Random, task: int) -> list[str]:
+    texts, at = [], 0
+    for _ in range(random.randrange(3)):
+        at += random.randrange(1, 1500)
+        away, every = random.randrange(1, 400), random.randrange(1, 900)
+        texts.append(f"w:{task}=crash:at={at} ns,for={away} ns" + random.choice(["", f",checkpoint={every} ns"]))
+        at += away
+    texts += random.choice([[], [], [f"w:{task}=pause:every={random.randrange(100, 900)} ns,for=9 ns"]])
+    texts += random.choice([[], [], [f"w:{task}=noise:exponential"]])
+    return texts
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
+def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int, order: str, contention: str) -> None:
+    crew, on, texts, updates = drawn(Random(seed))
+    how = {"order": order, "contention": contention}
+    run = trained(crew, on, texts, seed, **how)
+    assert len(run.update_ns) - run.lost_updates == 6 * updates
+    assert run.task_ns.min() >= 0
+    assert (run.task_ns.sum(axis=1) == run.end_ns).all()
+    assert (run.device_busy_ns <= run.end_ns * run.device_lanes).all()
+    assert (run.link_busy_ns <= run.end_ns).all()
+    assert (run.step_waiting_ns <= run.step_end_ns - run.step_start_ns).all()
+    for client in range(len(crew)):
+        own = run.step_client == client
+        assert (run.step_start_ns[own][1:] >= run.step_end_ns[own][:-1]).all()
+        assert (np.diff(run.step_number[own]) > 0).all()
+    assert trained(crew, on, texts, seed, **how).step_end_ns.tolist() == run.step_end_ns.tolist()
+
+
+def trained(crew: list[Priced], on: Cluster, texts: list[str], seed: int = 0, **how: str) -> Training:
+    clients, priced = [one for one, _ in crew], [one for _, one in crew]
+    found = [read_disturbance(text) for text in texts]
+    return train(clients, on, priced, regime=None, steps=6, disturbances=found, seed=seed, **how)  # type: ignore[arg-type]
+
+
+def test_a_request_of_a_step_that_was_cut_short_does_not_count_for_the_next() -> None:
+    """The request, posted at 0, arrives at 1000 only; the next step posts its own then."""
+    on = replace(apart(2), between_tasks=Protocol("asks", request_ns=1000))
+    crew = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
+    run = trained(crew, on, ["w:1=crash:at=100 ns,for=10 ns"])
+    assert run.step_start_ns[0] == 1000
+    assert run.step_end_ns[0] == 1000 + 1000 + 104 + 30
+
+
+@pytest.mark.parametrize("at", [200, 205, 1000])
+def test_traffic_that_sleeps_is_not_begun_twice_by_a_crash(at: int) -> None:
+    """It sleeps while the only worker is away."""
+    on = apart(2)
+    crew = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
+    texts = [
+        "link:w:1->w:0=traffic:200 MB/s,bytes=100 B",
+        f"w:1=crash:at={at} ns,for=3 us",
+        "w:0=crash:at=3 us,for=9 ns",
+    ]
+    run = trained(crew, on, texts)
+    assert (run.step_end_ns >= run.step_start_ns).all()

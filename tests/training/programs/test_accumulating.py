@@ -1,0 +1,185 @@
+"""A worker's graph gets accumulators and tokens; what each client then runs, and where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulator.cluster.reading import load_cluster
+from simulator.errors import DeadlockError, GraphError
+from simulator.graph.graph import Graph
+from simulator.graph.loading import load
+from simulator.graph.shapes import with_shapes
+from simulator.graph.step import choose_step
+from simulator.training.crew.resources import find, joined
+from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.programs.distributed import distributed
+from simulator.training.programs.program import Program
+from simulator.training.programs.sync_replicas import sync_replicas
+from simulator.training.regimes import Regime, check
+from tests.strategies import Rows, type_attr, typed
+from tests.training.programs.test_distributed import script
+from tests.training.queues import INT64, WORKER, const, cut, gradient, variable
+
+PS_TRAINING = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
+CLUSTER = "ps=2,worker=3"
+
+
+def made(graph: Graph, regime: Regime = Regime("sync"), cluster: str = CLUSTER) -> tuple[Program, ...]:  # noqa: B008
+    return distributed(graph, load_cluster(cluster), regime=regime)
+
+
+def runs(program: Program) -> set[str]:
+    """The ops of the program's step."""
+    step = choose_step(program.graph, feeds=program.feeds, fetches=program.fetches)
+    return {name for name, run in zip(program.graph.names, step.runs.tolist(), strict=True) if run}
+
+
+def test_the_graph_is_one_of_sync_replicas_with_the_regimes_numbers() -> None:
+    regime = Regime("sync", aggregate=2, tokens=0)
+    programs = made(script(), regime)
+    assert [(one.name, one.role, one.like) for one in programs] == [
+        ("worker:0", "worker", None),
+        ("worker:1", "worker", 0),
+        ("worker:2", "worker", 0),
+        ("worker:0 updates", "updates", None),
+    ]
+    held = sync_replicas(programs[0].graph)
+    assert held is not None
+    assert (held.aggregate, held.per_update, held.tokens) == (2, 3, 0)
+    assert (held.train, held.updates) == (programs[0].fetches, programs[-1].fetches)
+    assert check(None, programs) == check(regime, programs) == Regime("sync", 2, 3, 0)
+    assert [one.counts for one in programs] == [(), (), (), ("train",)]
+
+
+def test_a_worker_computes_and_the_chief_updates() -> None:
+    worker, *_, updates = made(script())
+    assert {"g0", "w"} <= runs(worker)
+    assert runs(worker).isdisjoint({"update", "train", "rate"})
+    assert {"update", "train", "rate", "w"} <= runs(updates)
+    assert runs(updates).isdisjoint({"g0"})
+    assert (worker.feeds, updates.feeds) == (("x0:0",), ())
+
+
+def test_each_thing_stands_where_it_is_shared() -> None:
+    programs = made(load(PS_TRAINING))
+    for number, program in enumerate(programs[:3]):
+        asked = dict(zip(program.graph.names, program.graph.requested, strict=True))
+        assert asked["sync_replicas/local_step"] == f"/job:worker/task:{number}"
+        for name in ("conv1/weights", "conv1/bias"):
+            assert asked[f"sync_replicas/{name}/accumulator"] == asked[name].partition("/device")[0]
+        assert asked["sync_replicas/token_queue"] == asked["global_step"]
+    assert asked["conv1/weights"] != asked["conv1/bias"]
+
+
+def test_all_clients_meet_at_the_same_accumulators_and_queue() -> None:
+    graph = load(PS_TRAINING)
+    programs = made(graph)
+    kinds = []
+    for flavour in ("local", "master"):
+        found = joined([find(cut(one.graph, CLUSTER, one.fetches, flavour)) for one in programs])
+        assert len({key for one in found for key in one.key}) == 8 + 1
+        kinds.append([sorted(one.kind.tolist()) for one in found])
+    assert kinds[0] == kinds[1] == [[APPLY] * 8 + [DEQUEUE]] * 3 + [[TAKE] * 8 + [ENQUEUE]]
+
+
+def test_shapes_that_were_found_are_kept() -> None:
+    graph = with_shapes(script())
+    worker = made(graph)[0].graph
+    for row, shape in enumerate(graph.tensor_shape):
+        assert worker.tensor_shape[row] == shape
+        assert worker.tensor_bytes[row] == graph.tensor_bytes[row]
+
+
+def test_a_graph_without_a_global_step_gets_one_on_the_first_ps() -> None:
+    rows = Rows()
+    variable(rows, "w", device="/job:ps/task:1")
+    variable(rows, "v", device="/job:ps/task:0")
+    given = gradient(rows, "x", device=WORKER)
+    rows.add("rate", "Const", device="/job:ps/task:0", **typed("Const", ()))
+    for name in ("w", "v"):
+        rows.add(f"{name}/g", "Mul", [name, given], device=WORKER, T=type_attr())
+        rows.add(f"{name}/update", "ApplyGradientDescent", [name, "rate", f"{name}/g"], T=type_attr())
+    rows.add("train", "NoOp", ["^w/update", "^v/update"])
+    *_, updates = made(rows.built())
+    asked = dict(zip(updates.graph.names, updates.graph.requested, strict=True))
+    assert asked["global_step"] == asked["sync_replicas/token_queue"] == "/job:ps/task:0"
+    assert updates.counts == ("global_step/count",)
+    assert {"w/update", "v/update", "global_step/count"} <= runs(updates)
+    held = sync_replicas(updates.graph)
+    assert held is not None
+    assert held.per_update == 3
+
+
+def test_what_an_update_waited_for_is_the_workers_work() -> None:
+    """Moving averages under control dependencies: the worker still makes them, the chief does not compute for them."""
+    rows = Rows()
+    for name in ("w", "mean"):
+        variable(rows, name)
+    variable(rows, "global_step", dtype=INT64)
+    given = gradient(rows, "x", device=WORKER)
+    rows.add("g", "Mul", ["w", given], device=WORKER, T=type_attr())
+    rows.add("statistic", "Neg", ["g"], device=WORKER, T=type_attr())
+    rows.add("average", "AssignSub", ["mean", "statistic"], T=type_attr())
+    rows.add("rate", "Const", ["^average"], **typed("Const", ()))
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", "g"], T=type_attr())
+    rows.add("train", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    worker, *_, updates = made(rows.built())
+    assert {"average", "statistic"} <= runs(worker)
+    assert runs(updates).isdisjoint({"average", "statistic", "g"})
+
+
+def test_a_slot_decays_once_per_update_whoever_reads_it() -> None:
+    """Without an op for sparse gradients Adam lets its slots decay; a read after that made each worker do so, too."""
+    rows = Rows()
+    for name in ("w", "slot"):
+        variable(rows, name)
+    variable(rows, "global_step", dtype=INT64)
+    given = gradient(rows, "x", device=WORKER)
+    rows.add("rate", "Const", **typed("Const", ()))
+    rows.add("less", "Mul", ["slot", "rate"], T=type_attr())
+    rows.add("decay", "Assign", ["slot", "less"], T=type_attr())
+    rows.add("decayed", "Identity", ["decay"], T=type_attr())
+    rows.add("update", "ApplyGradientDescent", ["w", "rate", given, "^decay"], T=type_attr())
+    rows.add("train", "AssignAdd", ["global_step", const(rows, "one", 1, dtype=INT64), "^update"], T=type_attr(INT64))
+    regime = Regime("sync")
+    worker, *_, updates = distributed(
+        rows.built(), load_cluster(CLUSTER), regime=regime, fetches=["train", "decayed:0", "x:0"]
+    )
+    assert "decay" in runs(updates)
+    assert "decay" not in runs(worker)
+    assert worker.fetches == ("sync_replicas/train",)
+
+
+def test_a_fetched_loss_stays_with_the_worker() -> None:
+    programs = distributed(script(), load_cluster(CLUSTER), regime=Regime("sync"), fetches=["train", "g0:0"])
+    assert set(programs[0].fetches) == {"sync_replicas/train", "g0:0"}
+    assert programs[-1].fetches == ("sync_replicas/tokens",)
+
+
+def test_variables_of_the_workers_own_cannot_be_averaged() -> None:
+    rows = Rows()
+    variable(rows, "w", device="")
+    variable(rows, "v", device="/job:ps/task:0")
+    given = gradient(rows, "x", device=WORKER)
+    rows.add("rate", "Const", **typed("Const", ()))
+    for name in ("w", "v"):
+        rows.add(f"{name}/update", "ApplyGradientDescent", [name, "rate", given], T=type_attr())
+    rows.add("train", "NoOp", ["^w/update", "^v/update"])
+    with pytest.raises(GraphError, match="'w' stands on the worker itself"):
+        made(rows.built())
+
+
+def test_a_hang_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(DeadlockError, match="can make only 3 before it"):
+        made(script(), Regime("sync", aggregate=9, tokens=0))
+
+
+def test_a_single_worker_gathers_gradients_if_it_is_told_to() -> None:
+    assert [one.role for one in made(script(), Regime("sync"), "ps=1,worker=1")] == ["worker"]
+    several = made(script(), Regime("sync", aggregate=4), "ps=1,worker=1")
+    assert [one.name for one in several] == ["worker:0", "worker:0 updates"]
+    assert check(None, several) == Regime("sync", 4, 1, 4)
+    client = made(script(towers=2), Regime("sync", aggregate=2), "ps=1,worker=2")
+    assert [one.role for one in client] == ["worker", "updates"]
