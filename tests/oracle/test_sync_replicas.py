@@ -91,7 +91,7 @@ def test_its_numbers_are_its_own(told: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_what_we_add_trains_as_what_tensorflow_adds(told: list[dict[str, Any]], place: int) -> None:
-    """The plain model with our accumulators takes about the time of TensorFlow's own, and drops about as much."""
+    """The plain model with our accumulators takes the time of TensorFlow's own, but for an op or two."""
     cluster, known = load_cluster(CLUSTER), KNOWN[place]
     runs = []
     for case in (told[place], told[-1]):
@@ -102,4 +102,4 @@ def test_what_we_add_trains_as_what_tensorflow_adds(told: list[dict[str, Any]], 
     theirs, ours = runs
     assert ours.update_gradients.tolist() == theirs.update_gradients.tolist()
     assert ours.dropped == pytest.approx(theirs.dropped, rel=0.1)
-    assert ours.end_ns == pytest.approx(theirs.end_ns, rel=0.1)
+    assert ours.end_ns == pytest.approx(theirs.end_ns, rel=0.01)

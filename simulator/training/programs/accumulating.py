@@ -59,7 +59,10 @@ def _alike(program: Program, first: Program, made: Accumulating) -> Program:
     """A worker with the new graph of the one that it is like, on its own devices."""
     own = in_graph_text(program.task)
     added = made.graph.requested[len(program.graph) :]
-    devices = (*program.graph.requested, *(own if text == made.worker else text for text in added))
+    kept = (
+        made.graph.requested[row] if row in made.moved else text for row, text in enumerate(program.graph.requested)
+    )
+    devices = (*kept, *(own if text == made.worker else text for text in added))
     graph = replace(made.graph, requested=devices)
     return replace(program, graph=graph, fetches=first.fetches, feeds=first.feeds, counts=())
 

@@ -16,9 +16,10 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import SCALAR, number, shaped, typed, types
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import tensor_sizes
-from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy
+from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy, beside
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of
+from simulator.training.programs.replication.parts import held_by
 from simulator.training.programs.replication.tasks import in_graph_text
 from simulator.training.programs.script import of_task
 from simulator.training.programs.separating import Separated, separate
@@ -37,6 +38,7 @@ class Accumulating:
     train: tuple[str, ...]  # what its step runs
     updates: tuple[str, ...]  # what the chief's loop runs
     counts: tuple[str, ...]  # what counts updates
+    moved: frozenset[int]  # rows that stood on the worker and now stand beside the global step
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,12 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     places = [_place(graph, one.variable, program, alone=alone) for one in gradients]
     draft = draft_of(graph, graph.requested)
     _drop(draft, parted.cut)
-    steps, counts, done = _counted(draft, found, parted, min(places), in_graph_text(program.task))
+    counted = min(places) if found.global_step is None else graph.requested[found.global_step]
+    home = str(parse(counted)._replace(type=None, id=None))
+    moved = _moved(graph, parted.after, program)
+    for row in moved:
+        draft.devices[row] = home
+    steps, counts, done = _counted(draft, found, parted, home, in_graph_text(program.task))
 
     local = steps.add("local_step", "VariableV2", (), steps.worker, {"dtype": AttrValue(type=steps.dtype), **_SHAPED})
     now = steps.add("local_step/read", "Identity", [local], steps.worker, {**typed(steps.dtype), **shaped([SCALAR])})
@@ -105,7 +112,8 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     train = steps.assign("train", local, token)
     tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
     _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
-    return Accumulating(_shaped_as(draft.built(), graph), steps.worker, (train, *parted.fetches), (tokens,), counts)
+    made = _shaped_as(draft.built(), graph)
+    return Accumulating(made, steps.worker, (train, *parted.fetches), (tokens,), counts, moved)
 
 
 def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str:
@@ -122,6 +130,18 @@ def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str
     return str(spec if spec.type in (None, "CPU") else spec._replace(type=None, id=None))
 
 
+def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[int]:
+    """What of an update a plain optimizer leaves to the worker, such as the NoOp that gathers what was applied.
+
+    SyncReplicasOptimizer lets the optimizer write it all with `ops.device(global_step.device)`: otherwise each update
+    would take a way to the worker and back before it is counted. What stands beside a variable stays there.
+    """
+    here = (of_task(parse("")), of_task(parse(program.task)))
+    stays = (row for row in update if of_task(parse(graph.requested[row])) not in here)
+    held = (row for row in update if beside(graph, row) or held_by(graph, row) is not None)
+    return frozenset(update).difference(stays, held)
+
+
 def _drop(draft: Draft, cut: Sequence[int]) -> None:
     """Take control edges out."""
     graph = draft.graph
@@ -133,19 +153,17 @@ def _drop(draft: Draft, cut: Sequence[int]) -> None:
 
 
 def _counted(
-    draft: Draft, found: Anatomy, parted: Separated, first: str, worker: str
+    draft: Draft, found: Anatomy, parted: Separated, home: str, worker: str
 ) -> tuple[_Steps, tuple[str, ...], list[str]]:
     """The steps, what counts them, and what has ended when an update is made; the step is added where there is none."""
     graph, prefix = draft.graph, draft.prefix("sync_replicas")
-    ends = _grouped(draft, prefix, [graph.names[row] for row in parted.ends])
+    ends = _grouped(draft, prefix, parted.ends)
     if found.global_step is not None:
         variable = found.global_step
-        home = str(parse(graph.requested[variable])._replace(type=None, id=None))
         dtype = base(int(graph.attrs[variable]["dtype"].type))
         is_handle = graph.ops[variable] == "VarHandleOp"
         counts = tuple(graph.names[row] for row in found.counts)
         return _Steps(draft, prefix, worker, home, graph.names[variable], dtype, is_handle), counts, [*ends, *counts]
-    home = str(parse(first)._replace(type=None, id=None))
     name = draft.add("global_step", "VariableV2", (), home, {"dtype": AttrValue(type=INT64), **_SHAPED})
     zero, one = (draft.constant(f"{name}/{what}", number_, INT64, home) for what, number_ in (("zero", 0), ("one", 1)))
     attrs = {**typed(INT64), **shaped([SCALAR])}
@@ -154,12 +172,11 @@ def _counted(
     return _Steps(draft, prefix, worker, home, name, INT64, False), (count,), [count]
 
 
-def _grouped(draft: Draft, prefix: str, ends: Sequence[str]) -> list[str]:
+def _grouped(draft: Draft, prefix: str, ends: Sequence[int]) -> list[str]:
     """The ends, as one per device where there are many: a control edge between devices is a message."""
-    graph = draft.graph
     by_device: dict[str, list[str]] = {}
-    for name in ends:
-        by_device.setdefault(graph.requested[graph.row(name)], []).append(name)
+    for row in ends:
+        by_device.setdefault(draft.devices[row], []).append(draft.names[row])
     return [
         names[0]
         if len(names) == 1

@@ -27,6 +27,7 @@ class Separated:
     ends: tuple[int, ...]  # nodes whose end is the end of an update
     cut: tuple[int, ...]  # control edges from a replica into the update, ascending
     beside: tuple[int, ...]  # nodes that a replica runs besides its gradients: what the update waited for
+    after: tuple[int, ...]  # nodes of an update that follow from gradients, ascending
     fetches: tuple[str, ...]  # of the step's fetches, what a replica still gets
 
 
@@ -48,6 +49,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
         ends=tuple(ends),
         cut=tuple(cut),
         beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        after=tuple(row for row in walked if row in update),
         fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
     )
 

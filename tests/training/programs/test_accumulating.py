@@ -20,7 +20,7 @@ from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_distributed import script
-from tests.training.queues import INT64, WORKER, const, cut, gradient, variable
+from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, variable
 
 PS_TRAINING = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
 CLUSTER = "ps=2,worker=3"
@@ -150,6 +150,28 @@ def test_a_slot_decays_once_per_update_whoever_reads_it() -> None:
     assert "decay" in runs(updates)
     assert "decay" not in runs(worker)
     assert worker.fetches == ("sync_replicas/train",)
+
+
+@pytest.mark.parametrize("where", [WORKER, f"{WORKER}/device:CPU:0", ""])
+def test_an_update_is_counted_without_a_way_through_the_worker(where: str) -> None:
+    """An optimizer that knows nothing of SyncReplicas gathers its updates on the worker: two latencies per update."""
+    rows = Rows()
+    for name, device in (("w", PS), ("b", PS.replace("task:0", "task:1"))):
+        variable(rows, name, device=device)
+        given = gradient(rows, f"{name}_grad", device=WORKER)
+        rows.add(f"update_{name}", "ApplyGradientDescent", [name, "rate", given], device=device, T=type_attr())
+    variable(rows, "global_step", dtype=INT64, device=PS)
+    one = const(rows, "one", 1, dtype=INT64)
+    rows.add("rate", "Const", device=where, **typed("Const", ()))
+    rows.add("gathered", "NoOp", ["^update_w", "^update_b"], device=where)
+    rows.add("count", "AssignAdd", ["global_step", one, "^gathered"], device=PS, T=type_attr(INT64))
+    rows.add("train", "NoOp", ["^count", "^gathered"], device=where)
+    programs = made(rows.built())
+    for program in programs:
+        asked = dict(zip(program.graph.names, program.graph.requested, strict=True))
+        assert asked["gathered"] == asked["train"] == asked["global_step"]
+    pieces = cut(programs[-1].graph, CLUSTER, programs[-1].fetches, "master")
+    assert [name for name in pieces.graph.requested if "worker" in name] == []
 
 
 def test_a_fetched_loss_stays_with_the_worker() -> None:
