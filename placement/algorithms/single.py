@@ -113,7 +113,7 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
 def _costs(ways: Ways) -> tuple[Ints, ...]:
     """The columns that say how long a transfer takes on a way."""
     work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
-    return ways.latency_ns, ways.bytes_per_s, ways.request_ns, *work
+    return ways.latency_ns, ways.bytes_per_s, ways.request_ns, *work, ways.send_cores, ways.receive_cores
 
 
 def _too_large(problem: Problem) -> InfeasibleError:

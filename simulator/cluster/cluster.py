@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol
+from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol, lane_ns
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Contention: TypeAlias = Literal["none", "serial", "fair"]
 CONTENTIONS: tuple[Contention, ...] = ("none", "serial", "fair")
 MAX_RATE = 10**15  # bytes per second; a thousand times the fastest memory of a GPU
+MAX_CORES = 2**12  # of one host; ten times the largest server so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Device:
     launch_ns: Nanos  # from one op's end to the next op's start on a busy device
     lanes: int = 1  # ops that it runs at the same time
     host: str = ""  # machine that it stands in; tasks may share one
+    cores: int = 1  # for which each of its lanes stands; the work for a message needs one of them
 
     @property
     def task(self) -> str:
@@ -110,6 +112,9 @@ class Cluster:
         unknown = set(chain.from_iterable(filter(None, chain.from_iterable(self.routes)))) - set(range(links))
         if unknown:
             raise ClusterError(f"A route in {self.name!r} crosses link {min(unknown)}; it has {links} links, from 0.")
+        for device in self.devices:
+            if not (is_whole(device.cores) and 1 <= device.cores <= MAX_CORES):
+                raise ClusterError(f"{device.name} has {device.cores!r} cores; give 1 to {MAX_CORES}.")
         if not 0 <= self.handover_ns <= MAX_LATENCY_NS:
             raise ClusterError(f"{self.name!r} hands over in {self.handover_ns} ns; give 0 to {MAX_LATENCY_NS:,} ns.")
 
@@ -186,34 +191,41 @@ class Cluster:
             return IN_PROCESS
         return self.between_tasks
 
-    def latency_ns(self, source: int, target: int) -> Nanos:
-        """How long an empty message is on its way: its wires' latencies and its protocol's, or a hand-over's time.
+    def cores(self, source: int, target: int) -> tuple[int, int]:
+        """For how many cores the lane stands that works on a transfer, at its source and at its target."""
+        return self.devices[self.home[source]].cores, self.devices[self.home[target]].cores
 
-        Raises LookupError if the two devices have no route.
+    def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
+        """How long a message is on its way besides the time of its bytes on the wires; a hand-over's time.
+
+        Its wires' latencies, its protocol's, and what its ends work that takes no lane. Raises LookupError if the two
+        devices have no route.
         """
         route = self._route(source, target)
         if not route:
             return self.handover_ns
-        wires = self._link_latency_ns
-        return self.protocol(source, target).latency_ns + sum([wires[link] for link in route])
+        wires, protocol = self._link_latency_ns, self.protocol(source, target)
+        ends = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
+        beside = sum(work - lane_ns(work, cores) for work, cores in zip(ends, self.cores(source, target), strict=True))
+        return protocol.latency_ns + beside + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """Time on the way of one transfer that finds it free: its bytes at the slowest link, rounded up, and latency.
 
-        What its two ends work, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two devices have no
-        route.
+        What its two ends work in their lanes, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two
+        devices have no route.
         """
         route = self._route(source, target)
         rate = min((self.links[link].bytes_per_s for link in route), default=None)
-        return self.latency_ns(source, target) + (0 if rate is None else -(-nbytes * 10**9 // rate))
+        return self.latency_ns(source, target, nbytes) + (0 if rate is None else -(-nbytes * 10**9 // rate))
 
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """How long the CPU that stands for the source, `home[source]`, works on a transfer before it is sent."""
-        return self.protocol(source, target).pack_ns(nbytes)
+        """How long a transfer takes a lane of the CPU that stands for the source, `home[source]`, before it is sent."""
+        return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """How long the CPU that stands for the target, `home[target]`, works on a transfer after it arrived."""
-        return self.protocol(source, target).unpack_ns(nbytes)
+        """How long a transfer takes a lane of the CPU that stands for the target, `home[target]`, after it arrived."""
+        return lane_ns(self.protocol(source, target).unpack_ns(nbytes), self.cores(source, target)[1])
 
     def _route(self, source: int, target: int) -> tuple[int, ...]:
         route = self.routes[source][target]

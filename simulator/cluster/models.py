@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from simulator.cluster.cluster import MAX_CORES
 from simulator.errors import ClusterError
 from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate
 
@@ -35,6 +36,7 @@ class Model:
     launch_ns: int
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
     nvlinks: int = 0  # how many of them it has; 0: not said
+    cores: int = 1  # of a CPU
     source: str = ""
 
     def share(self, parts: int) -> Model:
@@ -48,10 +50,11 @@ class Model:
             memory_bytes=self.memory_bytes // parts,
             flop_per_s=max(1, self.flop_per_s // parts),
             bytes_per_s=max(1, self.bytes_per_s // parts),
+            cores=max(1, self.cores // parts),
         )
 
 
-MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "launch", "nvlink", "nvlinks", "source")
+MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks", "source")
 
 
 def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever TOML holds
@@ -67,6 +70,8 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
     nvlinks = table.get("nvlinks", 0)
     if not isinstance(nvlinks, int) or isinstance(nvlinks, bool) or not 0 <= nvlinks <= MAX_NVLINKS:
         raise ValueError(f"nvlinks: {nvlinks!r} is not a number of links from 0 to {MAX_NVLINKS}")
+    if "cores" in table and table["type"] != "CPU":
+        raise ValueError(f"cores: {table['cores']!r} of a GPU; its messages are the work of its host's CPU")
     return Model(
         name=name,
         type=table["type"],
@@ -77,8 +82,16 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         launch_ns=parse_nanos(table.get("launch", LAUNCH[table["type"]])),
         nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
         nvlinks=nvlinks,
+        cores=read_cores(table.get("cores", 1)),
         source=str(table.get("source", "")),
     )
+
+
+def read_cores(value: object) -> int:
+    """A number of cores; raise ValueError for what is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CORES:
+        raise ValueError(f"cores: {value!r} is not a number of cores from 1 to {MAX_CORES}")
+    return value
 
 
 @cache

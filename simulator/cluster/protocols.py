@@ -3,8 +3,9 @@
     Recv posted ──request──▶ the sender knows │ value there │ pack ──wires, latency──▶ unpack │ readers are told
 
 A link says what its hardware takes; a protocol what every message takes besides. `request_ns` and `latency_ns` are
-waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work: for so long
-the CPU that stands for the device does nothing else.
+waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work of one core
+of the CPU that stands for the device. Of the c cores for which a lane of that CPU stands a message needs one, so it
+takes the lane for a c-th of its work; for the rest it is on its way, as in a latency.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Protocol:
 
     name: str  # "grpc"
     request_ns: Nanos = 0  # from the Recv that is posted until the sender knows of it
-    send_ns: Nanos = 0  # work per message of the CPU that stands for the sender
+    send_ns: Nanos = 0  # work per message of a core at the sender
     receive_ns: Nanos = 0  # the same at the receiver
     send_ps_per_byte: int = 0  # picoseconds of work per byte
     receive_ps_per_byte: int = 0
@@ -56,6 +57,11 @@ class Protocol:
         return self.receive_ns + -(-nbytes * self.receive_ps_per_byte // 1000)
 
 
+def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
+    """For how long the work of one core takes a lane that stands for so many, rounded up."""
+    return -(-work_ns // cores)
+
+
 PLAIN = Protocol("plain", source="wires alone")
 
 # The receiver copies when the pair meets, by DMA where a GPU is involved; that a CPU only gets a reference is what a
@@ -72,7 +78,7 @@ IN_PROCESS = Protocol("in-process", source="within a process nothing is packed")
 # work on a large tensor at the same time (benchmarks/hops.py, on a busy machine, 2026). Here one end works after
 # the other: each gets 0.3 ns, so that the hop is right and the work is half. 0.3 ns is also what took the mean error
 # over 12 placements of a training step on two such workers from 13 % to 8.7 %. The work per message is left in the
-# hop: a CPU device stands for all cores of its host, and only one has that work. docs/decisions/0012 has more.
+# hop. docs/decisions/0012 and 0017 have more.
 GRPC = Protocol(
     "grpc",
     request_ns=55_000,

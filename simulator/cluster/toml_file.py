@@ -29,9 +29,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_model
+from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
 from simulator.cluster.notation import assumptions
 from simulator.cluster.protocols import GRPC
 from simulator.cluster.toml_reader import At, Reader, Table
@@ -48,7 +49,7 @@ else:
 
 _TOP = ("name", "source", "protocol", "model", "host", "rack", "task")
 _HOST = (
-    "name", "count", "cpu", "gpus", "pcie", "nic", "loopback", "switches", "nvlink", "nvswitch", "sockets",
+    "name", "count", "cpu", "cores", "gpus", "pcie", "nic", "loopback", "switches", "nvlink", "nvswitch", "sockets",
     "between_sockets",
 )  # fmt: skip
 _TASK = ("job", "task", "count", "host", "cpus", "gpus")
@@ -80,7 +81,7 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     racks = read_racks(reader, reader.tables(top.get("rack", []), "rack"), named)
     protocol = read_protocol(reader, top.get("protocol", GRPC.name))
     tasks = _tasks(reader, reader.tables(top.get("task", []), "task"), hosts)
-    said = [*assumptions(hosts), *_launches(own, top.get("model", {}))]
+    said = [*assumptions(hosts), *_unsaid(own, top.get("model", {}))]
     said += [f"figures: {top['source']}"] if "source" in top else []
     try:
         title = name or str(top.get("name", source))
@@ -105,13 +106,19 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
     return own
 
 
-def _launches(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
-    """What is assumed of the models that do not say how long a launch takes."""
-    return [
+def _unsaid(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
+    """What is assumed of the models that do not say how long a launch takes or how many cores they have."""
+    launches = [
         f"model {name} gives no launch: {show_nanos(model.launch_ns)}, as {model.type}s of its kind take"
         for name, model in own.items()
         if "launch" not in tables[name]
     ]
+    cores = [
+        f"model {name} gives no cores: it works on one message at a time"
+        for name, model in own.items()
+        if model.type == "CPU" and "cores" not in tables[name]
+    ]
+    return launches + cores
 
 
 def _model(reader: Reader, name: object, type_: str, own: Mapping[str, Model], at: At) -> Model:
@@ -143,11 +150,17 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
     def groups(key: str) -> tuple[tuple[int, ...], ...]:
         return reader.groups(table.get(key, []), len(gpus), ("host", nth, key))
 
+    cpu = _model(reader, table.get("cpu", DEFAULT_CPU), "CPU", own, ("host", nth, "cpu"))
+    if "cores" in table:
+        try:
+            cpu = replace(cpu, cores=read_cores(table["cores"]))
+        except ValueError as error:
+            reader.fail(str(error), "host", nth, "cores")
     count = reader.count(table.get("count", 1), ("host", nth, "count"))
     return [
         Host(
             name=f"{name}{number}" if count > 1 else name,
-            cpu=_model(reader, table.get("cpu", DEFAULT_CPU), "CPU", own, ("host", nth, "cpu")),
+            cpu=cpu,
             gpus=gpus,
             pcie=wire("pcie", PCIE4),
             nic=wire("nic", NIC_25GBE),

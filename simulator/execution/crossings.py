@@ -34,7 +34,8 @@ class Crossings:
     host: Flags  # [X] arrives in host memory
     way: Ids  # [X] row of Tables.ways
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
-    pack_ns: Ints  # [X] work of the processor that stands for the source, 0: none
+    latency_ns: Ints  # [X] of its way, and what its ends work that takes no lane
+    pack_ns: Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
 
@@ -76,6 +77,9 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     start, end = ids(source[chosen]), ids(target[chosen])
     _check_routes(tables, tensor[chosen], start, end)
     ways, way, nbytes = tables.ways, tables.ways.of[start, end], tables.tensor_bytes[tensor[chosen]]
+    packed = _work(ways.send_ns[way], ways.send_ps_per_byte[way], nbytes)
+    unpacked = _work(ways.receive_ns[way], ways.receive_ps_per_byte[way], nbytes)
+    pack, unpack = -(-packed // ways.send_cores[way]), -(-unpacked // ways.receive_cores[way])
     return Crossings(
         tensor=ids(tensor[chosen]),
         source=start,
@@ -83,8 +87,9 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
         host=flags(host[chosen]),
         way=ids(way),
         wire_ns=_wire_ns(ways.bytes_per_s[way], nbytes),
-        pack_ns=_work(ways.send_ns[way], ways.send_ps_per_byte[way], nbytes),
-        unpack_ns=_work(ways.receive_ns[way], ways.receive_ps_per_byte[way], nbytes),
+        latency_ns=ints(ways.latency_ns[way] + (packed - pack) + (unpacked - unpack)),
+        pack_ns=ints(pack),
+        unpack_ns=ints(unpack),
         of_edge=ids(of_edge),
     )
 
@@ -141,7 +146,7 @@ def _wire_ns(rate: Ints, nbytes: Ints) -> Ints:
 
 
 def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:
-    """[X] time of the processor at one end of each transfer, rounded up."""
+    """[X] time of a core at one end of each transfer, rounded up."""
     if (nbytes.astype(np.float64) * ps_per_byte > MAX_NS).any():
         row = int(np.argmax(nbytes.astype(np.float64) * ps_per_byte))
         raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(ps_per_byte[row])} ps/byte takes too long.")

@@ -130,7 +130,7 @@ def outcome(
         pack_start_ns=ints(np.where(crossing.pack_ns > 0, start_ns[packs], asked)),
         pack_end_ns=ints(np.where(crossing.pack_ns > 0, end_ns[packs], asked)),
         transfer_start_ns=ints(played.sent),
-        wire_end_ns=wire_end(tables, crossing.way, flows, came),
+        wire_end_ns=wire_end(tables, crossing.way, crossing.latency_ns, flows, came),
         transfer_end_ns=came,
         unpack_start_ns=ints(np.where(crossing.unpack_ns > 0, start_ns[unpacks], came)),
         unpack_end_ns=ints(np.where(crossing.unpack_ns > 0, end_ns[unpacks], came)),
@@ -207,7 +207,7 @@ def _wires(tables: Tables, crossing: Crossings, contention: str) -> Wires:
     return Wires(
         held=[rule.held[row] for row in way.tolist()],
         wire_ns=np.where(flows, 0, crossing.wire_ns).tolist(),
-        latency_ns=ways.latency_ns[way].tolist(),
+        latency_ns=crossing.latency_ns.tolist(),
         flows=flows.tolist(),
         sharing=sharing,
         links=len(ways.link_names),
@@ -219,13 +219,13 @@ def flowing(tables: Tables, crossing: Crossings, rule: Discipline) -> Flags:
     return flags(rule.flows[crossing.way] & (tables.tensor_bytes[crossing.tensor] > 0))
 
 
-def wire_end(tables: Tables, way: Ids, flows: Flags, came: Ints) -> Ints:
+def wire_end(tables: Tables, way: Ids, latency_ns: Ints, flows: Flags, came: Ints) -> Ints:
     """[X] when the bytes were through of transfers that came then.
 
     A latency earlier; a flow has its latency before its bytes, and a hand-over is over when it arrives.
     """
     wires = ~flows & (tables.ways.bytes_per_s[way] > 0)
-    return ints(came - np.where(wires, tables.ways.latency_ns[way], 0))
+    return ints(came - np.where(wires, latency_ns, 0))
 
 
 def check_flows(tables: Tables, crossing: Crossings, flows: Flags, nbytes: Ints) -> None:

@@ -83,10 +83,12 @@ class Places(NamedTuple):
     latency_ns: Ints  # [W]
     bytes_per_s: Ints  # [W] of the slowest link; 0: bytes cost no time
     request_ns: Ints  # [W] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [W] work of the sender's processor per transfer
-    receive_ns: Ints  # [W] of the receiver's
+    send_ns: Ints  # [W] work of one core at the sender per transfer
+    receive_ns: Ints  # [W] at the receiver
     send_ps: Ints  # [W] per byte
     receive_ps: Ints  # [W] per byte
+    send_cores: Ints  # [W] for which a lane of the sender's processor stands
+    receive_cores: Ints  # [W] of the receiver's
     flowing: Flags  # [W] what has bytes shares links
     held_ptr: Ids  # [W+1]
     held: Ids  # links that a transfer has to itself
@@ -189,6 +191,7 @@ class Found(NamedTuple):
     tensor_of: Annotated[Ids, "X"]
     source_of: Annotated[Ids, "X"]  # device
     target_of: Annotated[Ids, "X"]  # device
+    late_ns: Annotated[Ints, "X"]  # how much later it arrives than its bytes are through; the whole loop reads it
     end_ns: Annotated[
         Ints, "X"
     ]  # how long it is on the wire, of a flow its latency; once it is sent, when that is over

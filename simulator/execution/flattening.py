@@ -93,6 +93,9 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
     in_turn = [bool(links) or not rate for links, rate in zip(rule.held, ways.bytes_per_s.tolist(), strict=True)]
+    # what a small message leaves to other cores takes less time than what a large one does: it overtakes
+    beside = (ways.send_ps_per_byte > 0) & (ways.send_cores > 1)
+    beside |= (ways.receive_ps_per_byte > 0) & (ways.receive_cores > 1)
     return Places(
         lanes=tables.lanes,
         cpu=tables.cpu,
@@ -106,11 +109,13 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         receive_ns=ways.receive_ns,
         send_ps=ways.send_ps_per_byte,
         receive_ps=ways.receive_ps_per_byte,
+        send_cores=ways.send_cores,
+        receive_cores=ways.receive_cores,
         flowing=rule.flows,
         held_ptr=_pointers(rule.held),
         held=_joined(rule.held),
         handed=flags([not links for links in ways.links]),
-        in_turn=flags(np.array(in_turn, bool) | rule.flows),  # flows: as to their latency
+        in_turn=flags((np.array(in_turn, bool) | rule.flows) & ~beside),  # flows: as to their latency
         pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
         requests=flags([(ways.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
@@ -205,7 +210,7 @@ def work(flat: Flat, timers: int = 0) -> Work:
         "D+1": devices + 1,
         "W": len(places.latency_ns),
         "L": len(flat.shared.capacity),
-        "H": busy + edges + 2 * len(places.latency_ns) + 1 + timers,
+        "H": busy + 2 * edges + 2 * len(places.latency_ns) + 1 + timers,  # of a transfer its end, and that it begins
         "2": 2,
         "lanes": int(lanes.sum()),
     }

@@ -82,7 +82,7 @@ def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
         key, source, target = (
             partitions.key[transfer], int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
         )  # fmt: skip
-        least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target)
+        least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
         route = cluster.routes[source][target] or ()
         kinds = {cluster.links[link].contention or trace.contention for link in route}
         if end - start < least or (end - start > least and "fair" not in kinds):

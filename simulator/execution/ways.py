@@ -42,10 +42,12 @@ class Ways:
     latency_ns: Ints  # [W] of all its links and the protocol, or of the hand-over
     bytes_per_s: Ints  # [W] of the slowest link; 0 where bytes cost no time
     request_ns: Ints  # [W] from the posted Recv until the sender knows of it
-    send_ns: Ints  # [W] work of the sender's processor per transfer
-    receive_ns: Ints  # [W] of the receiver's
+    send_ns: Ints  # [W] work of one core at the sender per transfer
+    receive_ns: Ints  # [W] at the receiver
     send_ps_per_byte: Ints  # [W]
     receive_ps_per_byte: Ints  # [W]
+    send_cores: Ints  # [W] for which a lane of the sender's processor stands; 1 where there is no work
+    receive_cores: Ints  # [W]
     link_names: tuple[str, ...]  # [L]
     link_bytes_per_s: Ints  # [L]
     link_contention: tuple[str | None, ...]  # [L] None: as the simulation says
@@ -75,7 +77,7 @@ class Discipline:
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
     """From the moment at which a transfer is asked for until its readers have it, if it waits for nothing.
 
-    Each part is rounded up, as the engine does.
+    Each part is rounded up, as the engine does. How much of the work takes lanes makes no difference.
     """
     fixed, rate, send, receive = pace
     wire = -(-nbytes * 10**9 // rate) if rate else 0
@@ -84,10 +86,17 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
 
 def ways_of(cluster: Cluster) -> Ways:
     """Number the ways in order of (source, target); their columns say what `Cluster` says of each pair."""
-    task, rows = cluster.task_of, dict[tuple[tuple[int, ...], bool], int]()
+    task, rows = cluster.task_of, dict[tuple[tuple[int, ...], tuple[int, int] | None], int]()
+    protocol, at = cluster.between_tasks, [cluster.devices[home].cores for home in cluster.home]
+    sends = at if protocol.pack_ns(1) else [1] * len(cluster)
+    receives = at if protocol.unpack_ns(1) else [1] * len(cluster)
     of = [
         [
-            -1 if route is None or source == target else rows.setdefault((route, task[target] == mine), len(rows))
+            -1
+            if route is None or source == target
+            else rows.setdefault(
+                (route, (sends[source], receives[target]) if route and task[target] != mine else None), len(rows)
+            )
             for target, route in enumerate(routes)
         ]
         for source, (mine, routes) in enumerate(zip(task, cluster.routes, strict=True))
@@ -99,8 +108,8 @@ def ways_of(cluster: Cluster) -> Ways:
     latency, rate = np.zeros(len(rows), np.int64), np.full(len(rows), _NO_BOUND)
     np.add.at(latency, way, ints([link.latency_ns for link in cluster.links])[link])
     np.minimum.at(rate, way, speed[link])
-    spoken = np.array([bool(route) and not inside for route, inside in rows], bool)  # by the protocol between tasks
-    protocol = cluster.between_tasks
+    cores = [cores or (1, 1) for _, cores in rows]
+    spoken = np.array([cores is not None for _, cores in rows], bool)  # by the protocol between tasks
     handed_over = np.array([not route for route in links], bool)
     return Ways(
         of=ids(np.array(of).reshape(len(cluster), len(cluster))),
@@ -112,6 +121,8 @@ def ways_of(cluster: Cluster) -> Ways:
         receive_ns=ints(spoken * protocol.receive_ns),
         send_ps_per_byte=ints(spoken * protocol.send_ps_per_byte),
         receive_ps_per_byte=ints(spoken * protocol.receive_ps_per_byte),
+        send_cores=ints([send for send, _ in cores]),
+        receive_cores=ints([receive for _, receive in cores]),
         link_names=tuple(link.name for link in cluster.links),
         link_bytes_per_s=speed,
         link_contention=tuple(link.contention for link in cluster.links),

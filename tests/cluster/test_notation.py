@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.notation import read_notation
+from simulator.cluster.protocols import with_protocol
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError
 
@@ -62,6 +63,9 @@ def test_cpu_devices_of_a_host_share_its_processor():
     one, four = read_notation("1cpu"), read_notation("4cpu")
     assert sum(d.flop_per_s for d in four.devices) == one.devices[0].flop_per_s
     assert sum(d.memory_bytes for d in four.devices) == one.devices[0].memory_bytes
+    assert (one.devices[0].cores, [d.cores for d in four.devices]) == (20, [5] * 4)
+    assert {d.cores for d in read_notation("worker=1x32cpu").devices} == {1}, "a part of a core counts as one"
+    assert {d.cores for d in read_notation("4gpu").devices if d.type == "GPU"} == {1}
 
 
 def names(cluster, source, target):
@@ -90,8 +94,9 @@ def test_transfer_time_adds_latencies_and_takes_the_slowest_link():
     cluster = read_notation("ps=1,worker=1x1gpu")
     pcie, nic = 5_000, 55_000
     assert cluster.transfer_ns(0, 2, 0) == pcie + 2 * nic
-    assert cluster.transfer_ns(0, 2, 3_125_000_000) == pcie + 2 * nic + 10**9
-    assert cluster.transfer_ns(0, 2, 1) == pcie + 2 * nic + 1, "rounded up"
+    bare = with_protocol(cluster, "plain")
+    assert bare.transfer_ns(0, 2, 3_125_000_000) == pcie + 2_000 + 10**9
+    assert bare.transfer_ns(0, 2, 1) == pcie + 2_000 + 1, "rounded up"
 
 
 @given(

@@ -85,6 +85,59 @@ def test_a_launch_that_a_model_does_not_give_is_said(tmp_path):
     assert not any("launch" in note for note in said)
 
 
+CORES = """
+[model.mine]
+type = "CPU"
+memory = "24 GB"
+compute = "1 TFLOP/s"
+bandwidth = "60 GB/s"
+cores = 12
+
+[[host]]
+name = "box"
+cpu = "mine"
+
+[[host]]
+name = "pinned"
+cores = 2
+
+[[task]]
+job = "ps"
+host = "box"
+
+[[task]]
+job = "worker"
+host = "pinned"
+count = 2
+"""
+
+
+def test_cores_are_the_model_s_or_as_a_host_says(tmp_path):
+    cluster = load_cluster(written(tmp_path, CORES))
+    assert [(d.short, d.kind, d.cores) for d in cluster.devices] == [
+        ("ps:0/CPU:0", "mine", 12), ("worker:0/CPU:0", "cpu/2", 1), ("worker:1/CPU:0", "cpu/2", 1),
+    ]  # fmt: skip
+    assert not any("gives no cores" in note for note in cluster.notes)
+    silent = load_cluster(written(tmp_path, CORES.replace("cores = 12\n", "")))
+    assert silent.devices[0].cores == 1
+    assert any("mine gives no cores: it works on one message at a time" in note for note in silent.notes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("cores = 12", "cores = 0", 7, "cores: 0 is not a number of cores from 1 to 4096"),
+        ("cores = 12", 'cores = "12"', 7, "cores: '12' is not"),
+        ("cores = 2\n", "cores = 5000\n", 15, "cores: 5000 is not"),
+        ('"CPU"', '"GPU"', 7, "cores: 12 of a GPU; its messages are the work of its host's CPU"),
+    ],
+)
+def test_a_wrong_number_of_cores_is_named(tmp_path, old, new, line, words):
+    with pytest.raises(ClusterError, match=words) as caught:
+        load_cluster(written(tmp_path, CORES.replace(old, new)))
+    assert caught.value.line == line
+
+
 def test_a_gpu_has_one_owner(tmp_path):
     text = '[[host]]\nname = "a"\ngpus = "1 t4"\n[[task]]\njob = "x"\n[[task]]\njob = "y"\n'
     with pytest.raises(ClusterError, match="belongs to /job:x/replica:0/task:0 and to /job:y/replica:0/task:0"):

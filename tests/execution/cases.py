@@ -23,13 +23,13 @@ from tests.strategies import Rows, shapes_attr, type_attr
 Routes = Mapping[tuple[int, int], tuple[int, ...] | None]
 
 
-def device(name: str, *, lanes: int = 1, memory: int = 10**9, kind: str = "") -> Device:
+def device(name: str, *, lanes: int = 1, memory: int = 10**9, kind: str = "", cores: int = 1) -> Device:
     """ "worker:0/CPU:1" as a device whose kind is its type, or the given one."""
     task, _, own = name.partition("/")
     job, _, number = task.partition(":")
     type_ = own.split(":")[0]
     full = f"/job:{job}/replica:0/task:{number}/device:{own}"
-    return Device(full, type_, kind or type_, memory, 10**12, 10**11, 1000, lanes, host=task)
+    return Device(full, type_, kind or type_, memory, 10**12, 10**11, 1000, lanes, host=task, cores=cores)
 
 
 def cluster(
@@ -118,6 +118,7 @@ CLUSTERS = st.sampled_from(
             lanes=2,
         ),
         replace(apart(3, shared=True), between_tasks=Protocol("copies", 30, 5, 7, 300, 400)),
+        replace(apart(2, cores=20), between_tasks=Protocol("many", send_ps_per_byte=9000, receive_ps_per_byte=1000)),
         replace(
             cluster(["w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0", "w:1/GPU:0"]),
             between_tasks=Protocol("asks", request_ns=150, receive_ps_per_byte=900, latency_ns=9),
@@ -144,6 +145,15 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
     return on, costs(graph, on, per_node, scratch=scratch, resident=resident), rows
 
 
+CORES = st.lists(st.sampled_from([1, 2, 3, 20]), min_size=4, max_size=4)
+
+
+def with_cores(on: Cluster, cores: Sequence[int]) -> Cluster:
+    """The cluster with so many cores behind the lanes of each device, from the first again where there are more."""
+    devices = [replace(one, cores=cores[row % len(cores)]) for row, one in enumerate(on.devices)]
+    return replace(on, devices=tuple(devices))
+
+
 PROTOCOLS = st.builds(
     Protocol,
     st.just("drawn"),
@@ -161,6 +171,7 @@ def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int]
     """As `runs`, with a protocol between the tasks, and the keywords of `simulate`: any order, any contention."""
     on, priced, rows = draw(runs(graph))
     on = draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
+    on = draw(st.just(on) | CORES.map(lambda cores: with_cores(on, cores)))
     contention, order = draw(st.sampled_from(CONTENTIONS)), draw(st.sampled_from(["fifo", "tensorflow"]))
     return on, priced, rows, {"order": order, "contention": contention}
 

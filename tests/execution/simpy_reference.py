@@ -233,6 +233,12 @@ class _Run:
         return max(int(self.graph.tensor_bytes[self.graph.tensor_ptr[crossing.node] + crossing.port]), 0)
 
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
+        end = self.rows[crossing.node] if kind == PACK else crossing.target
+        cores = self.on.devices[int(self.on.home[end])].cores
+        return math.ceil(Fraction(self._whole_ns(kind, crossing), cores))
+
+    def _whole_ns(self, kind: int, crossing: Crossing) -> int:
+        """The work of one core at that end."""
         protocol = self._protocol(crossing)
         fixed, each = (
             (protocol.send_ns, protocol.send_ps_per_byte)
@@ -248,7 +254,8 @@ class _Run:
         route = self._route(crossing)
         if not route:
             return self.on.handover_ns
-        return sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns
+        beside = sum(self._whole_ns(kind, crossing) - self._work_ns(kind, crossing) for kind in (PACK, UNPACK))
+        return sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns + beside
 
     def _bytes_ns(self, crossing: Crossing) -> int:
         rates = [link.bytes_per_s for link in self._route(crossing)]

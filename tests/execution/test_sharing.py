@@ -142,7 +142,7 @@ def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None
             int(outcome.transfer_start_ns[x]),
             int(tables.tensor_bytes[crossing.tensor[x]]),
             ways.links[crossing.way[x]],
-            int(ways.latency_ns[crossing.way[x]]),
+            int(crossing.latency_ns[x]),
         )
         for x in range(len(crossing))
     ]

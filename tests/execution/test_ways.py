@@ -10,7 +10,7 @@ from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.cluster.reading import load_cluster
 from simulator.execution.ways import alone_ns, ways_of
-from tests.execution.cases import apart, cluster
+from tests.execution.cases import apart, cluster, with_cores
 
 OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
 CLUSTERS = {
@@ -21,6 +21,8 @@ CLUSTERS = {
         [Link("a", 3, 10**9), Link("switch", 4, 10**8), Link("c", 5, 10**10)],
         {(0, 1): (0, 1), (1, 0): (), (0, 2): (0, 1, 2), (2, 1): ()},
     ),
+    "some cores": replace(with_cores(cluster(["w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0"]), [3, 5, 7]), between_tasks=OWN),
+    "cores differ on one link": replace(with_cores(apart(3, shared=True), [1, 4, 4, 8]), between_tasks=OWN),
     "one link": replace(apart(3, shared=True), between_tasks=OWN),
     "presets": load_cluster("ps=2,worker=2x2gpu"),
     "a machine": load_cluster("dgx-a100"),
@@ -42,7 +44,9 @@ def test_the_columns_of_a_way_are_those_of_its_pair(on: Cluster) -> None:
             seen.append(way)
             protocol = on.protocol(source, target)
             assert ways.links[way] == route
-            assert ways.latency_ns[way] == on.latency_ns(source, target)
+            assert ways.latency_ns[way] == with_cores(on, [1]).latency_ns(source, target)
+            cores = (ways.send_cores[way], ways.receive_cores[way])
+            assert cores == (on.cores(source, target) if protocol.pack_ns(1) else (1, 1))
             assert ways.request_ns[way] == protocol.request_ns
             assert pace is not None
             for nbytes in (0, 1, 12_345):

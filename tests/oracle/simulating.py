@@ -101,8 +101,9 @@ def _regime(training: Training) -> str:
 
 
 def _cluster(training: Training, hop_ns: int) -> Cluster:
-    """All tasks on one host; between them hops take as long as they were measured to."""
+    """All tasks on one host, each on a core; between them hops take as long as they were measured to."""
     jobs = {"ps": ["here"] * training.ps, "worker": ["here"] * training.workers}
     cluster = load_cluster({job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items()})
     spoken = replace(cluster.between_tasks, name="measured", latency_ns=hop_ns, request_ns=hop_ns // 2)
-    return replace(cluster, between_tasks=spoken)
+    devices = tuple(replace(device, cores=1) for device in cluster.devices)
+    return replace(cluster, devices=devices, between_tasks=spoken)

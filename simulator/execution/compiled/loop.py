@@ -84,6 +84,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         held_ptr, held_link, latency_ns = places.held_ptr, places.held, places.latency_ns
         told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
         span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+        late_ns = found.late_ns
         tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
         key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
         idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
@@ -421,7 +422,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 for place in range(held_ptr[way], held_ptr[way + 1]):
                     begin = max(begin, free_ns[row(held_link[row(place)])])
                 end = begin + end_ns[transfer]
-                through = end - latency_ns[way]
+                through = end - (late_ns[transfer] if full else latency_ns[way])
                 for place in range(held_ptr[way], held_ptr[way + 1]):
                     free_ns[row(held_link[row(place)])] = through
                 joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0

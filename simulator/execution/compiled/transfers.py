@@ -28,10 +28,16 @@ def _wire_ns(nbytes: int, rate: int) -> int:
 
 @inner
 def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
-    """Time of a processor for a transfer, rounded up; -1: more than can be counted."""
+    """Time of a core for a transfer, rounded up; -1: more than can be counted."""
     if float(nbytes) * float(ps_per_byte) > _COUNTABLE_NS:
         return -1
     return fixed + (nbytes * ps_per_byte + 999) // 1000
+
+
+@inner
+def _share(work_ns: int, cores: int) -> int:
+    """For how long that takes a lane that stands for so many cores, rounded up."""
+    return (work_ns + cores - 1) // cores
 
 
 @inner
@@ -68,6 +74,7 @@ def find(
     latency_ns, bytes_per_s, tensor_bytes = places.latency_ns, places.bytes_per_s, nodes.tensor_bytes
     told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
     span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
+    late_ns = found.late_ns
     tensor_of, source_of, target_of = found.tensor_of, found.source_of, found.target_of
     n, edges = len(device), len(consumer)
     transfers, flows, slowest = 0, 0, np.int64(NEVER)
@@ -121,7 +128,8 @@ def find(
                         wire_ns = places.big_ns[_place_of(places.big, carried), path]
                         if wire_ns < 0:
                             return REFUSED
-                    total += latency_ns[path] + wire_ns
+                    late = latency_ns[path]
+                    total += late + wire_ns
                     if full and flowing[path] and nbytes > 0:
                         if nbytes > MAX_FLOW_BYTES:
                             return REFUSED
@@ -133,17 +141,22 @@ def find(
                         unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps[path])
                         if pack < 0 or unpack < 0:
                             return REFUSED
-                        took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
                         total += pack + unpack
+                        late += pack + unpack  # of this the lanes take their part
+                        pack = _share(pack, places.send_cores[path])
+                        unpack = _share(unpack, places.receive_cores[path])
+                        late -= pack + unpack
+                        took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
                         end[row(home[source])] += pack > 0
                         end[row(home[target])] += unpack > 0
                     if posts:
                         tensor_of[transfers] = carried
                     if full:
                         source_of[transfers], target_of[transfers] = source, target
+                        late_ns[transfers] = late
                     way_of[transfers] = path
                     wire_end[path] += 1
-                    end_ns[transfers] = latency_ns[path] + wire_ns
+                    end_ns[transfers] = late + wire_ns
                     span_from[transfers] = high + at
                     transfers += 1
                 told[high + at] = reader[edge]

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol, lane_ns
 from simulator.costs.table import CostTable
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import disturb, singled_out, slowed, slower_devices
@@ -115,12 +115,13 @@ class _Traffic:
         rates = [link.bytes_per_s for link in cluster.links]
         carried = training.link_bytes.tolist()
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
-        self.message_ns = [0] * len(cluster)  # [D] work of the processors for bytes that leave a task or come in
+        self.message_ns = [0] * len(cluster)  # [D] of lanes, for bytes that leave a task or come in
         talk = cluster.between_tasks
         for ends, picos in ((self.senders, talk.send_ps_per_byte), (self.getters, talk.receive_ps_per_byte)):
             for link, devices in enumerate(ends):
                 if self.between[link] and len({cluster.task_of[row] for row in devices}) == 1:
-                    self.message_ns[cluster.home[min(devices)]] += carried[link] * picos // 1000
+                    home = cluster.home[min(devices)]
+                    self.message_ns[home] += lane_ns(carried[link] * picos // 1000, cluster.devices[home].cores)
 
     def role(self, link: int) -> tuple[str, ...]:
         """What a link does in the cluster: the same for links between alike tasks, and for both directions."""

@@ -169,6 +169,13 @@ def team_of(rules: Rules, flat: Flat) -> Team:
     return Team(rules, lines, steps, sums)
 
 
+def _on_the_wire(flat: Flat, work: Work, upcoming: Ids) -> Ids:
+    """Transfers that are not there yet; `upcoming` are those in the heap of ends: of a way in turn the first."""
+    queues, alone = work.queues, upcoming[~flat.places.in_turn[work.found.way_of[upcoming]]]
+    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head, queues.wire_end, strict=True)]
+    return ids(np.concatenate([alone, *in_turn]))
+
+
 def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: Nanos) -> None:
     """Enter the sums of the whole run, and what was under way when it ended."""
     sums, queues, found, home = team.sums, work.queues, work.found, flat.places.home
@@ -177,11 +184,9 @@ def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: 
     for low, where in ((0, device), (n, home[found.source_of]), (n + edges, home[found.target_of])):
         inside = (task >= low) & (task < low + len(where))
         np.subtract.at(sums.busy_ns, where[task[inside] - low], key[inside] - now)
-    for way in range(len(queues.wire_base)):
-        if flat.places.held_ptr[way] < flat.places.held_ptr[way + 1]:  # of others nobody asks
-            wires = queues.wire[queues.wire_head[way] : queues.wire_end[way]]
-            lasting = found.end_ns[wires] - flat.places.latency_ns[way]
-            sums.carry_ns[way] += np.clip(now - work.record.sent_ns[wires], 0, lasting).sum()
+    wires = _on_the_wire(flat, work, task[(task >= n + 2 * edges) & (task < n + 3 * edges)] - (n + 2 * edges))
+    lasting = found.end_ns[wires] - found.late_ns[wires]  # 0 of a flow
+    np.add.at(sums.carry_ns, found.way_of[wires], np.clip(now - work.record.sent_ns[wires], 0, lasting))
     ahead = sums.through_ns - now  # known already, or of flows not known yet
     sums.link_ns[:] -= np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
     spent = now - sums.since_ns

@@ -67,7 +67,7 @@ def _is_flow(flat: Flat, work: Work, transfer: int) -> bool:
 @inner
 def _wire_ns(flat: Flat, work: Work, transfer: int) -> int:
     """How long its bytes are on the wire; 0 of a flow."""
-    taken: int = work.found.end_ns[transfer] - flat.places.latency_ns[work.found.way_of[transfer]]
+    taken: int = work.found.end_ns[transfer] - work.found.late_ns[transfer]
     return taken
 
 

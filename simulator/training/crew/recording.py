@@ -130,7 +130,9 @@ def trace_of(
         pack_start_ns=ints(np.where(packs, packed.start, asked)),
         pack_end_ns=ints(np.where(packs, packed.end, asked)),
         transfer_start_ns=ints(sent),
-        wire_end_ns=wire_end(tables, crossing.way[wire], flags(given.wires.flows)[wire], ints(came)),
+        wire_end_ns=wire_end(
+            tables, crossing.way[wire], crossing.latency_ns[wire], flags(given.wires.flows)[wire], ints(came)
+        ),
         transfer_end_ns=ints(came),
         unpack_start_ns=ints(np.where(unpacks, unpacked.start, came)),
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),

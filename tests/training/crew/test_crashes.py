@@ -15,7 +15,7 @@ from simulator.cluster.protocols import Protocol
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
-from tests.execution.cases import apart
+from tests.execution.cases import apart, with_cores
 from tests.training.crews import Priced, chain, pushing, updating
 
 
@@ -26,6 +26,7 @@ def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
     if random.random() < 0.5:
         work = {"send_ns": random.choice([0, 10]), "receive_ns": random.choice([0, 20])}
         on = replace(on, between_tasks=Protocol("drawn", request_ns=random.choice([0, 50]), latency_ns=3, **work))
+        on = with_cores(on, [random.choice([1, 1, 8])])
     if random.random() < 0.5:
         crew = [pushing(on, f"w{k}", [(k, random.randrange(1, 300))], task=k, apply_ns=20) for k in range(1, count + 1)]
         crew.append(
