@@ -92,11 +92,16 @@ def test_a_small_message_overtakes_a_large_one():
     # 150 ns of latency, what is left of packing, and three quarters of 2000 ns, or of 8
     assert outcome.transfer_end_ns.tolist() == [4000 + 150 + 6000 + 1500, 4004 + 150 + 24 + 6]
     assert outcome.unpack_end_ns.tolist() == [11_650 + 500, 4184 + 2]
-    crowd = sending(on, [400, 4] * 40)
     for contention in CONTENTIONS:
         for order in ("fifo", "tensorflow"):
             check_equal(tables, [0, 1, 0, 1], None, order, contention)
-            check_equal(crowd, [0, 1] * 80, None, order, contention)
+
+
+@pytest.mark.parametrize("contention", CONTENTIONS)
+def test_many_that_wait_for_the_wire_may_all_overtake_each_other(contention):
+    """All are in the heap of ends, and those that wait for their turn a second time."""
+    on = replace(with_cores(apart(2), [20]), between_tasks=Protocol("unpacks", receive_ps_per_byte=9_000))
+    check_equal(sending(on, [400, 4] * 100), [0, 1] * 200, None, "fifo", contention)
 
 
 def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it():
