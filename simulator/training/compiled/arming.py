@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import EXECUTOR
 from simulator.training.compiled.arrays import GLOBAL_STEP
-from simulator.training.compiled.lines import is_gate
+from simulator.training.compiled.lines import initialise, is_gate
 
 if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
@@ -34,7 +34,9 @@ def arm(crew: Team, flat: Flat, work: Work, client: int, now: int, order: int) -
     lines.taken_examples[client], lines.waited_ns[client] = 0, 0
     if rules.clients.own_step[client] or steps.restarted[client]:
         lines.local_step[client] = steps.totals[GLOBAL_STEP]
-        steps.restarted[client] = False
+    if steps.restarted[client] and rules.clients.chief[client]:
+        initialise(crew)
+    steps.restarted[client] = False
 
 
 @inner

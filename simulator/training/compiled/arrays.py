@@ -1,7 +1,7 @@
 """A crew as the compiled director reads it, and the memory in which it works; `execution.flat` says how to read this.
 
 Axes: C clients, M marked ops, H shared objects, K tasks, D devices, W ways, L links, Z crashes, n ops, E edges; a *who*
-is a marked op or M + the number of the filling of a queue: F = M + H (Z + 1).
+is a marked op or M + the number of the filling of a queue, done again by each chief after a crash: F = M + H (1 + C Z).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Clients(NamedTuple):
     counts: Flags  # [C]
     idle: Flags  # [C]
     own_step: Flags  # [C] it reads the global step itself
+    chief: Flags  # [C] it makes others' updates
     examples: Ints  # [C]
     client_of: Ids  # [n]
     mark_of: Ids  # [n] of an op; M + client for an END; -1: nothing

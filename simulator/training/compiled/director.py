@@ -21,6 +21,7 @@ from simulator.training.compiled.arrays import (
     LOST,
     MORE,
     STEPS,
+    TOUCHED,
     UPDATES,
     WOKEN,
 )
@@ -69,7 +70,7 @@ def _first_timers(crew: Team, flat: Flat, work: Work) -> int:
 @inner
 def _begin(crew: Team, flat: Flat, work: Work, order: int) -> int:
     """Lay out what the run needs; let the first steps begin."""
-    rules, lines, steps, _ = crew
+    rules, _, steps, _ = crew
     marks, clients, queues = rules.marks, len(rules.clients.gap_ns), work.queues
     for op in range(len(steps.instants)):
         steps.instants[op] = flat.nodes.instant[op]
@@ -84,8 +85,7 @@ def _begin(crew: Team, flat: Flat, work: Work, order: int) -> int:
         steps.armed[len(marks.op) + client] = True
     _room(queues.region, steps.queue_room, len(queues.queue))
     _room(queues.wire_base, steps.wire_room, len(queues.wire))
-    for shared in range(len(lines.there)):
-        gates.fill(rules, lines, steps.totals, shared, 0)
+    gates.initialise(crew)
     grown: int = _first_timers(crew, flat, work)
     return grown
 
@@ -202,7 +202,7 @@ def _act(crew: Team, flat: Flat, work: Work, ops: Ids, size: int, now: int, orde
     rules, lines, steps, _ = crew
     totals, marks, clients = steps.totals, len(rules.marks.op), len(rules.clients.gap_ns)
     size = _wake(crew, flat, work, now, size)
-    if acted == 0 and asked == 0 and totals[CRASHING] == 0:
+    if acted == 0 and asked == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
         return size
     sort(steps.acted, acted)
     for at in range(acted):

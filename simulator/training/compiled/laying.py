@@ -25,7 +25,7 @@ from simulator.training.compiled.arrays import (
 from simulator.training.crew.combining import COUNT
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.hanging import Watch
-from simulator.training.crew.synchronising import DEQUEUE
+from simulator.training.crew.synchronising import DEQUEUE, TAKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +45,9 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
     mark_of[marks.op] = np.arange(len(marks.op))
     mark_of[crew.op_ptr[1:] - 1] = len(marks.op) + np.arange(count)
     of_mark = client_of[marks.op]
-    asks = np.zeros(count, bool)
+    asks, takes = np.zeros(count, bool), np.zeros(count, bool)
     asks[of_mark[marks.kind == DEQUEUE]] = True
+    takes[of_mark[marks.kind == TAKE]] = True
     made: Rules = rigid(
         Rules(
             clients=Clients(
@@ -59,6 +60,7 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
                 counts=crew.counts,
                 idle=crew.idle,
                 own_step=flags(~asks),
+                chief=flags(takes),
                 examples=crew.examples,
                 client_of=ids(client_of),
                 mark_of=ids(mark_of),
@@ -85,10 +87,10 @@ def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
 
 
 def _objects(crew: Crew) -> Objects:
-    """Rings have room for all runs: one is begun when the global step is another, or by the tokens of a beginning."""
+    """Rings have room for all runs: one is begun when the global step is another, or by the tokens of a session."""
     shared, crashes = crew.shared, 0 if crew.disturbed is None else len(crew.disturbed.crash_task)
     counted = len(crew) + int((crew.marks.kind == COUNT).sum())  # in the last round, beyond the limit
-    most = (crew.limit + counted) * (crashes + 1) + 2 * crashes + 3
+    most = (crew.limit + counted) * (crashes + 1) + (2 + int((crew.marks.kind == TAKE).sum())) * crashes + 3
     return Objects(
         queue=shared.queue,
         capacity=shared.capacity,
@@ -138,7 +140,8 @@ def team_of(rules: Rules, flat: Flat) -> Team:
     """The memory of a run: nothing has happened yet."""
     clients, marks, objects = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.objects.queue)
     crashes, edges = len(rules.meets.crash_at_ns), len(flat.nodes.consumer)
-    who = marks + objects * (crashes + 1)
+    chiefs = int(rules.clients.chief.sum())
+    who = marks + objects * (1 + chiefs * crashes)
     varies = len(rules.meets.noise) or rules.meets.length_ns.any()
     sizes = {
         "5": 5,

@@ -75,7 +75,7 @@ def _add(objects: Objects, lines: Lines, shared: int) -> bool:
 
 
 @inner
-def _take(rules: Rules, lines: Lines, shared: int, goes_on: bool) -> bool:
+def _take(rules: Rules, lines: Lines, shared: int) -> bool:
     """Take tokens as far as there are any; whether any was."""
     marks, objects = rules.marks, rules.objects
     moved = False
@@ -100,7 +100,7 @@ def _take(rules: Rules, lines: Lines, shared: int, goes_on: bool) -> bool:
             lines.needs[who] -= taken
             break
         lines.taker[shared] = lines.behind[who]
-        if token >= 0 and goes_on:
+        if token >= 0:
             lines.local_step[marks.client[who]] = token
         lines.found[lines.found_size[0]] = who
         lines.found_size[0] += 1
@@ -108,27 +108,13 @@ def _take(rules: Rules, lines: Lines, shared: int, goes_on: bool) -> bool:
 
 
 @inner
-def _pass_on(rules: Rules, lines: Lines, shared: int, goes_on: bool) -> None:
-    """Let all go on who have what they asked for; those of a queue that is being filled again are forgotten."""
+def _pass_on(rules: Rules, lines: Lines, shared: int) -> None:
+    """Let all go on who have what they asked for."""
     while True:
         added = _add(rules.objects, lines, shared)
-        taken = _take(rules, lines, shared, goes_on)
+        taken = _take(rules, lines, shared)
         if not (added or taken):
             return
-
-
-@inner
-def fill(rules: Rules, lines: Lines, totals: Ints, shared: int, step: int) -> None:
-    """The tokens that a queue has before anybody adds one."""
-    if not rules.objects.queue[shared] or rules.objects.tokens[shared] == 0:
-        return
-    who = len(rules.marks.op) + totals[FILLED]
-    totals[FILLED] += 1
-    lines.needs[who], lines.token[who] = rules.objects.tokens[shared], step
-    _stand(who, shared, lines.adder, lines.last_adder, lines.behind)
-    before = lines.found_size[0]
-    _pass_on(rules, lines, shared, False)
-    lines.found_size[0] = before
 
 
 @inner
@@ -137,6 +123,22 @@ def _touch(lines: Lines, totals: Ints, shared: int) -> None:
         lines.is_touched[shared] = True
         lines.touched[totals[TOUCHED]] = shared
         totals[TOUCHED] += 1
+
+
+@inner
+def initialise(crew: Team) -> None:
+    """A chief's session makes all ready for the global step: accumulators gather for it, queues get first tokens."""
+    rules, lines, steps, _ = crew
+    totals = steps.totals
+    for shared in range(len(lines.there)):
+        if not rules.objects.queue[shared]:
+            lines.step[shared] = totals[GLOBAL_STEP]
+        elif rules.objects.tokens[shared] > 0:
+            who = len(rules.marks.op) + totals[FILLED]
+            totals[FILLED] += 1
+            lines.needs[who], lines.token[who] = rules.objects.tokens[shared], totals[GLOBAL_STEP]
+            _stand(who, shared, lines.adder, lines.last_adder, lines.behind)
+            _touch(lines, totals, shared)
 
 
 @inner
@@ -182,7 +184,7 @@ def let_go(crew: Team, now: int) -> int:
         shared = lines.touched[at]
         lines.is_touched[shared] = False
         if rules.objects.queue[shared]:
-            _pass_on(rules, lines, shared, True)
+            _pass_on(rules, lines, shared)
             continue
         while lines.taker[shared] >= 0 and lines.there[shared] >= lines.needs[lines.taker[shared]]:
             mark = lines.taker[shared]
@@ -234,7 +236,7 @@ def forget(crew: Team, client: int) -> None:
 
 @inner
 def restore(crew: Team, task: int) -> None:
-    """A task came back: its objects are empty, and a chief makes all ready for the global step."""
+    """A task is gone with what its objects hold; accumulators gather for the step to which all falls back."""
     rules, lines, steps, _ = crew
     for shared in range(len(lines.there)):
         if not rules.objects.queue[shared]:
@@ -243,4 +245,3 @@ def restore(crew: Team, task: int) -> None:
                 lines.there[shared], lines.gathered[shared] = 0, 0
         elif rules.objects.task[shared] == task:
             lines.runs[shared], lines.there[shared] = 0, 0
-            fill(rules, lines, steps.totals, shared, steps.totals[GLOBAL_STEP])

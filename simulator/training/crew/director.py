@@ -171,7 +171,9 @@ class Director:
         self.gates.begin(client)
         if self.own_step[client] or self.restarted[client]:
             self.gates.local_step[client] = self.global_step
-            self.restarted[client] = False
+        if self.restarted[client] and client in self.gates.chiefs:
+            self.gates.initialise(self.global_step)
+        self.restarted[client] = False
 
     def sift(self, ended: list[int], now: Nanos) -> list[int]:
         """Take out what is left of steps that were cut short; the jobs among it."""

@@ -21,6 +21,7 @@ class Gates:
         """`client` is that of each marked op."""
         self.client = client  # [M]
         self.kind: list[int] = crew.marks.kind.tolist()  # [M]
+        self.chiefs = {one for one, kind in zip(client, self.kind, strict=True) if kind == TAKE}  # they make updates
         self.shared: list[int] = crew.marks.shared.tolist()
         self.amount: list[int] = crew.marks.amount.tolist()
         self.reserve: list[int] = crew.marks.reserve.tolist()
@@ -41,15 +42,21 @@ class Gates:
         self.held, self.held_ns = list(nothing), list(nothing)  # [C] its gates that wait, since when
         self.waited_ns = list(nothing)  # [C] in its step
         self.dropped = 0
-        for shared in range(len(self.machines)):
-            self.fill(shared, 0)
+        self.initialise(0)
 
-    def fill(self, shared: int, step: int) -> None:
-        """The tokens that a queue has before anybody adds one."""
-        machine = self.machines[shared]
-        if isinstance(machine, TokenQueue) and self.tokens[shared]:
-            machine.enqueue(-1, step, self.tokens[shared])
-            machine.admitted()
+    def initialise(self, global_step: int) -> None:
+        """A chief's session makes all ready: accumulators gather for that step, queues get their first tokens.
+
+        A new session does so again, whatever is there: an update that the one before had under way is lost, with the
+        tokens that it owed. Source: `_SyncReplicasOptimizerHook.after_create_session`
+        (tensorflow/python/training/sync_replicas_optimizer.py).
+        """
+        for shared, machine in enumerate(self.machines):
+            if isinstance(machine, Accumulator):
+                machine.set_step(global_step)
+            elif self.tokens[shared]:
+                machine.enqueue(-1, global_step, self.tokens[shared])
+                self.touched.append(shared)
 
     def begin(self, client: int) -> None:
         """Its step begins."""
@@ -124,7 +131,7 @@ class Gates:
         self.held[client] = self.adding[client] = 0
 
     def restore(self, task: int, global_step: int) -> None:
-        """A task came back: its objects are empty, and a chief makes all ready for that step, as at the beginning."""
+        """A task is gone with what its objects hold; accumulators gather for the step to which all falls back."""
         for shared, machine in enumerate(self.machines):
             if isinstance(machine, Accumulator):
                 machine.set_step(global_step)
@@ -132,7 +139,6 @@ class Gates:
                     machine.count = self.gathered[shared] = 0
             elif self.task[shared] == task:
                 machine.clear()
-                self.fill(shared, global_step)
 
     def applied(self, client: int) -> tuple[int, int]:
         """Gradients and examples behind an update: its own, or the mean over what its step took."""

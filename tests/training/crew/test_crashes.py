@@ -7,9 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from placement import clients
+from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -17,6 +19,7 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, with_cores
 from tests.training.crews import Priced, chain, pushing, updating
+from tests.training.programs.test_between import momentum
 
 
 def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
@@ -100,3 +103,30 @@ def test_traffic_that_sleeps_is_not_begun_twice_by_a_crash(at: int) -> None:
     ]
     run = trained(crew, on, texts)
     assert (run.step_end_ns >= run.step_start_ns).all()
+
+
+@settings(max_examples=25)
+@example(1300, 2, "python")
+@example(1300, 2, "compiled")
+@given(st.integers(1000, 1600), st.integers(1, 3), st.sampled_from(["python", "compiled"]))
+def test_a_chief_that_dies_hands_out_the_first_tokens_anew(at_us: int, aggregate: int, engine: str) -> None:
+    """What its second client had taken was lost with the tokens that it owed, and everybody waited for ever."""
+    run = synchronous(f"worker:0=crash:at={at_us} us,for=3 ms", aggregate, engine)
+    assert len(run.update_ns) == 12
+
+
+def test_while_the_chief_is_away_nobody_updates() -> None:
+    """Its second client has no op on the worker itself, but its session is there."""
+    run = synchronous("worker:0=crash:at=2 ms,for=3 ms", 2, "python")
+    assert len(run.update_ns) == 12
+    assert (run.update_ns < 2_000_000).any()
+    assert not ((run.update_ns >= 2_000_000) & (run.update_ns < 5_000_000)).any()
+
+
+def synchronous(text: str, aggregate: int, engine: str) -> Training:
+    cluster, regime = load_cluster("ps=2,worker=3"), read_regime(f"sync:aggregate={aggregate}")
+    programs = replicate(momentum(batch=4), cluster, regime=regime)
+    costs = estimate_each(programs, cluster)
+    made = clients(programs, cluster, costs, algorithm="requested")
+    crash = read_disturbance(text)
+    return train(made, cluster, costs, regime=regime, steps=12, disturbances=[crash], engine=engine)
