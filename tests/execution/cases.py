@@ -134,7 +134,8 @@ def runs(draw: st.DrawFn, graph: Graph, *, ties: bool = True) -> tuple[Cluster, 
     times = st.sampled_from([0, 1, 2, 100, 107, 1000]) if ties else st.integers(0, 5000)
     per_node = [[draw(times) for _ in on.kinds] for _ in range(len(graph))]
     amounts = st.sampled_from([0, 8, 100])
-    scratch = [draw(amounts) for _ in range(len(graph))]
+    # a constant has none, and the copies of one that is read on several CPUs are of the cut's making
+    scratch = [0 if op == "Const" else draw(amounts) for op in graph.ops]
     sizes = [
         int(graph.tensor_bytes[first]) if first < last else 0 for first, last in pairwise(graph.tensor_ptr.tolist())
     ]
