@@ -9,7 +9,6 @@ Names say nothing here, for they are the user's; which input of an update is a g
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +22,7 @@ from simulator.graph.ops import registry
 from simulator.graph.step import Step, choose_step
 from simulator.graph.step.fanin import fan_in
 from simulator.graph.tensors import shape_of
+from simulator.training.programs.batches import batch_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 _APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
@@ -87,7 +87,7 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
             f"{graph.source} is a graph without gradients: no op of an optimizer runs in its step{hidden}. Give "
             "a graph that trains, or fetch its train op."
         )
-    batched, batch = _batch(graph, step)
+    batched, batch = batch_of(graph, step, [(one.variable, one.values) for one in gradients])
     return Anatomy(step, variables, slots, gradients, global_step, counts, batched, batch)
 
 
@@ -218,47 +218,3 @@ def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
             if other != row and other in known:
                 slots[row] = other
     return slots
-
-
-def _batch(graph: Graph, step: Step) -> tuple[tuple[int, ...], int]:
-    """The fed tensors that hold one row per example, and how many examples there are.
-
-    The batch is the first dimension that most of them have; where none is fed, of what a pipeline hands out.
-    """
-    fed = {}
-    for name in step.feeds:
-        node, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
-        fed[row] = _first_dimension(graph, row)
-    rows = {row: size for row, size in fed.items() if size is not None}
-    if rows:
-        size = Counter(rows.values()).most_common(1)[0][0]
-        return tuple(row for row, found in rows.items() if found == size or _is_open(graph, row)), max(size, 0)
-    handed = [
-        _first_dimension(graph, int(graph.tensor_ptr[row]))
-        for row in np.flatnonzero(step.runs).tolist()
-        if ("GetNext" in graph.ops[row] or "Dequeue" in graph.ops[row])
-        and graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]
-    ]
-    known = [size for size in handed if size is not None and size > 0]
-    return (), Counter(known).most_common(1)[0][0] if known else 0
-
-
-def _is_open(graph: Graph, tensor: int) -> bool:
-    """Whether a placeholder leaves its first dimension open, whatever it was taken to be since."""
-    attrs = graph.attrs[int(graph.tensor_node[tensor])]
-    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
-    return shape is not None and shape[:1] == (-1,)
-
-
-def _first_dimension(graph: Graph, tensor: int) -> int | None:
-    """-1 where it is left open, None where there is none or the rank is unknown."""
-    shape = graph.tensor_shape[tensor]
-    attrs = graph.attrs[int(graph.tensor_node[tensor])]
-    if shape is None and "shape" in attrs:
-        shape = shape_of(attrs["shape"].shape)
-    if shape is None and "output_shapes" in attrs:
-        listed = attrs["output_shapes"].list.shape
-        port = int(graph.tensor_port[tensor])
-        shape = shape_of(listed[port]) if port < len(listed) else None
-    return shape[0] if shape else None

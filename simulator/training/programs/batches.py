@@ -1,0 +1,142 @@
+"""The batch of a training step: what holds a row per example, and how many examples there are.
+
+Where a graph already holds towers, each with a batch of its own, their gradients meet in a sum only, while the tensors
+of one batch meet within a tower. So the gradients are followed back through what sums and hands on: what comes
+together before that is of the same examples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator.graph.graph import Graph
+from simulator.graph.step import Step
+from simulator.graph.tensors import shape_of
+
+_SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
+_PASSES = 64  # over the graph, for what goes round in loops
+
+
+def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], int]:
+    """The fed tensors that hold one row per example, and how many examples there are; 0: the graph does not say.
+
+    A batch is the first dimension that most of the fed tensors have; where none is fed, of what a pipeline hands out.
+    There are as many as there are towers alike whose batches meet only in sums. `gradients` are pairs of a variable and
+    an edge.
+    """
+    fed = {}
+    for name in step.feeds:
+        node, _, port = name.rpartition(":")
+        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        fed[row] = _first_dimension(graph, row)
+    rows = {row: size for row, size in fed.items() if size is not None}
+    if rows:
+        size = Counter(rows.values()).most_common(1)[0][0]
+        batched = tuple(row for row, found in rows.items() if found == size or _is_open(graph, row))
+        return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
+    handed = {
+        int(graph.tensor_ptr[row]): _first_dimension(graph, int(graph.tensor_ptr[row]))
+        for row in np.flatnonzero(step.runs).tolist()
+        if ("GetNext" in graph.ops[row] or "Dequeue" in graph.ops[row])
+        and graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]
+    }
+    known = [size for size in handed.values() if size is not None and size > 0]
+    if not known:
+        return (), 0
+    size = Counter(known).most_common(1)[0][0]
+    sources = {
+        tensor: first
+        for first, found in handed.items()
+        if found == size
+        for tensor in range(first, int(graph.tensor_ptr[graph.tensor_node[first] + 1]))
+    }
+    return (), size * _towers(graph, sources, gradients)
+
+
+def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> int:
+    """How many towers with a batch each share a variable; `sources` maps tensors to the first that comes with them."""
+    firsts = sorted(set(sources.values()))
+    kinds = [(graph.ops[graph.tensor_node[row]], graph.tensor_dtype[row], graph.tensor_shape[row]) for row in firsts]
+    if len(set(kinds)) == len(kinds):
+        return 1  # towers are alike
+    place = {row: at for at, row in enumerate(firsts)}
+    own = {tensor: 1 << place[first] for tensor, first in sources.items()}
+    reached = _reached(graph, own)
+    if reached is None:
+        return 1
+    groups: list[int] = []
+    taken: dict[int, int] = {}
+    for variable, gradient in gradients:
+        for mask in _summed(graph, gradient, own, reached):
+            taken[variable] = taken.get(variable, 0) | mask
+            for other in [other for other in groups if other & mask]:
+                groups.remove(other)
+                mask |= other
+            groups.append(mask)
+    alike = {mask: sorted(str(kinds[at]) for at in range(len(kinds)) if mask >> at & 1) for mask in groups}
+    sharing = [[alike[mask] for mask in groups if mask & whole] for whole in taken.values()]
+    return max((len(found) for found in sharing if found == found[:1] * len(found)), default=1)
+
+
+def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
+    """[N] the sources on whose values each node depends, a bit for each; None: too many loops to say."""
+    found = [0] * len(graph)
+    source, tensor, first = graph.edge_src.tolist(), graph.edge_tensor.tolist(), graph.in_ptr.tolist()
+    for _ in range(_PASSES):
+        changed = False
+        for row in graph.topological.tolist():
+            mask = found[row]
+            for edge in range(first[row], first[row + 1]):
+                if tensor[edge] >= 0:
+                    mask |= own.get(tensor[edge]) or found[source[edge]]
+            changed |= mask != found[row]
+            found[row] = mask
+        if not changed or not graph.edge_back.any():
+            return found
+    return None
+
+
+def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequence[int]) -> list[int]:
+    """The sources of each thing that is summed to a gradient. By scalars it is scaled: they hold no examples."""
+    parts, pending, seen = [], [gradient], set[int]()
+    while pending:
+        edge = pending.pop()
+        row, tensor = int(graph.edge_src[edge]), int(graph.edge_tensor[edge])
+        if tensor in own or row in seen:
+            parts.append(own.get(tensor, 0))
+            continue
+        seen.add(row)
+        inputs = [
+            at
+            for at in range(graph.in_ptr[row], graph.in_ptr[row + 1])
+            if (given := int(graph.edge_tensor[at])) >= 0 and (own.get(given) or reached[graph.edge_src[at]])
+        ]
+        wide = [at for at in inputs if graph.tensor_shape[graph.edge_tensor[at]] != ()] or inputs
+        if len(wide) == 1 or graph.ops[row] in _SUMS:
+            pending += wide
+        else:
+            parts.append(reached[row])
+    return [mask for mask in parts if mask]
+
+
+def _is_open(graph: Graph, tensor: int) -> bool:
+    """Whether a placeholder leaves its first dimension open, whatever it was taken to be since."""
+    attrs = graph.attrs[int(graph.tensor_node[tensor])]
+    shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
+    return shape is not None and shape[:1] == (-1,)
+
+
+def _first_dimension(graph: Graph, tensor: int) -> int | None:
+    """-1 where it is left open, None where there is none or the rank is unknown."""
+    shape = graph.tensor_shape[tensor]
+    attrs = graph.attrs[int(graph.tensor_node[tensor])]
+    if shape is None and "shape" in attrs:
+        shape = shape_of(attrs["shape"].shape)
+    if shape is None and "output_shapes" in attrs:
+        listed = attrs["output_shapes"].list.shape
+        port = int(graph.tensor_port[tensor])
+        shape = shape_of(listed[port]) if port < len(listed) else None
+    return shape[0] if shape else None

@@ -1,0 +1,113 @@
+"""How many examples a step works on, also where a graph already holds towers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.graph.messages import AttrValue
+from simulator.training.programs.anatomy import anatomy
+from tests.strategies import Rows, shapes_attr, type_attr, typed
+from tests.training.programs.test_between import variable
+
+
+def sources(rows: Rows, tower: str, sizes: tuple[int, int], *, queue: bool) -> tuple[str, str]:
+    """Inputs and labels of a tower: fed, or handed out by a queue."""
+    shapes = ((sizes[0], 4), (sizes[1], 2))
+    if not queue:
+        for name, shape in zip("xy", shapes, strict=True):
+            rows.add(f"{tower}/{name}", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape))
+        return f"{tower}/x", f"{tower}/y"
+    if "queue" not in rows.names:
+        rows.add("queue", "FIFOQueueV2", component_types=_types())
+    rows.add(f"{tower}/next", "QueueDequeueV2", ["queue"], component_types=_types(), _output_shapes=shapes_attr(*shapes))
+    return f"{tower}/next", f"{tower}/next:1"
+
+
+def _types() -> AttrValue:  # type: ignore[valid-type]
+    made = AttrValue()
+    made.list.type.extend([1, 1])
+    return made
+
+
+def tower(rows: Rows, name: str, x: str, y: str, of: str = "") -> tuple[str, str]:
+    """The gradients of y = x w + b with squared errors; that of b does not depend on both but by their difference."""
+    rows.add(f"{name}/xw", "MatMul", [x, f"{of}w/read"], T=type_attr())
+    rows.add(f"{name}/out", "AddV2", [f"{name}/xw", f"{of}b/read"], T=type_attr())
+    rows.add(f"{name}/error", "Sub", [f"{name}/out", y], T=type_attr())
+    w = rows.add(f"{name}/w", "MatMul", [x, f"{name}/error"], T=type_attr(), transpose_a=AttrValue(b=True))
+    return w, rows.add(f"{name}/b", "Sum", [f"{name}/error", "axis"], T=type_attr(), Tidx=type_attr(3))
+
+
+def model(rows: Rows, of: str = "") -> None:
+    for name, shape in (("w", (4, 2)), ("b", (2,))):
+        variable(rows, of + name, *shape)
+    if "rate" not in rows.names:
+        rows.add("rate", "Const", **typed("Const", ()))
+        rows.add("axis", "Const", dtype=type_attr(3), value=typed("Const")["value"])
+
+
+def update(rows: Rows, name: str, gradient: str, again: str = "") -> str:
+    return "^" + rows.add(f"update_{name}{again}", "ApplyGradientDescent", [name, "rate", gradient], T=type_attr())
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5), st.booleans(), st.sampled_from(["AddN", "AddV2", "async"]), st.booleans())
+def test_each_tower_has_a_batch_of_its_own(count: int, queue: bool, how: str, clipped: bool) -> None:
+    rows = Rows()
+    model(rows)
+    made = [tower(rows, f"t{at}", *sources(rows, f"t{at}", (32, 32), queue=queue)) for at in range(count)]
+    ends = []
+    for name, parts in zip("wb", zip(*made, strict=True), strict=True):
+        if how == "async":
+            ends += [update(rows, name, part, f"_{at}") for at, part in enumerate(parts)]
+            continue
+        total = parts[0]
+        if how == "AddN":
+            total = rows.add(f"sum_{name}", "AddN", parts, T=type_attr(), N=AttrValue(i=count))
+        for at, part in enumerate(parts[1:] if how == "AddV2" else ()):
+            total = rows.add(f"sum_{name}_{at}", "AddV2", [total, part], T=type_attr())
+        if clipped:  # by a norm that depends on all
+            norm = rows.add(f"norm_{name}", "L2Loss", [total], T=type_attr(), _output_shapes=shapes_attr(()))
+            total = rows.add(f"clipped_{name}", "Mul", [total, norm], T=type_attr())
+        ends.append(update(rows, name, total))
+    rows.add("train", "NoOp", ends)
+    assert anatomy(rows.built()).batch == 32 * count
+
+
+def test_models_side_by_side_are_no_towers() -> None:
+    """Each learns from its own batch; what counts is how many examples a variable has learned from."""
+    rows = Rows()
+    ends = []
+    for of in ("one/", "two/"):
+        model(rows, of)
+        parts = tower(rows, f"{of}t", *sources(rows, f"{of}t", (32, 32), queue=False), of=of)
+        ends += [update(rows, f"{of}{name}", part) for name, part in zip("wb", parts, strict=True)]
+    rows.add("train", "NoOp", ends)
+    assert anatomy(rows.built()).batch == 32
+
+
+def test_real_and_drawn_examples_are_one_batch() -> None:
+    """A discriminator's gradients are summed, too, but its two inputs are not alike."""
+    rows = Rows()
+    model(rows)
+    rows.add("real", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((32, 4)))
+    rows.add("noise", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((32, 9)))
+    rows.add("drawn", "Slice", ["noise", "axis", "axis"], T=type_attr(), Index=type_attr(3))
+    made = [tower(rows, name, name, name) for name in ("real", "drawn")]
+    ends = []
+    for name, parts in zip("wb", zip(*made, strict=True), strict=True):
+        ends.append(update(rows, name, rows.add(f"sum_{name}", "AddN", parts, T=type_attr(), N=AttrValue(i=2))))
+    rows.add("train", "NoOp", ends)
+    assert anatomy(rows.built()).batch == 32
+
+
+@pytest.mark.parametrize("sizes", [(32, 32), (-1, -1)])
+def test_what_is_open_stays_unknown(sizes: tuple[int, int]) -> None:
+    rows = Rows()
+    model(rows)
+    made = [tower(rows, f"t{at}", *sources(rows, f"t{at}", sizes, queue=False)) for at in range(2)]
+    rows.add("sum", "AddN", [made[0][0], made[1][0]], T=type_attr(), N=AttrValue(i=2))
+    rows.add("train", "NoOp", [update(rows, "w", "sum")])
+    assert anatomy(rows.built()).batch == max(0, 2 * sizes[0])
