@@ -27,26 +27,13 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
     There are as many as there are towers alike whose batches meet only in sums. `gradients` are pairs of a variable and
     an edge.
     """
-    fed = {}
-    for name in step.feeds:
-        node, _, port = name.rpartition(":")
-        row = int(graph.tensor_ptr[graph.row(node)]) + int(port)
-        fed[row] = _first_dimension(graph, row)
-    rows = {row: size for row, size in fed.items() if size is not None}
-    if rows:
-        size = Counter(rows.values()).most_common(1)[0][0]
-        batched = tuple(row for row, found in rows.items() if found == size or _is_open(graph, row))
+    fed = _fed(graph, step)
+    if fed:
+        size = Counter(fed.values()).most_common(1)[0][0]
+        batched = tuple(row for row, found in fed.items() if found == size or _is_open(graph, row))
         return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
-    handed = {
-        int(graph.tensor_ptr[row]): _first_dimension(graph, int(graph.tensor_ptr[row]))
-        for row in np.flatnonzero(step.runs).tolist()
-        if ("GetNext" in graph.ops[row] or "Dequeue" in graph.ops[row])
-        and graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]
-    }
-    known = [size for size in handed.values() if size is not None and size > 0]
-    if not known:
-        return (), 0
-    size = Counter(known).most_common(1)[0][0]
+    handed = _handed(graph, step)
+    size = Counter(handed.values()).most_common(1)[0][0] if handed else 0
     sources = {
         tensor: first
         for first, found in handed.items()
@@ -56,17 +43,48 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
     return (), size * _towers(graph, sources, gradients)
 
 
+def _fed(graph: Graph, step: Step) -> dict[int, int]:
+    """First dimensions of what is fed and has one; -1: open."""
+    found = {}
+    for name in step.feeds:
+        node, _, port = name.rpartition(":")
+        tensor = int(graph.tensor_ptr[graph.row(node)]) + int(port)
+        found[tensor] = _first_dimension(graph, tensor)
+    return {tensor: size for tensor, size in found.items() if size is not None}
+
+
+def _handed(graph: Graph, step: Step) -> dict[int, int]:
+    """First dimensions of what comes first out of queues and iterators, where they are known."""
+    hands_out = [
+        row for row in np.flatnonzero(step.runs).tolist() if "GetNext" in (op := graph.ops[row]) or "Dequeue" in op
+    ]
+    firsts = [int(graph.tensor_ptr[row]) for row in hands_out if graph.tensor_ptr[row] < graph.tensor_ptr[row + 1]]
+    found = {tensor: _first_dimension(graph, tensor) for tensor in firsts}
+    return {tensor: size for tensor, size in found.items() if size is not None and size > 0}
+
+
 def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> int:
     """How many towers with a batch each share a variable; `sources` maps tensors to the first that comes with them."""
     firsts = sorted(set(sources.values()))
-    kinds = [(graph.ops[graph.tensor_node[row]], graph.tensor_dtype[row], graph.tensor_shape[row]) for row in firsts]
+    kinds = [
+        f"{graph.ops[graph.tensor_node[row]]} {graph.tensor_dtype[row]} {graph.tensor_shape[row]}" for row in firsts
+    ]
     if len(set(kinds)) == len(kinds):
         return 1  # towers are alike
     place = {row: at for at, row in enumerate(firsts)}
-    own = {tensor: 1 << place[first] for tensor, first in sources.items()}
+    of_each = _together(graph, {tensor: 1 << place[first] for tensor, first in sources.items()}, gradients)
+    alike = [
+        [sorted(kind for at, kind in enumerate(kinds) if mask >> at & 1) for mask in towers]
+        for towers in of_each.values()
+    ]
+    return max((len(found) for found in alike if found == found[:1] * len(found)), default=1)
+
+
+def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
+    """For each variable what of the sources of its gradients comes together, in any gradient, before it is summed."""
     reached = _reached(graph, own)
     if reached is None:
-        return 1
+        return {}
     groups: list[int] = []
     taken: dict[int, int] = {}
     for variable, gradient in gradients:
@@ -76,9 +94,7 @@ def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[
                 groups.remove(other)
                 mask |= other
             groups.append(mask)
-    alike = {mask: sorted(str(kinds[at]) for at in range(len(kinds)) if mask >> at & 1) for mask in groups}
-    sharing = [[alike[mask] for mask in groups if mask & whole] for whole in taken.values()]
-    return max((len(found) for found in sharing if found == found[:1] * len(found)), default=1)
+    return {variable: [mask for mask in groups if mask & whole] for variable, whole in taken.items()}
 
 
 def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
@@ -109,17 +125,19 @@ def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequen
             parts.append(own.get(tensor, 0))
             continue
         seen.add(row)
-        inputs = [
-            at
-            for at in range(graph.in_ptr[row], graph.in_ptr[row + 1])
-            if (given := int(graph.edge_tensor[at])) >= 0 and (own.get(given) or reached[graph.edge_src[at]])
-        ]
+        inputs = [at for at in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if _sources(graph, at, own, reached)]
         wide = [at for at in inputs if graph.tensor_shape[graph.edge_tensor[at]] != ()] or inputs
         if len(wide) == 1 or graph.ops[row] in _SUMS:
             pending += wide
         else:
             parts.append(reached[row])
     return [mask for mask in parts if mask]
+
+
+def _sources(graph: Graph, edge: int, own: Mapping[int, int], reached: Sequence[int]) -> int:
+    """The sources on which what an edge carries depends; a control edge carries nothing."""
+    tensor = int(graph.edge_tensor[edge])
+    return (own.get(tensor) or reached[graph.edge_src[edge]]) if tensor >= 0 else 0
 
 
 def _is_open(graph: Graph, tensor: int) -> bool:

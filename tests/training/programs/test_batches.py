@@ -21,7 +21,9 @@ def sources(rows: Rows, tower: str, sizes: tuple[int, int], *, queue: bool) -> t
         return f"{tower}/x", f"{tower}/y"
     if "queue" not in rows.names:
         rows.add("queue", "FIFOQueueV2", component_types=_types())
-    rows.add(f"{tower}/next", "QueueDequeueV2", ["queue"], component_types=_types(), _output_shapes=shapes_attr(*shapes))
+    rows.add(
+        f"{tower}/next", "QueueDequeueV2", ["queue"], component_types=_types(), _output_shapes=shapes_attr(*shapes)
+    )
     return f"{tower}/next", f"{tower}/next:1"
 
 
