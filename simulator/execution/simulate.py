@@ -158,10 +158,10 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
             notes.append(f"{counted(functional, f'{what} node')} counted as one op each, whatever their bodies do.")
     unknown = int((partitions.nbytes < 0).sum())
     if unknown:
-        notes.append(f"{unknown} transfers carry a value of unknown size, which counts as 0 bytes.")
+        notes.append(f"{counted(unknown, 'transfer')} of unknown size, counted as 0 bytes.")
     unknown = _unsized(graph, partitions, tables)
     if unknown:
-        notes.append(f"{unknown} tensors of unknown size take no memory here.")
+        notes.append(f"{counted(unknown, 'tensor')} of unknown size, without memory here.")
     return tuple(notes)
 
 

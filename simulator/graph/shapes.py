@@ -18,7 +18,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of, tensor_sizes
 from simulator.graph.unsized import unsized
 from simulator.units import is_whole
-from simulator.wording import some
+from simulator.wording import counted, some
 
 Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]]
 
@@ -248,7 +248,11 @@ def _follow(shapes: list[Shape | None], edge: Mapping[int, Shape], batch: int) -
         if shape and shape[0] < 0 and min(shape[1:], default=0) >= 0 and row not in edge:
             shapes[row] = (batch, *shape[1:])
             count += 1
-    return [f"{count} tensors whose only unknown dimension is the first follow batch {batch}"] if count else []
+    return (
+        [f"the first dimension of {counted(count, 'tensor')}, which alone is unknown, follows batch {batch}"]
+        if count
+        else []
+    )
 
 
 def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:

@@ -89,7 +89,7 @@ def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None])
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     node = np.repeat(np.arange(len(counts)), counts)
-    note = f"{absurd} tensors claim more than {show_bytes(MAX_BYTES)}; their size counts as unknown"
+    note = f"{counted(absurd, 'tensor')} with a claim to more than {show_bytes(MAX_BYTES)}, counted as of unknown size"
     return Tensors(
         ids(ptr),
         ids(node),

@@ -17,7 +17,7 @@ from simulator.training.crew.assembling import crew_of, lay_out
 from simulator.training.crew.background import background
 from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.crew.director import Director
-from simulator.training.crew.ledger import Noted
+from simulator.training.crew.ledger import Noted, under_way
 from simulator.training.crew.recording import trace_of
 from simulator.training.crew.starting import Starts, starts
 from simulator.training.disturbances.disturbing import disturb, slowed
@@ -94,7 +94,8 @@ def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[
     if not director.over:
         raise director.deadlock()
     director.ledger.close(played.makespan, director.state)
-    return director, Noted(director.ledger, director.gates.dropped, director.recorder, played.makespan)
+    left = under_way(director.running, director.number, director.begin_ns, played.makespan)
+    return director, Noted(director.ledger, director.gates.dropped, director.recorder, played.makespan, left)
 
 
 def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
@@ -146,4 +147,5 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         link_bytes=ints(ledger.link_bytes()),
         link_busy_ns=ints(ledger.link_busy_ns()),
         end_ns=end_ns,
+        under_way=noted.under_way,
     )

@@ -29,7 +29,7 @@ COMPUTING, SENDING, WAITING = range(3)
 class Training:
     """A run from time 0, at which the clients ask for their sessions, to `end_ns`, the last update that was asked for.
 
-    A step that was cut short by a crash is no row of steps, and one that was under way at the end is none. Updates
+    A step that was cut short by a crash is no row of steps, nor is one that was under way at the end. Updates
     that a parameter server lost are rows of updates: their time was spent.
     """
 
@@ -66,6 +66,7 @@ class Training:
     link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
     end_ns: Nanos
+    under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     notes: tuple[str, ...] = ()  # what was assumed

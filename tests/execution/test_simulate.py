@@ -18,6 +18,7 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.unsized import unknown_shapes
 from simulator.partitioning import partition
 from simulator.partitioning.client import FLAVOURS
+from simulator.wording import counted
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.execution.test_engine import story
 from tests.strategies import Rows, type_attr
@@ -84,8 +85,8 @@ def test_what_is_guessed_is_counted() -> None:
     pieces = partition(graph, assigned(on, [0, 0, 0, 0, 0, 1]), on, step=whole(graph))
     assert simulate(pieces, on, costs(graph, on)).notes == (
         "Predicates that nothing tells are taken to hold, of a Case branch 0: 'p:0' true.",
-        "1 transfers carry a value of unknown size, which counts as 0 bytes.",
-        "5 tensors of unknown size take no memory here.",
+        "1 transfer of unknown size, counted as 0 bytes.",
+        "5 tensors of unknown size, without memory here.",
     )
 
 
@@ -113,8 +114,8 @@ def test_what_has_no_size_counts_alike_in_the_step_and_in_its_pieces(
     on, priced, rows = data.draw(runs(graph))
     pieces = partition(graph, assigned(on, rows), on, step=step, flavour=flavour)
     unknown = sum(unknown_shapes(graph, step).values())
-    said = f"{unknown} tensors of unknown size take no memory here."
-    assert [note for note in simulate(pieces, on, priced).notes if "no memory" in note] == [said] * (unknown > 0)
+    said = f"{counted(unknown, 'tensor')} of unknown size, without memory here."
+    assert [note for note in simulate(pieces, on, priced).notes if "without memory" in note] == [said] * (unknown > 0)
 
 
 def test_an_empty_step_gives_an_empty_trace() -> None:

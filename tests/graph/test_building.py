@@ -151,7 +151,7 @@ def test_an_absurd_size_is_unknown_and_said(shape):
     made.add("a", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape, shape))
     graph = made.built()
     assert graph.tensor_bytes.tolist() == [-1]
-    assert any("1 tensors claim more than" in note for note in graph.notes)
+    assert any("1 tensor with a claim to more than" in note for note in graph.notes)
 
 
 def test_a_dimension_of_zero_makes_no_bytes_however_large_the_others():

@@ -45,7 +45,7 @@ def test_the_batch_fills_the_open_first_dimension():
     assert [shape(got, name) for name in "xyz"] == [(32, 784), (32, 10), (32, 10)]
     assert got.tensor_bytes.tolist() == [32 * 784 * 4, 784 * 10 * 4, 1280, 1280, 1280]
     assert "batch 32 is the unknown first dimension of x:0" in got.notes
-    assert "3 tensors whose only unknown dimension is the first follow batch 32" in got.notes
+    assert "the first dimension of 3 tensors, which alone is unknown, follows batch 32" in got.notes
 
 
 def test_a_graph_whose_sizes_are_known_is_returned_as_it_is_and_nobody_is_asked():

@@ -126,7 +126,7 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
         assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
     assert plain.ledger.link_bytes() == other.ledger.link_bytes()
     assert plain.ledger.link_busy_ns() == other.ledger.link_busy_ns()
-    assert (plain.dropped, plain.end_ns) == (other.dropped, other.end_ns)
+    assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
     assert len(plain.recorder.recorded) == len(other.recorder.recorded)
     for one, two in zip(plain.recorder.recorded, other.recorder.recorded, strict=True):
         for name in one._fields:

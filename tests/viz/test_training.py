@@ -201,7 +201,9 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch):
     scene = trained()
     training = scene.training.training
     held = contents(scene.training, scene.cluster)
-    assert sorted(held["timeline"]["end_ns"]) == training.step_end_ns.tolist()
+    cut_off = [training.end_ns] * len(training.under_way)
+    assert sorted(held["timeline"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
+    assert len(cut_off) == held["timeline"]["waiting_ns"].count(-1) == 2  # two of three workers were at it
     assert held["timeline"]["left_out"] == ""
     assert held["recorded"]["left_out"] == 0
     assert sum(held["step_times"]["counts"]) > 0
@@ -209,7 +211,7 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch):
     monkeypatch.setattr("viz.training.content.MOST_SLICES", 7)
     cut = contents(scene.training, scene.cluster)
     assert len(cut["timeline"]["start_ns"]) == 5
-    assert f"{len(training.step_end_ns)} steps" in cut["timeline"]["left_out"]
+    assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["timeline"]["left_out"]
     assert len(cut["recorded"]["start_ns"]) == 7
     assert cut["recorded"]["left_out"] == len(held["recorded"]["start_ns"]) - 7
 
@@ -236,7 +238,10 @@ def test_trace_events_have_a_track_per_task_and_name_client_and_step():
     assert [one["name"] for one in waits] == ["waits for /job:worker/replica:0/task:2"] * 3
     assert {names[one["pid"], one["tid"]] for one in waits} == {f"steps of worker:{row}" for row in range(3)}
     steps = [one for one in text["traceEvents"] if one.get("cat") == "step"]
-    assert len(steps) == len(scene.training.training.step_client)
+    training = scene.training.training
+    assert len(steps) == len(training.step_client) + len(training.under_way)
+    cut_off = [one["args"]["client"] for one in steps if "cut off" in one["args"]]
+    assert cut_off == [training.clients[client] for client, _, _ in training.under_way] != []
 
 
 def test_nothing_overlaps_on_a_track():

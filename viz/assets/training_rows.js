@@ -76,7 +76,7 @@ function drawSteps(pen, row, y) {
     const gap = length > 3 ? 0.7 : 0;
     context.fillStyle = colours[task];
     context.fillRect(x, y + 1, length - gap, row.height - 2);
-    if (waited[step]) {
+    if (waited[step] > 0) {
       const share = (waited[step] / Math.max(1, end[step] - start[step])) * (length - gap);
       context.fillStyle = theme.paper;
       context.globalAlpha = 0.68;
@@ -133,7 +133,7 @@ function describeTraining(model, row, entry, time) {
       return before ? [name, `waits for ${timeline.waited_for[row.client] || "its own task"} to come up, until ${showNanos(timeline.session_ns[row.client])}`] : null;
     }
     const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
-    const gate = waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
+    const gate = waited[entry] < 0 ? "cut off by the end of the run" : waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
     return [`${name}, step ${number[entry]}`, `session at ${task}`, `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, gate];
   }
   if (entry === undefined) return null;

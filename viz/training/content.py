@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids
 from simulator.training.disturbances.disturbance import Disturbance
+from simulator.training.training import Training
 from simulator.wording import counted
 from viz.content_of_time import Json
 from viz.palette import CATEGORY_COLOURS, HUES, device_colour
@@ -132,13 +134,14 @@ def _times(trained: Trained) -> Ints:
 def _timeline(trained: Trained) -> Json:
     """Steps as bars by client, updates as ticks, and who waited for which task to come up."""
     training = trained.training
-    count = len(training.step_client)
-    shown = np.argsort(training.step_start_ns, kind="stable")[:MOST_STEPS]
+    steps = _bars(training)
+    count = len(steps)
+    shown = steps[np.argsort(steps[:, 2], kind="stable")[:MOST_STEPS]]
     updates = training.update_ns[:MOST_UPDATES]
     cut_off = count > MOST_STEPS or len(training.update_ns) > MOST_UPDATES
     end = int(training.end_ns)
     if cut_off:
-        last_step = int(training.step_end_ns[shown].max()) if count > MOST_STEPS else end
+        last_step = int(shown[:, 3].max()) if count > MOST_STEPS else end
         last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
         end = min(end, last_step, last_update)
     left_out = f"what comes after is not shown: {counted(count, 'step')} would be too many" if cut_off else ""
@@ -151,11 +154,11 @@ def _timeline(trained: Trained) -> Json:
         ],
         "session_ns": training.session_ns.tolist(),
         "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
-        "client": training.step_client[shown].tolist(),
-        "number": training.step_number[shown].tolist(),
-        "start_ns": training.step_start_ns[shown].tolist(),
-        "end_ns": training.step_end_ns[shown].tolist(),
-        "waiting_ns": training.step_waiting_ns[shown].tolist(),
+        "client": shown[:, 0].tolist(),
+        "number": shown[:, 1].tolist(),
+        "start_ns": shown[:, 2].tolist(),
+        "end_ns": shown[:, 3].tolist(),
+        "waiting_ns": shown[:, 4].tolist(),
         "update_ns": updates.tolist(),
         "update_client": training.update_client[: len(updates)].tolist(),
         "update_staleness": training.update_staleness[: len(updates)].tolist(),
@@ -163,6 +166,19 @@ def _timeline(trained: Trained) -> Json:
         "whole_ns": end,
         "left_out": left_out,
     }
+
+
+def _bars(training: Training) -> npt.NDArray[np.int64]:
+    """[S, 5] client, number, start, end, waiting of all steps; of those that the end of the run cut off it is -1."""
+    whole = (
+        training.step_client,
+        training.step_number,
+        training.step_start_ns,
+        training.step_end_ns,
+        training.step_waiting_ns,
+    )
+    cut = [(*row, training.end_ns, -1) for row in training.under_way]
+    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(cut, np.int64).reshape(len(cut), 5)])
 
 
 def _recorded(trained: Trained, cluster: Cluster) -> Json:

@@ -15,7 +15,7 @@ from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.replicating import replicate
-from simulator.training.programs.replication.tasks import ps_tasks, worker_tasks
+from simulator.training.programs.replication.tasks import computing, ps_tasks, worker_tasks
 from simulator.training.regimes import Regime, describe
 from simulator.wording import counted
 from viz.request import Request
@@ -23,9 +23,9 @@ from viz.training.asked import Wanted
 
 _HOW = {
     "none": "the graph names its jobs and is taken as it is",
-    "in": "in-graph replication: a copy of the model per GPU in one graph",
+    "in": "in-graph replication: a copy of the model per {kind} in one graph",
     "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
-    "both": "between-graph replication with a copy of the model per GPU of each worker",
+    "both": "between-graph replication with a copy of the model per {kind} of each worker",
     "allreduce:ring": "all-reduce in a ring in place of parameter servers",
     "allreduce:tree": "all-reduce in a tree in place of parameter servers",
     "allreduce:hierarchical": "all-reduce within and then between tasks in place of parameter servers",
@@ -51,7 +51,8 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
         batch=request.batch,
     )
     chosen = "" if wanted.replicate else " (by default)"
-    return made, _HOW[how] + chosen
+    on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
+    return made, _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
 
 
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
@@ -59,7 +60,7 @@ def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> s
     workers = sum(program.role == "worker" for program in programs)
     if regime is not None and (workers > 1 or (regime.aggregate or 1) > 1):
         return describe(regime, workers)
-    if made.startswith(_HOW["in"]):
+    if made.startswith("in-graph"):
         return (
             "In-graph: in each step the one client has all copies of the model work on a part of the batch, or on one "
             "each; their gradients are averaged and applied once. So each step is one update, and the slowest copy "

@@ -141,6 +141,9 @@ def _steps(stage: _Stage) -> Iterator[Event]:
     for client, number, start, end, waited in zip(*(column[rows].tolist() for column in columns), strict=True):
         args: Args = {"client": training.clients[client], "step": number, "waited for tokens or gradients ns": waited}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, end, args)
+    for client, number, start in training.under_way if len(training.step_client) <= MOST_STEPS else ():
+        cut: Args = {"client": training.clients[client], "step": number, "cut off": "by the end of the run"}
+        yield slice_of(f"step {number}", "step", stage.clients[client], start, training.end_ns, cut)
 
 
 def _updates(stage: _Stage) -> Iterator[Event]:

@@ -18,7 +18,7 @@ from simulator.training.compiled import TRAINING
 from simulator.training.compiled.arrays import COLUMNS, DONE, DROPPED, MORE, STEPS, UPDATES, WRITTEN, Rules, Team
 from simulator.training.compiled.director import DIRECTION
 from simulator.training.compiled.laying import close, rules_of, team_of, timers_of
-from simulator.training.crew.ledger import Ledger, Noted
+from simulator.training.crew.ledger import Ledger, Noted, under_way
 from simulator.training.crew.recording import Recorder, Times
 from simulator.training.disturbances.noise import MAX_FACTOR
 
@@ -85,7 +85,11 @@ def run(
         _take_away(team, work, flat, ledger, recorder, own_lanes=order == "tensorflow")
     end_ns = int(team.steps.progress[0])
     close(ledger, team, flat, work, laid.device, end_ns)
-    return Noted(ledger, int(team.steps.totals[DROPPED]), recorder, end_ns) if why[0] == DONE else None
+    if why[0] != DONE:
+        return None
+    steps = team.steps
+    left = under_way(steps.running.tolist(), steps.number.tolist(), steps.begin_ns.tolist(), end_ns)
+    return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left)
 
 
 def _is_countable(crew: Crew, given: Prepared) -> bool:

@@ -6,6 +6,7 @@ are on it: latencies go by without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,15 @@ class Noted(NamedTuple):
     dropped: int  # gradients
     recorder: Recorder
     end_ns: Nanos
+    under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
+
+
+def under_way(
+    running: Sequence[bool], number: Sequence[int], begin_ns: Sequence[Nanos], end_ns: Nanos
+) -> tuple[tuple[int, int, int], ...]:
+    """The steps that have taken time already when the run ends, by client."""
+    rows = enumerate(zip(running, number, begin_ns, strict=True))
+    return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
 class Ledger:
