@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
+from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
+from simulator.execution.crossings import crossings
 from simulator.execution.simulate import simulate
+from simulator.execution.tables import of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
@@ -59,19 +62,20 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
         assert run.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
-        assert run.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on)]
+        assert run.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
         check_repeats(run, trace, steps)
 
 
-def busy_links(trace: Trace, pieces: Partitions, on: Cluster) -> list[int]:
+def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable) -> list[int]:
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
+    latency_ns = crossings(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
     spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
     for row, transfer in enumerate(trace.transfer.tolist()):
         source, target = int(pieces.src_device[transfer]), int(pieces.dst_device[transfer])
         route = on.routes[source][target] or ()
         start, end = int(trace.transfer_start_ns[row]), int(trace.wire_end_ns[row])
         if any((on.links[link].contention or trace.contention) == "fair" for link in route):
-            start = min(start + on.latency_ns(source, target), end)
+            start = min(start + latency_ns[row], end)
         for link in route:
             spans[link].append((start, end))
     found = []
