@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -110,7 +110,6 @@ def trace_of(
     sender = tables.tensor_op[crossing.tensor[wire]]
     packs, unpacks = crossing.pack_ns[wire] > 0, crossing.unpack_ns[wire] > 0
     of_transfer = [len(one.asked_ns) for one in steps]
-    nothing, none = ints([]), ints(np.zeros(len(busy_ns)))
     return Trace(
         node=ids(tables.node[op][rows]),
         iteration=ids(tables.iteration[op][rows]),
@@ -138,21 +137,31 @@ def trace_of(
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),
         pack_lane=ids(packed.lane),
         unpack_lane=ids(unpacked.lane),
-        memory_device=ids(nothing),
-        memory_time_ns=nothing,
-        memory_bytes=nothing,
-        peak_bytes=none,
-        resident_bytes=none,
         busy_ns=ints(busy_ns),
         makespan=end_ns,
         iterations=tables.iterations,
-        critical=None,
         notes=tables.notes,
-        peak_ns=None,
-        allocations=None,
-        residents=None,
-        **how,
+        **_not_reckoned(len(busy_ns)),
+        order=how["order"],
+        contention=how["contention"],
+        engine=how["engine"],
     )
+
+
+def _not_reckoned(devices: int) -> dict[str, Any]:  # Any: columns of several types
+    """The columns of memory, empty, and of the critical path, which is a step's."""
+    nothing, none = ints([]), ints(np.zeros(devices))
+    return {
+        "memory_device": ids([]),
+        "memory_time_ns": nothing,
+        "memory_bytes": nothing,
+        "peak_bytes": none,
+        "resident_bytes": none,
+        "critical": None,
+        "peak_ns": None,
+        "allocations": None,
+        "residents": None,
+    }
 
 
 class _Jobs(NamedTuple):
