@@ -7,6 +7,7 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture.providers import Constants, HypothesisProvider
 
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
 # `pytest --hypothesis-profile=long` searches further and at random.
@@ -15,6 +16,9 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
+# Nor may what is drawn depend on which modules are there yet: hypothesis takes a part of it from their constants, and
+# each worker imports what the tests that it got happen to need. It has no setting for that.
+HypothesisProvider._local_constants = Constants()  # type: ignore[assignment]
 
 # Child processes of the tests must not look for GPUs, whatever the machine has, and must not talk on stderr.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -127,7 +127,22 @@ def _resolve(names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mappi
     dst = np.repeat(np.arange(len(names)), np.diff(in_ptr))
     wiring = Wiring(src=np.array(rows, np.int64), port=np.array(ports, np.int64), dst=dst, in_ptr=in_ptr)
     _check_controls_last(names, wiring, source)
-    return wiring
+    return _each_control_once(wiring)
+
+
+def _each_control_once(wiring: Wiring) -> Wiring:
+    """A control input that stands twice at a node is one edge, the first (`Graph::AddControlEdge` in graph.cc)."""
+    controls = np.flatnonzero(wiring.port == _CONTROL)
+    nodes = len(wiring.in_ptr) - 1
+    _, first = np.unique(wiring.dst[controls] * nodes + wiring.src[controls], return_index=True)
+    if len(first) == len(controls):
+        return wiring
+    stays = np.ones(len(wiring.port), bool)
+    stays[controls] = False
+    stays[controls[first]] = True
+    dst = wiring.dst[stays]
+    in_ptr = np.searchsorted(dst, np.arange(nodes + 1))
+    return Wiring(src=wiring.src[stays], port=wiring.port[stays], dst=dst, in_ptr=in_ptr)
 
 
 def _read_input(text: str) -> tuple[str, int]:

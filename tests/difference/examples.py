@@ -126,7 +126,17 @@ def _way_back_through_the_other_memory(sketch: Sketch) -> None:
     sketch.node("Exit", [pair[0]], name="exit")
 
 
+def _waited_for_twice(sketch: Sketch) -> None:
+    variable = sketch.node("VariableV2", name="variable", dtype=FLOAT, shape=UNKNOWN)[0]
+    held = sketch.node("RefIdentity", [variable], name="held", device="/cpu:1")[0]
+    sketch.node("Identity", [held], name="read")
+    sketch.node("NoOp", name="done", device="/cpu:1", waits=("read", "read"))
+
+
 EXAMPLES = {
+    "a control input that stands twice is one edge: the Identity before it passes on (§3.7)": Example(
+        _waited_for_twice, ("done",), "ps=1x3cpu,worker=1x2gpu", "ps:0"
+    ),
     "a pair has the type that is read: a reference, where one is wanted (§5.3)": Example(
         _reference_in_the_other_memory, ("switch",), "ps=1,worker=1x1gpu", "ps:0"
     ),

@@ -180,3 +180,9 @@ def test_a_long_chain_backwards_is_ordered_without_recursion():
     count = 20_000
     graph = custom(*((f"n{i}", f"n{i + 1}") for i in range(count)), (f"n{count}",)).built()
     assert graph.order.tolist() == list(range(count, -1, -1))
+
+
+def test_a_control_input_that_stands_twice_is_one_edge_and_stands_where_it_stood_first():
+    graph = custom(("a",), ("b",), ("c", "a", "^b", "^a", "^b", "^a"), ("d", "^b")).built()
+    assert [graph.inputs_of(row) for row in range(4)] == [(), (), ("a", "^b", "^a"), ("^b",)]
+    assert graph.in_ptr.tolist() == [0, 0, 0, 3, 4]
