@@ -52,7 +52,7 @@ class Training:
 
     update_ns: Ints  # [U] ascending: when the global step was counted up
     update_client: Ids  # [U] whose op did so
-    update_staleness: Ids  # [U] updates by others since that client's step began
+    update_staleness: Ids  # [U] updates by others since that client's step read first what it trains
     update_gradients: Ids  # [U] replicas' gradients that it applied
     update_examples: Ints  # [U] examples behind those; 0: unknown
 

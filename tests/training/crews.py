@@ -9,6 +9,7 @@ from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.execution.engine import prepare
 from simulator.graph.graph import Graph
+from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from simulator.training.crew.assembling import crew_of, lay_out
 from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
@@ -111,6 +112,40 @@ def pushing(
     made.add("local", "Identity", ["token"], T=type_attr(INT64), _output_shapes=shapes_attr(()))
     where["local"] = stages[-1][0]
     return client(on, name, made.built(), where, run_ns, **options)  # type: ignore[arg-type]
+
+
+def learning(
+    on: Cluster,
+    name: str,
+    *,
+    task: int,
+    load_ns: int = 0,
+    work_ns: int,
+    read_ns: int = 0,
+    apply_ns: int = 0,
+    resource: bool = False,
+    **options: object,
+) -> Priced:
+    """An asynchronous worker on device `task`, the ps is device 0: load, read the variable, work, apply, count.
+
+    Nothing is read before something is loaded. Values are one float; who says what is to be read says it in a message.
+    """
+    made = Rows()
+    made.add("x", "Const", **attrs_of("Const"))
+    made.add("load", "Identity", ["x"], **attrs_of("Identity"))
+    if resource:
+        made.add("v", "VarHandleOp", dtype=type_attr(), shape=AttrValue(shape={}))
+        made.add("read", "ReadVariableOp", ["v", "^load"], dtype=type_attr(), _output_shapes=shapes_attr(()))
+    else:
+        queues.variable(made, "v")
+        made.add("read", "Identity", ["v", "^load"], **attrs_of("Identity"))
+    made.add("work", "Identity", ["read"], **attrs_of("Identity"))
+    made.add("rate", "Const", **attrs_of("Const"))
+    apply = "ResourceApplyGradientDescent" if resource else "ApplyGradientDescent"
+    made.add("apply", apply, ["v", "rate", "work"], T=type_attr())
+    where = {"x": task, "load": task, "work": task}
+    run_ns = {"load": load_ns, "read": read_ns, "work": work_ns, "apply": apply_ns}
+    return client(on, name, made.built(), where, run_ns, counts=("apply",), **options)  # type: ignore[arg-type]
 
 
 def updating(

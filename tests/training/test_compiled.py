@@ -20,7 +20,7 @@ from simulator.execution.trace import Trace
 from simulator.partitioning import partition
 from simulator.training import train as training
 from simulator.training.compiled import engine as compiled
-from simulator.training.crew.combining import COUNT, Client, Crew, Joined, Marks, Shared
+from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -63,7 +63,7 @@ def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str,
 
 
 def marked(random: Random, made: Crew) -> Crew:
-    """Random ops apply to, take from, add to and take from a few accumulators and queues, or count."""
+    """Random ops apply to, take from, add to and take from a few accumulators and queues, or count, or read."""
     queue = [random.random() < 0.6 for _ in range(random.randrange(1, 4))]
     rows = []
     for op in sorted(set(range(int(made.op_ptr[-1]))) - set((made.op_ptr[1:] - 1).tolist())):
@@ -71,7 +71,7 @@ def marked(random: Random, made: Crew) -> Crew:
             shared = random.randrange(len(queue))
             kind = random.choice([ENQUEUE, ENQUEUE, DEQUEUE] if queue[shared] else [APPLY, APPLY, TAKE])
             row = (op, kind, shared, random.randrange(1, 4), random.choice([0, 0, 1]) if kind == DEQUEUE else 0)
-            rows.append(row if random.random() < 0.8 else (op, COUNT, -1, 0, 0))
+            rows.append(row if random.random() < 0.7 else (op, random.choice([COUNT, READ]), -1, 0, 0))
     columns = np.array(rows, np.int64).reshape(len(rows), 5).T
     return replace(
         made,

@@ -12,7 +12,7 @@ function rateCard(training) {
       ["examples/s", rate(training.examples_per_s), "that were applied"],
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
-      ["staleness", training.staleness_in_words, "updates by others while a gradient was computed"],
+      ["staleness", training.staleness_in_words, "updates by others since the worker read what it trains"],
       ["dropped", plural(training.dropped, "gradient"), training.dropped ? "came too late; each worker's step makes one per variable" : null],
       training.lost ? ["lost", plural(training.lost, "update"), "taken back by crashes"] : null,
       ["warm-up", training.warm_up],
@@ -61,7 +61,7 @@ function linksCard(training) {
 function stalenessCard(training) {
   if (training.staleness.every(([late]) => late === 0)) return null;
   const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
-  return card("Staleness: updates by others while a gradient was computed", barChart("Staleness of updates", bars, 12));
+  return card("Staleness: updates by others since the worker read what it trains", barChart("Staleness of updates", bars, 12));
 }
 
 function timesCard(training) {

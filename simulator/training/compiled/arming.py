@@ -29,7 +29,7 @@ def arm(crew: Team, flat: Flat, work: Work, client: int, now: int, order: int) -
                 work.threads.unlaunched[op] += 1  # a stream gets it when it is let go
     steps.running[client] = True
     steps.number[client] += 1
-    steps.base[client], steps.own[client] = steps.totals[GLOBAL_STEP], 0
+    steps.base[client], steps.own[client], steps.has_read[client] = steps.totals[GLOBAL_STEP], 0, False
     lines.takes[client], lines.gradients[client] = 0, 0
     lines.taken_examples[client], lines.waited_ns[client] = 0, 0
     if rules.clients.own_step[client] or steps.restarted[client]:

@@ -136,6 +136,7 @@ class Steps(NamedTuple):
     back_ns: Annotated[Ints, "C"]
     base: Annotated[Ints, "C"]
     own: Annotated[Ints, "C"]
+    has_read: Annotated[Flags, "C"]
     at_end: Annotated[Flags, "C"]
     restarted: Annotated[Flags, "C"]
     remains: Annotated[Ints, "C"]

@@ -28,9 +28,9 @@ from simulator.training.compiled.arrays import (
 from simulator.training.compiled.crashing import cut_short, runs_out
 from simulator.training.compiled.lengths import length_of
 from simulator.training.compiled.owners import owner_of
-from simulator.training.compiled.stepping import count, end_step, push, schedule
+from simulator.training.compiled.stepping import count, end_step, push, read, schedule
 from simulator.training.compiled.sums import arrives, carries, computes, is_watched, job_ends, sends
-from simulator.training.crew.combining import COUNT
+from simulator.training.crew.combining import COUNT, READ
 
 if TYPE_CHECKING:
     from typing import Any
@@ -126,6 +126,8 @@ def _acts(crew: Team, mark: int, now: int) -> None:
     """A marked op that is no gate has ended."""
     if crew.rules.marks.kind[mark] == COUNT:
         count(crew, crew.rules.marks.client[mark], now)
+    elif crew.rules.marks.kind[mark] == READ:
+        read(crew.steps, crew.rules.marks.client[mark])
     elif not gates.is_gate(crew.rules.marks.kind[mark]):
         gates.applies(crew, mark)
 

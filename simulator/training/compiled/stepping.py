@@ -31,7 +31,7 @@ from simulator.training.compiled.owners import under_way
 if TYPE_CHECKING:
     from simulator.columns import Flags, Ints
     from simulator.execution.flat import Flat, Work
-    from simulator.training.compiled.arrays import Team
+    from simulator.training.compiled.arrays import Steps, Team
 
 
 @inner
@@ -49,6 +49,13 @@ def schedule(crew: Team, flat: Flat, work: Work, client: int, when: int, size: i
     steps.begin_ns[client] = max(when, steps.back_ns[client])
     grown: int = push(crew, flat, work, client, steps.begin_ns[client], size)
     return grown
+
+
+@inner
+def read(steps: Steps, client: int) -> None:
+    """A step reads what it trains."""
+    if not steps.has_read[client]:
+        steps.base[client], steps.own[client], steps.has_read[client] = steps.totals[GLOBAL_STEP], 0, True
 
 
 @inner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,13 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables, of_partitions
-from simulator.training.crew.combining import COUNT, Client, Crew, Joined, Marks, Shared, join
+from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared, join
+from simulator.training.crew.reading import reads
 from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 
 VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
+_Mark = tuple[int, int, int, int, int]  # a row of `Marks`
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -100,7 +102,8 @@ def _marks(
     objects: dict[Key, int] = {}
     capacity: list[int] = []
     users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
-    rows: list[tuple[int, int, int, int, int]] = []
+    rows: list[_Mark] = []
+    known: dict[int, Ids] = {}
     for c, (client, found, names) in enumerate(zip(clients, synchronisers(clients, cluster), counting, strict=True)):
         ops = _ops_of(laid, c)
         kinds = zip(found.rows.tolist(), found.kind.tolist(), found.key, found.amount.tolist(), strict=True)
@@ -118,6 +121,8 @@ def _marks(
             if not ops.get(node):
                 raise SimvizError(f"{client.program.name} counts updates by {name!r}, which its step does not run.")
             rows += [(op, COUNT, -1, 0, 0) for op in ops[node]]
+        if names is not None:
+            rows += _reading(client, ops, known, {row[0] for row in rows})
     column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
     marks = Marks(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
     passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
@@ -130,6 +135,17 @@ def _marks(
         task=ids([task[key.device] for key in objects]),
     )
     return marks, shared
+
+
+def _reading(
+    client: Client, ops: Mapping[int, Sequence[int]], known: dict[int, Ids], others: Collection[int]
+) -> list[_Mark]:
+    """The marks of ops that read; what synchronises or counts does not. `known` has those of pieces that were met."""
+    pieces = client.partitions
+    if id(pieces) not in known:
+        known[id(pieces)] = reads(pieces)
+    found = (op for node in known[id(pieces)].tolist() for op in ops.get(node, ()))
+    return [(op, READ, -1, 0, 0) for op in found if op not in others]
 
 
 def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:

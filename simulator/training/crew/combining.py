@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from simulator.training.disturbances.disturbing import Disturbed
     from simulator.training.programs.program import Program
 
-# What an op does besides taking time, after the kinds of `synchronising`: COUNT counts an update of the global step
-# when it ends, and END is an op of no length after all others of its client.
-COUNT, END = 4, 5
+# What an op does besides taking time, after the kinds of `synchronising`, when it ends: COUNT counts an update of the
+# global step, and READ takes the value of a variable that its client trains.
+COUNT, READ = 4, 5
 UNBOUNDED = -1  # capacity of a queue, bound of clocks
 
 
@@ -41,8 +41,8 @@ class Marks(NamedTuple):
     """Ops that do more than take time, sorted by op; the ENDs are not among them. Axis: M of them."""
 
     op: Ids  # row of the combined tables
-    kind: Ids  # APPLY .. COUNT
-    shared: Ids  # row of `Shared`; -1 for COUNT
+    kind: Ids  # APPLY .. READ
+    shared: Ids  # row of `Shared`; -1 for COUNT and READ
     amount: Ints  # gradients that a take waits for, tokens that are added or taken
     reserve: Ints  # tokens that must remain in the queue
 

@@ -19,7 +19,7 @@ import numpy as np
 from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
-from simulator.training.crew.combining import COUNT
+from simulator.training.crew.combining import COUNT, READ
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.gating import GATES, Gates
 from simulator.training.crew.hanging import Watch
@@ -27,6 +27,7 @@ from simulator.training.crew.idling import Idlers
 from simulator.training.crew.ledger import Ledger
 from simulator.training.crew.lengths import Lengths
 from simulator.training.crew.recording import Recorder, Times
+from simulator.training.crew.staleness import Staleness
 from simulator.training.crew.synchronising import DEQUEUE, Clocks
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ class Director:
         self.clocks = Clocks(crew.clocked.tolist(), crew.bound)
         self.global_step = 0
         self.over = False
-        # steps
         self.number = [-1] * clients
         self.running = [False] * clients
         self.recorder = Recorder(self.op_ptr, self.transfer_ptr, record)
@@ -83,8 +83,7 @@ class Director:
         self.gap_ns: list[int] = crew.gap_ns.tolist()
         self.counts: list[bool] = crew.counts.tolist()
         self.back_ns = [0] * clients  # not before it is back from a crash
-        self.base = [0] * clients  # global step when the step began
-        self.own = [0] * clients  # updates of its own since
+        self.staleness = Staleness(clients)
         self.at_end = [False] * clients  # its END came while an enqueue waited for room
         self.restarted = [False] * clients  # its session is a new one
         self.crashing: list[int] = []
@@ -167,7 +166,7 @@ class Director:
                 state.instant[self.op[mark]] = ASKS
         self.running[client] = True
         self.number[client] += 1
-        self.base[client], self.own[client] = self.global_step, 0
+        self.staleness.begin(client, self.global_step)
         self.gates.begin(client)
         if self.own_step[client] or self.restarted[client]:
             self.gates.local_step[client] = self.global_step
@@ -224,6 +223,8 @@ class Director:
         """A marked op that is no gate has ended."""
         if self.gates.kind[mark] == COUNT:
             self._count(self.gates.client[mark], now)
+        elif self.gates.kind[mark] == READ:
+            self.staleness.read(self.gates.client[mark], self.global_step)
         elif self.gates.kind[mark] not in GATES:
             self.gates.act(mark, self.global_step)
 
@@ -243,8 +244,7 @@ class Director:
 
     def _count(self, client: int, now: Nanos) -> None:
         """The client counts an update."""
-        staleness = max(0, self.global_step - self.base[client] - self.own[client])  # it may have fallen back
-        self.own[client] += 1
+        staleness = self.staleness.count(client, self.global_step)
         self.global_step += 1
         self.watch.updated()
         gradients, examples = self.gates.applied(client)

@@ -74,13 +74,11 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     updates nothing by a gradient, and as `choose_step`.
     """
     step = choose_step(graph, fetches=fetches)
+    runs = np.flatnonzero(step.runs).tolist()
     variables = tuple(row for row, op in enumerate(graph.ops) if op in VARIABLES)
-    counts, global_step = _counting(graph, step)
+    counts, global_step = _counting(graph, runs)
     slots = _slots(graph, variables)
-    gradients = tuple(
-        replace(one, variable=slots.get(one.variable, one.variable))  # an optimizer of plain ops begins with its slots
-        for one in _gradients(graph, step, set(counts))
-    )
+    gradients = _of_variables(_gradients(graph, runs, set(counts)), slots)
     if not gradients:
         hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
         raise GraphError(
@@ -89,6 +87,14 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
         )
     batched, batch = batch_of(graph, step, [(one.variable, one.values) for one in gradients])
     return Anatomy(step, variables, slots, gradients, global_step, counts, batched, batch)
+
+
+def trained(graph: Graph) -> frozenset[int]:
+    """The variables to which some op of the graph applies a gradient; the graph may be that of a step's pieces."""
+    runs = range(len(graph))
+    variables = [row for row, op in enumerate(graph.ops) if op in VARIABLES]
+    found = _gradients(graph, runs, set(_counting(graph, runs)[0]))
+    return frozenset(one.variable for one in _of_variables(found, _slots(graph, variables)))
 
 
 def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
@@ -126,10 +132,15 @@ def variable_bytes(graph: Graph, row: int) -> int:
     return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size
 
 
-def _counting(graph: Graph, step: Step) -> tuple[tuple[int, ...], int | None]:
+def _of_variables(gradients: Sequence[Gradient], slots: Mapping[int, int]) -> tuple[Gradient, ...]:
+    """An optimizer of plain ops begins with its slots: what it does to one is done to the variable beside it."""
+    return tuple(replace(one, variable=slots.get(one.variable, one.variable)) for one in gradients)
+
+
+def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
     """What adds to whole numbers without dimensions; the variable of the first is the global step."""
     found = {}
-    for row in np.flatnonzero(step.runs).tolist():
+    for row in runs:
         if graph.ops[row] in _ADDS:
             variable = variable_of(graph, row)
             if variable is not None and _is_counter(graph, variable):
@@ -149,8 +160,7 @@ def _is_whole(graph: Graph, variable: int) -> bool:
     return "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
 
 
-def _gradients(graph: Graph, step: Step, counts: set[int]) -> tuple[Gradient, ...]:
-    runs = np.flatnonzero(step.runs).tolist()
+def _gradients(graph: Graph, runs: Sequence[int], counts: set[int]) -> tuple[Gradient, ...]:
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
     for row in runs:
         gradient = _of_update(graph, row)
