@@ -22,6 +22,7 @@ from simulator.costs.rule import (
 )
 
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e7a", "#f0e442")
+GREY = 6  # of these
 # (towards, how far) of each further round of the eight hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
 PACKING, UNPACKING = "packing", "unpacking"  # what processors do for transfers

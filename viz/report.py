@@ -35,6 +35,7 @@ SCRIPTS = (
     "panel.js",
     "search.js",
     "training_charts.js",
+    "training_bands.js",
     "training_rows.js",
     "training_timeline.js",
     "training.js",

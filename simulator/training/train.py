@@ -140,7 +140,7 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
         dropped=noted.dropped,
-        lost_updates=ledger.lost,
+        lost_updates=sum(ledger.lost),
         task_ns=task_ns,
         device_busy_ns=ints(ledger.busy_ns),
         device_lanes=ids([device.lanes for device in cluster.devices]),
@@ -148,4 +148,6 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         link_busy_ns=ints(ledger.link_busy_ns()),
         end_ns=end_ns,
         under_way=noted.under_way,
+        lost_by_crash=ints(ledger.lost),
+        cut_short=tuple(ledger.cut),
     )

@@ -1,18 +1,18 @@
 """The result of many steps of many clients: when each step ran, what it counted, who waited, what the links carried.
 
-Axes: C clients, K tasks, D devices, L links (of the cluster), S steps, U updates of the global step. Everything is
-summed while it runs, so that memory grows with steps and updates alone, a few numbers each; only the recorded steps
-have slices, in `trace`.
+Axes: C clients, K tasks, D devices, L links (of the cluster), S steps, U updates of the global step, Z crashes.
+Everything is summed while it runs, so that memory grows with steps and updates alone, a few numbers each; only the
+recorded steps have slices, in `trace`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints
+from simulator.columns import Flags, Ids, Ints, ints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +25,22 @@ if TYPE_CHECKING:
 COMPUTING, SENDING, WAITING = range(3)
 
 
+class CutShort(NamedTuple):
+    """A step that a crash ended."""
+
+    client: int
+    number: int
+    start_ns: Nanos
+    end_ns: Nanos  # of the crash
+    crash: int  # row of `Disturbed`
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """A run from time 0, at which the clients ask for their sessions, to `end_ns`, the last update that was asked for.
 
-    A step that was cut short by a crash is no row of steps, nor is one that was under way at the end. Updates
+    A step that was cut short by a crash is no row of steps, nor is one that was under way at the end; both are listed
+    apart. Updates
     that a parameter server lost are rows of updates: their time was spent.
     """
 
@@ -67,6 +78,8 @@ class Training:
 
     end_ns: Nanos
     under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
+    lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
+    cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     notes: tuple[str, ...] = ()  # what was assumed

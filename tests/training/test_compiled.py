@@ -122,7 +122,7 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
     assert (plain is None) == (other is None)
     if plain is None or other is None:
         return
-    for name in ("steps", "updates", "lost", "compute_ns", "send_ns", "busy_ns"):
+    for name in ("steps", "updates", "lost", "cut", "compute_ns", "send_ns", "busy_ns"):
         assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
     assert plain.ledger.link_bytes() == other.ledger.link_bytes()
     assert plain.ledger.link_busy_ns() == other.ledger.link_busy_ns()

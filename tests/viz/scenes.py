@@ -48,6 +48,17 @@ def trained() -> Scene:
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=3x1gpu", algorithm="requested", training=wanted))
 
 
+CRASH = "ps:0=crash:at=100 ms,for=40 ms,restore=20 ms,checkpoint=60 ms"
+
+
+@cache
+def crashed() -> Scene:
+    """Two workers: a parameter server dies, one worker stands still every now and then, the other comes up late."""
+    texts = (CRASH, "worker:1=pause:every=50 ms,for=10 ms,phase=5 ms", "worker:0=late:20 ms")
+    wanted = Wanted(read_regime("async"), steps=6, disturbances=tuple(read_disturbance(text) for text in texts))
+    return run(Request(str(EXAMPLE), cluster="ps=2,worker=2x1gpu", algorithm="requested", training=wanted))
+
+
 def renamed(scene: Scene, names: tuple[str, ...]) -> Scene:
     """The scene with its first running nodes, their ops, its title, notes and links named like that."""
     graph, cluster = scene.graph, scene.cluster

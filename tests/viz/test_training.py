@@ -207,8 +207,8 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch):
     assert held["timeline"]["left_out"] == ""
     assert held["recorded"]["left_out"] == 0
     assert sum(held["step_times"]["counts"]) > 0
-    monkeypatch.setattr("viz.training.content.MOST_STEPS", 5)
-    monkeypatch.setattr("viz.training.content.MOST_SLICES", 7)
+    monkeypatch.setattr("viz.training.content_of_time.MOST_STEPS", 5)
+    monkeypatch.setattr("viz.training.content_of_time.MOST_SLICES", 7)
     cut = contents(scene.training, scene.cluster)
     assert len(cut["timeline"]["start_ns"]) == 5
     assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["timeline"]["left_out"]

@@ -49,7 +49,8 @@ function figure(term, value, small, className, title) {
 function writeTrainingHeader(model) {
   const { training, cluster } = model;
   const median = training.quantiles[0];
-  const waits = training.tasks.reduce((most, row) => (row[3] > most[3] ? row : most), training.tasks[0]);
+  const used = training.tasks.filter(([, computing, sending]) => computing + sending > 0); // others have nothing to do at all
+  const waits = used.reduce((most, row) => (row[3] > most[3] ? row : most), used[0] ?? training.tasks[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
   byId("subtitle").textContent = `${training.regime} · ${training.crew} · ${cluster.name}`;

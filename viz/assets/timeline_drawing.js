@@ -57,7 +57,9 @@ function drawAxis(pen) {
     if (x < ROW.label) continue;
     context.fillStyle = theme.line;
     context.fillRect(Math.round(x), ROW.axis - 6, 1, 6);
-    text(pen, showTick(tick, pen.step, Math.max(pen.step, view.to)), x + 4, ROW.axis / 2, 100, theme.quiet, "10.5px");
+    const said = showTick(tick, pen.step, Math.max(pen.step, view.to));
+    context.font = `10.5px ${theme.sans}`;
+    if (x + 4 + context.measureText(said).width <= right) text(pen, said, x + 4, ROW.axis / 2, 100, theme.quiet, "10.5px");
   }
 }
 

@@ -20,6 +20,12 @@ function rateCard(training) {
   );
 }
 
+// What is longer than its column goes on in the next line.
+function wrapping(made) {
+  made.classList.add("wrapping");
+  return made;
+}
+
 function regimeCard(training) {
   return card("Regime", facts(["regime", training.regime], ["trained by", training.crew]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
 }
@@ -27,13 +33,13 @@ function regimeCard(training) {
 function heldCard(training) {
   const { sentence, tried } = training.bottleneck;
   const rows = tried.map(([what, change, before, after, gain]) => [
-    [`${what}, ${change}`, showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
+    [element("span", "", what, element("small", "", change)), showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
     "What holds it back",
     element("p", "said", sentence),
     rows.length ? element("p", "more", "Simulated again, with one thing relieved at a time; steps per second over the same updates:") : null,
-    rows.length ? table(["relieved", "before#", "after#", "gain#"], ["", "16%", "16%", "17%"], rows) : null,
+    rows.length ? wrapping(table(["relieved", "before#", "after#", "gain#"], ["", "17%", "17%", "15%"], rows)) : null,
   );
 }
 
@@ -48,7 +54,7 @@ function tasksCard(model) {
   const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
   const legend = element("p", "legend", ...heads);
   const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
-  return card("Tasks", legend, table(["task", "", "comp.#", "send#", "wait#"], ["24%", "", "13%", "13%", "13%"], rows), more);
+  return card("Tasks", legend, table(["task", "", "comp.#", "send#", "wait#"], ["22%", "", "17%", "17%", "17%"], rows), more);
 }
 
 function linksCard(training) {
@@ -93,8 +99,25 @@ function disturbancesCard(training) {
 }
 
 function trainingNotes(training) {
-  const lines = [...training.notes, training.timeline.left_out].filter(Boolean);
+  const { left_out: left } = training.recorded;
+  const lines = [...training.notes, training.timeline.left_out, left && `of the ops and transfers of the first steps the ${showCount(left)} shortest are not drawn`].filter(Boolean);
   return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
+}
+
+// What the timeline draws besides steps, as far as it is there.
+function stepsLegend(training) {
+  const { timeline } = training;
+  const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
+  const there = (kind) => timeline.bands.some((band) => band.kind === kind);
+  const entries = [
+    [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
+    [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
+    [there("gone"), slanting("var(--bad)"), "gone"],
+    [there("restores"), slanting("var(--accent)"), "restores"],
+    [there("pause"), slanting("var(--ink)"), "stands still"],
+    [timeline.cut_ns > 0, "color-mix(in srgb, var(--edge) 30%, var(--paper))", "warm-up"],
+  ];
+  return entries.filter(([shown]) => shown).map(([, colour, said]) => element("span", "", chip(colour), said));
 }
 
 // The page of the training: timeline above charts, words beside them. Returns its timeline.
@@ -106,6 +129,7 @@ function trainingView(model, tip) {
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
   filled("training-charts", [tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), scalingCard(training)]);
   filled("training-words", [regimeCard(training), rateCard(training), heldCard(training), disturbancesCard(training), trainingNotes(training)]);
+  byId("steps-legend").append(...stepsLegend(training));
   byId("training").style.setProperty("--steps", `min(60vh, ${timeline.height + 60}px)`); // no taller than its rows
   byId("steps-fit").addEventListener("click", () => timeline.fit());
   byId("steps-first").addEventListener("click", () => timeline.showFirst());

@@ -1,24 +1,33 @@
-// The rows of a training's timeline and how they look: the steps of each client, then the devices and links of the steps
-// that were recorded op by op. Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js.
+// The rows of a training's timeline and how they look: tasks without a client to which something happened, the steps of
+// each client, then the devices and links of the steps that were recorded op by op.
+// Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, training_bands.js.
 
-const STEPS = { row: 22, updates: 16 };
+const STEPS = { row: 22, task: 17, updates: 16 };
+const WHOLE = -2; // of a step that nothing cut off; -1: the end of the run did; else the crash that did
 
 // Each row holds its entries in order of start; `times` has their start_ns and end_ns.
 function trainingRows(model) {
-  const { timeline, recorded } = model.training;
+  const { training } = model;
+  const { timeline, recorded } = training;
   const rows = [];
   let y = STEPS.updates + 6;
   const add = (row, height, after = 2) => {
     rows.push({ ...row, y, height });
     y += height + after;
   };
+  const trained = new Set(timeline.clients.map(([, task]) => task));
+  for (const task of new Set(timeline.bands.map((band) => band.task))) {
+    const bands = bandsOfTask(training, task);
+    if (!trained.has(task)) add({ kind: "task", task, label: bands[0].name, bands, rows: [] }, STEPS.task);
+  }
   const steps = timeline.clients.map(() => []);
   timeline.client.forEach((client, step) => steps[client].push(step));
-  steps.forEach((entries, client) => add({ kind: "client", client, label: timeline.clients[client][0], rows: entries, times: timeline }, STEPS.row));
-  if (recorded.start_ns.length) add({ kind: "heading", label: `Devices, the first steps of each client${recorded.left_out ? `; the ${showCount(recorded.left_out)} shortest ops and transfers are left out` : ""}`, rows: [] }, ROW.head);
+  steps.forEach((entries, client) => add({ kind: "client", client, label: timeline.clients[client][0], bands: bandsOfClient(training, client), rows: entries, times: timeline }, STEPS.row));
+  const unrecorded = y;
+  if (recorded.start_ns.length) add({ kind: "heading", label: "Devices", rows: [] }, ROW.head);
   for (const [key, entries] of groupedBy(recorded.device.map((device, at) => `${device} ${recorded.lane[at]}`))) {
     const [device, lane] = key.split(" ").map(Number);
-    add({ kind: "lane", device, lane, label: lane ? "" : recorded.devices[device], rows: entries, times: recorded }, ROW.lane, 1);
+    add({ kind: "lane", device, lane, label: lane ? "" : recorded.devices[device], bands: bandsOfTask(training, recorded.task_of[device]), rows: entries, times: recorded }, ROW.lane, 1);
   }
   const { transfers } = recorded;
   const links = new Map();
@@ -29,7 +38,8 @@ function trainingRows(model) {
     tracksOf({ transfers }, links.get(link)).forEach((entries, track) =>
       add({ kind: "link", label: track ? "" : label, rows: entries, times: transfers, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, 1));
   }
-  return { rows, height: y };
+  const recordedUntil = recorded.end_ns.reduce((most, time) => Math.max(most, time), 0);
+  return { rows, height: y, unrecorded, recordedUntil };
 }
 
 // key "device lane" -> places in order, devices and lanes ascending.
@@ -46,7 +56,7 @@ function groupedBy(keys) {
 function drawTrainingRow(pen, row, y) {
   const { context, theme, model, right } = pen;
   const middle = y + row.height / 2;
-  if (row.kind === "heading") return text(pen, row.label, 14, middle, right - 20, theme.quiet, "600 11px");
+  if (row.kind === "heading") return text(pen, row.label, 14, middle, ROW.label - 20, theme.quiet, "600 11px");
   context.save();
   context.beginPath();
   context.rect(ROW.label, y - 1, right - ROW.label, row.height + 2);
@@ -54,28 +64,39 @@ function drawTrainingRow(pen, row, y) {
   if (row.kind === "client") {
     drawSession(pen, row, y);
     drawSteps(pen, row, y);
-  } else drawRecorded(pen, row, y);
+  } else if (row.times) drawRecorded(pen, row, y);
+  if (row.bands) drawBands(pen, row, y);
   context.restore();
   if (row.kind === "link") return text(pen, row.label, 14, middle, ROW.label - 20, theme.quiet, "10.5px");
   if (!row.label) return;
-  const task = row.kind === "client" ? model.training.timeline.clients[row.client][1] : model.training.recorded.task_of[row.device];
-  context.fillStyle = model.training.colours[task];
+  const { timeline, recorded, colours } = model.training;
+  context.fillStyle = row.kind === "client" ? timeline.clients[row.client][4] : colours[row.kind === "task" ? row.task : recorded.task_of[row.device]];
   rounded(context, 14, middle - 5, 10, 10, 2.5);
   context.fill();
   text(pen, row.label, 31, middle, ROW.label - 38, theme.ink, row.kind === "client" ? "600 11.5px" : "11px");
 }
 
 // Steps in the colour of their client's task. The paler part is how long the step waited for tokens or gradients, wherever
-// in the step that was: at the end for a worker, at the beginning for what updates for others.
+// in the step that was: at the end for a worker, at the beginning for what updates for others. What was cut off is hatched:
+// of it nobody knows how long it waited.
 function drawSteps(pen, row, y) {
   const { context, model, theme } = pen;
-  const { timeline, colours } = model.training;
-  const [, task, , worker] = timeline.clients[row.client];
-  const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
+  const { timeline } = model.training;
+  const [, , , worker, colour] = timeline.clients[row.client];
+  const { start_ns: start, end_ns: end, waiting_ns: waited, number, cut } = timeline;
   eachInSight(pen, row, start, end, (step, x, length) => {
     const gap = length > 3 ? 0.7 : 0;
-    context.fillStyle = colours[task];
+    context.fillStyle = colour;
     context.fillRect(x, y + 1, length - gap, row.height - 2);
+    if (cut[step] !== WHOLE) {
+      context.fillStyle = theme.paper;
+      context.globalAlpha = 0.35;
+      context.fillRect(x, y + 1, length - gap, row.height - 2);
+      context.fillStyle = hatch(context, theme.paper, -1);
+      context.globalAlpha = 0.9;
+      context.fillRect(x, y + 1, length - gap, row.height - 2);
+      context.globalAlpha = 1;
+    }
     if (waited[step] > 0) {
       const share = (waited[step] / Math.max(1, end[step] - start[step])) * (length - gap);
       context.fillStyle = theme.paper;
@@ -84,7 +105,7 @@ function drawSteps(pen, row, y) {
       context.globalAlpha = 1;
     }
     const left = Math.max(x, ROW.label) + 5;
-    if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, inkOn(colours[task]), "10.5px");
+    if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, cut[step] === WHOLE ? inkOn(colour) : theme.ink, "10.5px");
   });
 }
 
@@ -109,10 +130,10 @@ function drawSession(pen, row, y) {
 // Ops and transfers in the colour of the client's task: on a parameter server one sees for whom it works.
 function drawRecorded(pen, row, y) {
   const { context, model } = pen;
-  const { timeline, colours, recorded } = model.training;
+  const { timeline, recorded } = model.training;
   const { start_ns: start, end_ns: end, client } = row.times;
   eachInSight(pen, row, start, end, (entry, x, width) => {
-    const colour = colours[timeline.clients[client[entry]][1]];
+    const colour = timeline.clients[client[entry]][4];
     const gap = width > 3 ? 0.7 : 0;
     context.fillStyle = colour;
     context.fillRect(x, y + 1, width - gap, row.height - 2);
@@ -125,6 +146,13 @@ function drawRecorded(pen, row, y) {
 
 // What the pointer is on, as lines; null where there is nothing to say.
 function describeTraining(model, row, entry, time) {
+  const band = bandAt(row, time);
+  const said = describeEntryOf(model, row, entry, time);
+  const happened = band ? describeBand(model, band) : [];
+  return said || band ? [...(said ?? []), ...happened] : null;
+}
+
+function describeEntryOf(model, row, entry, time) {
   const { timeline, recorded } = model.training;
   if (row.kind === "client") {
     const [name, , task] = timeline.clients[row.client];
@@ -133,7 +161,7 @@ function describeTraining(model, row, entry, time) {
       return before ? [name, `waits for ${timeline.waited_for[row.client] || "its own task"} to come up, until ${showNanos(timeline.session_ns[row.client])}`] : null;
     }
     const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
-    const gate = waited[entry] < 0 ? "cut off by the end of the run" : waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
+    const gate = timeline.cut[entry] !== WHOLE ? cutBy(timeline, timeline.cut[entry]) : waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
     return [`${name}, step ${number[entry]}`, `session at ${task}`, `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, gate];
   }
   if (entry === undefined) return null;
@@ -144,4 +172,19 @@ function describeTraining(model, row, entry, time) {
   const { transfers } = recorded;
   const ends = `${recorded.devices[transfers.source[entry]]} → ${recorded.devices[transfers.target[entry]]}`;
   return [transfers.labels[transfers.label[entry]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[entry])} in ${when}`, `arrives at ${showNanos(transfers.came_ns[entry])}`];
+}
+
+function cutBy(timeline, crash) {
+  const band = timeline.bands.find((one) => one.kind === "gone" && one.crash === crash);
+  return band ? `cut short by the crash of ${band.name}` : "cut off by the end of the run";
+}
+
+// Behind the first steps of the clients there are no ops and transfers, though devices and links go on: shown as unknown.
+function drawUnrecorded(pen, from, y, bottom) {
+  const { context, theme, xOf, right } = pen;
+  const x = Math.max(ROW.label, xOf(from));
+  if (x >= right || y >= bottom || !from) return;
+  context.fillStyle = theme.soft;
+  context.fillRect(x, y, right - x, bottom - y);
+  text(pen, "only the first steps of each client are recorded op by op", x + 12, y + ROW.head / 2, right - x - 20, theme.quiet, "10.5px");
 }

@@ -1,11 +1,12 @@
 // The timeline of a training on its canvas: pan and zoom in time, scroll through the rows, updates on top.
-// Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, training_rows.js.
+// Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, training_bands.js, training_rows.js.
 
 // One closure, as timelineView is: the stretch of time in sight is nobody else's.
 function trainingTimeline(canvas, model, tip, onRange) {
   const context = canvas.getContext("2d");
   const { timeline } = model.training;
-  const { rows, height } = trainingRows(model);
+  const { rows, height, unrecorded, recordedUntil } = trainingRows(model);
+  const lost = new Set(timeline.lost);
   const whole = Math.max(1, timeline.whole_ns);
   const view = { from: 0, to: whole, top: 0 };
   let theme = null;
@@ -74,29 +75,52 @@ function trainingTimeline(canvas, model, tip, onRange) {
     context.rect(0, ROW.axis, right, bottom - ROW.axis);
     context.clip();
     drawWarmUp(pen, bottom);
+    drawUnrecorded(pen, recordedUntil, topOf({ y: unrecorded }), bottom);
     for (const row of rows) {
       const y = topOf(row);
       if (y < bottom && y + row.height > ROW.axis) drawTrainingRow(pen, row, y);
     }
+    drawCrashes(pen, ROW.axis, bottom);
     drawUpdates(pen, ROW.axis);
     context.restore();
     drawAxis(pen);
     drawScrollbar(pen, view.top, height + 8, bottom);
   }
 
-  // Updates of the global step, in the colour of whoever made them; they stay in sight while the rows scroll.
+  // Updates of the global step, in the colour of whoever made them, grey where those of several fall on one place; what
+  // a crash took back is short and red. They stay in sight while the rows scroll.
   function drawUpdates(pen, y) {
     context.fillStyle = theme.paper;
     context.fillRect(0, y, pen.right, STEPS.updates + 6);
     text(pen, "updates", 31, y + 4 + STEPS.updates / 2, ROW.label - 38, theme.quiet, "10.5px");
-    let painted = -Infinity;
+    let tick = null;
+    const paintTick = () => {
+      if (!tick) return;
+      context.fillStyle = tick.lost ? theme.bad : tick.mixed ? theme.quiet : timeline.clients[tick.client][4];
+      context.fillRect(tick.x - 0.7, y + (tick.lost ? 12 : 6), 1.4, STEPS.updates - (tick.lost ? 10 : 4));
+    };
     timeline.update_ns.forEach((when, at) => {
       const x = xOf(when);
-      if (x < ROW.label || x > pen.right || x - painted < 0.8) return;
-      painted = x;
-      context.fillStyle = model.training.colours[timeline.clients[timeline.update_client[at]][1]];
-      context.fillRect(x - 0.7, y + 6, 1.4, STEPS.updates - 4);
+      if (x < ROW.label || x > pen.right) return;
+      const client = timeline.update_client[at];
+      if (tick && x - tick.x < 0.8) {
+        tick.mixed ||= client !== tick.client;
+        tick.lost &&= lost.has(at);
+        return;
+      }
+      paintTick();
+      tick = { x, client, mixed: false, lost: lost.has(at) };
     });
+    paintTick();
+  }
+
+  // The update that is nearest to a place, as lines; null where none is near.
+  function describeUpdate(x) {
+    const near = indexAfter(timeline.update_ns, nsAt(x));
+    const [at] = [near - 1, near].filter((one) => one in timeline.update_ns).sort((one, other) => Math.abs(xOf(timeline.update_ns[one]) - x) - Math.abs(xOf(timeline.update_ns[other]) - x));
+    if (at === undefined || x < ROW.label || Math.abs(xOf(timeline.update_ns[at]) - x) > 4) return null;
+    const made = `by ${timeline.clients[timeline.update_client[at]][0]} at ${showNanos(timeline.update_ns[at])}`;
+    return [`update ${showCount(at + 1)}`, made, `staleness ${timeline.update_staleness[at]}`, ...(lost.has(at) ? ["taken back by a crash"] : [])];
   }
 
   // What the figures leave out is shaded.
@@ -113,8 +137,8 @@ function trainingTimeline(canvas, model, tip, onRange) {
   function hit(x, y) {
     if (y < ROW.axis + STEPS.updates + 6) return null;
     const row = rows.find((one) => y >= topOf(one) && y < topOf(one) + one.height);
-    if (!row?.times || x < ROW.label) return row && { row, time: Infinity };
     const time = nsAt(x);
+    if (!row?.times || x < ROW.label) return row && { row, time: x < ROW.label ? Infinity : time };
     const reach = ((view.to - view.from) / width()) * 2;
     const { start_ns: start, end_ns: end } = row.times;
     let best;
@@ -136,7 +160,7 @@ function trainingTimeline(canvas, model, tip, onRange) {
     },
     hover: (x, y, event) => {
       const found = hit(x, y);
-      const said = found && describeTraining(model, found.row, found.entry, found.time);
+      const said = found ? describeTraining(model, found.row, found.entry, found.time) : y > ROW.axis && describeUpdate(x);
       if (said) tip.show(event, ...said);
       else tip.hide();
     },
@@ -145,7 +169,8 @@ function trainingTimeline(canvas, model, tip, onRange) {
   });
   fit();
   return {
-    draw, fit, showFirst, zoom, move, hit, view,
+    draw, fit, showFirst, zoom, move, hit, view, rows,
+    said: (row, time) => describeTraining(model, rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),
     height: height + ROW.axis,
     retheme: () => {
       theme = null;

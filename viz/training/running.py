@@ -115,12 +115,14 @@ def trained(
         wanted.disturbances,
         most=MOST_TRIED if stage.regime is None or stage.regime.kind != "sync" else TRIED_IN_STEP,
     )
+    disturbed = disturb(wanted.disturbances, cluster)
     return Trained(
         wanted=wanted,
         replication=given.made,
         regime=stage.regime,
         regime_in_words=in_words(stage.regime, given.programs, given.made),
-        clients=(*stage.clients, *background(disturb(wanted.disturbances, cluster)).clients),
+        clients=(*stage.clients, *background(disturbed).clients),
+        disturbed=disturbed,
         training=training,
         answers=answers(training),
         bottleneck=held,

@@ -1,6 +1,7 @@
 """Draw a training as Chrome trace events: the first steps of all clients op by op, and every step as a bar.
 
-A process per task, with a thread for the steps of each client whose session is there and a thread per lane of its
+A process per task, with a thread for the steps of each client whose session is there, one for each kind of what
+happened to the task (it came up late, stood still, was gone and read its checkpoint) and a thread per lane of its
 devices; one process for the links. Clients and steps are in the arguments of what they ran. The time before a session
 starts is a slice that says for which task the client waits.
 """
@@ -21,11 +22,14 @@ from viz.scene import Scene
 from viz.tables import notes
 from viz.tracks import Carried, Place, tracks
 from viz.training.figures import regime
+from viz.training.happened import Band, bands
 from viz.training.recorded import Crossings, Slices, crossings, slices
 from viz.training.trained import Trained
 
 MOST_STEPS = 200_000  # bars, and as many updates: the first ones
 _WORK = {"send": PACKING, "receive": UNPACKING}
+_TRACKS = {"late": "coming up", "pause": "pauses", "gone": "crashes", "restores": "crashes"}
+_SAID = {"late": "is not up yet", "pause": "stands still", "gone": "is gone", "restores": "reads its checkpoint"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,9 @@ class _Stage:
     cluster: Cluster
     ran: Slices
     crossed: Crossings
+    happened: Sequence[Band]
     clients: Sequence[Place]  # [C]
+    bands: Mapping[tuple[int, str], Place]  # of (task, kind)
     lanes: Mapping[tuple[int, int], Place]  # of (device, lane)
     carried: Carried
     links: Mapping[tuple[int, int], Place]  # of (link, track)
@@ -50,12 +56,21 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
     cluster = scene.cluster
     crossed = crossings(trained)
     ran = slices(trained, crossed, cluster.home)
-    clients, lanes = _threads(trained, cluster, ran)
+    happened = bands(trained)
+    clients, threads, lanes = _threads(trained, cluster, ran, happened)
     carried = _carried(cluster, crossed)
     rows = sorted({(link, track) for link, on in carried.items() for _, track in on}, key=lambda at: (at[0] < 0, at))
     links = {at: (len(cluster.tasks) + 1, number + 1) for number, at in enumerate(rows)}
-    stage = _Stage(trained, cluster, ran, crossed, clients, lanes, carried, links)
-    parts = (_names(stage), _sessions(stage), _steps(stage), _updates(stage), _ops(stage), _transfers(stage))
+    stage = _Stage(trained, cluster, ran, crossed, happened, clients, threads, lanes, carried, links)
+    parts = (
+        _names(stage),
+        _sessions(stage),
+        _happened(stage),
+        _steps(stage),
+        _updates(stage),
+        _ops(stage),
+        _transfers(stage),
+    )
     other: Args = {
         "title": scene.title,
         "regime": regime(trained),
@@ -68,8 +83,10 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
     return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
 
 
-def _threads(trained: Trained, cluster: Cluster, ran: Slices) -> tuple[list[Place], dict[tuple[int, int], Place]]:
-    """The threads of clients, first within the process of their task, and of the lanes of its devices."""
+def _threads(
+    trained: Trained, cluster: Cluster, ran: Slices, happened: Sequence[Band]
+) -> tuple[list[Place], dict[tuple[int, str], Place], dict[tuple[int, int], Place]]:
+    """The threads of clients, first within the process of their task, of what happened to it, and of its lanes."""
     training = trained.training
     process = {task: number + 1 for number, task in enumerate(cluster.tasks)}
     following = dict.fromkeys(process.values(), 1)
@@ -80,6 +97,8 @@ def _threads(trained: Trained, cluster: Cluster, ran: Slices) -> tuple[list[Plac
         return at, following[at] - 1
 
     clients = [place(training.tasks[task]) for task in training.client_task.tolist()]
+    kinds = sorted({(band.task, _TRACKS[band.kind]) for band in happened})
+    bands_of = {(task, kind): place(training.tasks[task]) for task, kind in kinds}
     lanes = np.zeros(len(cluster), np.int64)
     np.maximum.at(lanes, ran.device, ran.lane + 1)
     found = {
@@ -87,7 +106,7 @@ def _threads(trained: Trained, cluster: Cluster, ran: Slices) -> tuple[list[Plac
         for row, device in enumerate(cluster.devices)
         for lane in range(max(1, int(lanes[row])))
     }
-    return clients, found
+    return clients, bands_of, found
 
 
 def _carried(cluster: Cluster, crossed: Crossings) -> Carried:
@@ -110,6 +129,8 @@ def _names(stage: _Stage) -> Iterator[Event]:
         yield from named("process", (number + 1, 0), shortened(task), number)
     for name, place in zip(stage.trained.training.clients, stage.clients, strict=True):
         yield from named("thread", place, shortened(f"steps of {name}"), place[1])
+    for (row, kind), place in stage.bands.items():
+        yield from named("thread", place, shortened(f"{kind} of {cluster.tasks[row]}"), place[1])
     for (device, lane), place in stage.lanes.items():
         short = cluster.devices[device].short
         yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
@@ -128,6 +149,23 @@ def _sessions(stage: _Stage) -> Iterator[Event]:
             yield slice_of(what, "session", place, 0, start, {"client": name})
 
 
+def _happened(stage: _Stage) -> Iterator[Event]:
+    """What happened to tasks, until the run ended."""
+    training = stage.trained.training
+    for band in stage.happened:
+        task = training.tasks[band.task]
+        args: Args = {"task": task, "until ns": band.end_ns}
+        if band.kind == "gone":
+            args["updates lost"] = band.lost
+            args["steps cut short"] = len(band.cut)
+            if band.lost:
+                args["checkpoint ns"] = band.saved_ns
+            if band.cut:
+                args["begun before ns"] = sum(one.end_ns - one.start_ns for one in band.cut)
+        place, end = stage.bands[band.task, _TRACKS[band.kind]], min(band.end_ns, training.end_ns)
+        yield slice_of(f"{task} {_SAID[band.kind]}", "disturbance", place, band.start_ns, end, args)
+
+
 def _steps(stage: _Stage) -> Iterator[Event]:
     training = stage.trained.training
     columns = (
@@ -144,6 +182,14 @@ def _steps(stage: _Stage) -> Iterator[Event]:
     for client, number, start in training.under_way if len(training.step_client) <= MOST_STEPS else ():
         cut: Args = {"client": training.clients[client], "step": number, "cut off": "by the end of the run"}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, training.end_ns, cut)
+    for one in training.cut_short:
+        gone = training.tasks[int(stage.trained.disturbed.crash_task[one.crash])]
+        short: Args = {
+            "client": training.clients[one.client],
+            "step": one.number,
+            "cut off": f"by the crash of {gone}",
+        }
+        yield slice_of(f"step {one.number}", "step", stage.clients[one.client], one.start_ns, one.end_ns, short)
 
 
 def _updates(stage: _Stage) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
 from simulator.training.answers.scaling import Row
 from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbing import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
 from viz.training.asked import Wanted
@@ -22,6 +23,7 @@ class Trained:
     regime: Regime | None  # with its defaults; None: steps that wait for nobody
     regime_in_words: str
     clients: tuple[Client, ...]  # [C] of `training`: those of the programs, then background traffic
+    disturbed: Disturbed  # what the tasks met
     training: Training
     answers: Answers
     bottleneck: Bottleneck

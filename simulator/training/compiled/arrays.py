@@ -143,6 +143,9 @@ class Steps(NamedTuple):
     gone: Annotated[Ids, "C"]  # clients whose remains ran out in this round
     crashing: Annotated[Ints, "Z"]  # crashes of this round
     saved: Annotated[Ints, "Z"]  # the global step at its checkpoint
+    lost: Annotated[Ints, "Z"]  # updates since then
+    cut_number: Annotated[Ints, "hits"]  # the step of a client that a crash cut short; -1: none was under way
+    cut_start_ns: Annotated[Ints, "hits"]
     asleep: Annotated[Ids, "C"]
     sleeps: Annotated[Flags, "C"]
     clock: Annotated[Ints, "C"]
@@ -160,7 +163,6 @@ class Steps(NamedTuple):
     STEPS,  # in the log
     UPDATES,
     DROPPED,
-    LOST,
     DYING,
     GONE,
     CRASHING,
@@ -174,7 +176,7 @@ class Steps(NamedTuple):
     FILLED,
     ENDS,
     TOTALS,
-) = range(18)
+) = range(17)
 
 
 class Sums(NamedTuple):

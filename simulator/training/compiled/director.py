@@ -18,7 +18,6 @@ from simulator.training.compiled.arrays import (
     CRASHING,
     GLOBAL_STEP,
     GONE,
-    LOST,
     MORE,
     STEPS,
     TOUCHED,
@@ -166,13 +165,14 @@ def _crash(crew: Team, flat: Flat, work: Work, ops: Ids, crash: int, now: int, o
     rules, _, steps, _ = crew
     meets, totals = rules.meets, steps.totals
     if meets.checkpoint_ns[crash] >= 0:
-        totals[LOST] += totals[GLOBAL_STEP] - steps.saved[crash]
+        steps.lost[crash] = totals[GLOBAL_STEP] - steps.saved[crash]
         totals[GLOBAL_STEP] = steps.saved[crash]
     for at in range(meets.hit_ptr[crash], meets.hit_ptr[crash + 1]):
         client = np.int64(meets.hit[at])
         steps.back_ns[client] = max(steps.back_ns[client], now + meets.away_ns[crash])
         steps.restarted[client] = True
         if steps.running[client]:
+            steps.cut_number[at], steps.cut_start_ns[at] = steps.number[client], steps.begin_ns[client]
             size = _cut_short(crew, flat, work, ops, client, now, order, size)
         elif not (steps.remains[client] > 0 or steps.waits[client] or steps.sleeps[client]):
             size = schedule(crew, flat, work, client, steps.begin_ns[client], size)

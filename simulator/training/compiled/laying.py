@@ -12,7 +12,6 @@ from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     COLUMNS,
     LOG_ROWS,
-    LOST,
     TOTALS,
     WRITTEN,
     Clients,
@@ -26,6 +25,7 @@ from simulator.training.crew.combining import COUNT
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.hanging import Watch
 from simulator.training.crew.synchronising import DEQUEUE, TAKE
+from simulator.training.training import CutShort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +157,7 @@ def team_of(rules: Rules, flat: Flat) -> Team:
         "W": len(flat.places.latency_ns),
         "L": len(flat.shared.capacity),
         "Z": crashes,
+        "hits": len(rules.meets.hit),
         "n": len(flat.nodes.waits),
         "E": edges,
         "totals": TOTALS,
@@ -167,7 +168,7 @@ def team_of(rules: Rules, flat: Flat) -> Team:
     lines, steps, sums = fresh(WRITTEN, sizes)
     for line in (lines.taker, lines.adder):
         line[:] = -1
-    steps.number[:] = -1
+    steps.number[:] = steps.cut_number[:] = -1
     steps.totals[AT_SLOWEST] = rules.clients.clocked.sum()
     return Team(rules, lines, steps, sums)
 
@@ -177,6 +178,14 @@ def _on_the_wire(flat: Flat, work: Work, upcoming: Ids) -> Ids:
     queues, alone = work.queues, upcoming[~flat.places.in_turn[work.found.way_of[upcoming]]]
     in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head, queues.wire_end, strict=True)]
     return ids(np.concatenate([alone, *in_turn]))
+
+
+def _cut(team: Team) -> list[CutShort]:
+    """The steps that crashes cut short."""
+    meets, steps = team.rules.meets, team.steps
+    crash = np.repeat(np.arange(len(meets.crash_task)), np.diff(meets.hit_ptr))
+    columns = (meets.hit, steps.cut_number, steps.cut_start_ns, meets.crash_at_ns[crash], crash)
+    return [CutShort(*row) for row in np.stack(columns, axis=1)[steps.cut_number >= 0].tolist()]
 
 
 def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: Nanos) -> None:
@@ -195,6 +204,6 @@ def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: 
     spent = now - sums.since_ns
     ledger.compute_ns = (sums.compute_ns + np.where(sums.computing > 0, spent, 0)).tolist()
     ledger.send_ns = (sums.send_ns + np.where((sums.computing == 0) & (sums.sending > 0), spent, 0)).tolist()
-    ledger.lost = int(team.steps.totals[LOST])
+    ledger.lost, ledger.cut = team.steps.lost.tolist(), _cut(team)
     ledger.busy_ns, ledger.link_ns = sums.busy_ns.tolist(), sums.link_ns.tolist()
     ledger.carried, ledger.carry_ns = sums.carried.tolist(), sums.carry_ns.tolist()

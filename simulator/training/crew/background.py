@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.assignment import REQUESTED, Assignment
+from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints, ids, ints
 from simulator.costs.table import CostTable
@@ -48,7 +49,8 @@ def background(disturbed: Disturbed) -> Background:
     columns = (disturbed.traffic_source, disturbed.traffic_target, disturbed.traffic_bytes, disturbed.traffic_period_ns)
     of, paces = ways_of(cluster).paces
     for row, (source, target, nbytes, period) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
-        clients.append(_sender(f"traffic {row}", source, target, nbytes, cluster))
+        name = f"traffic {row}, " + " to ".join(short_task(cluster.devices[end].task) for end in (source, target))
+        clients.append(_sender(name, source, target, nbytes, cluster))
         pace = paces[of[source, target]]
         assert pace is not None  # links lead there
         gaps.append(max(0, period - alone_ns(pace, nbytes)))

@@ -76,10 +76,12 @@ class Crashes:
         ended[:] = kept
         return [task for task in self.left if task < self.jobs], gone
 
-    def saved(self, crash: int, now: Nanos, ledger: Ledger, global_step: int) -> int:
-        """The global step to which all falls back."""
+    def fallen_back(self, crash: int, now: Nanos, ledger: Ledger, global_step: int) -> int:
+        """The global step after a crash; the ledger is told what is lost."""
         every = self.checkpoint_ns[crash]
         if not every or not self.keeps[self.task[crash]]:
             return global_step
         updates = bisect_left(ledger.updates, (now // every * every + 1,))
-        return ledger.reached[updates - 1] if updates else 0
+        saved = ledger.reached[updates - 1] if updates else 0
+        ledger.lost[crash] = global_step - saved
+        return saved

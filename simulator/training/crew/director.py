@@ -29,6 +29,7 @@ from simulator.training.crew.lengths import Lengths
 from simulator.training.crew.recording import Recorder, Times
 from simulator.training.crew.staleness import Staleness
 from simulator.training.crew.synchronising import DEQUEUE, Clocks
+from simulator.training.training import CutShort
 
 if TYPE_CHECKING:
     from simulator.execution.engine import Prepared
@@ -273,13 +274,12 @@ class Director:
     def _crash(self, crash: int, now: Nanos, begun: list[int]) -> None:
         """A task dies: its clients are cut short, updates since its checkpoint are lost."""
         crashes, task = self.crashes, self.crashes.task[crash]
-        saved = crashes.saved(crash, now, self.ledger, self.global_step)
-        self.ledger.lost += self.global_step - saved
-        self.global_step = saved
+        self.global_step = crashes.fallen_back(crash, now, self.ledger, self.global_step)
         for client in crashes.clients[crash]:
             self.back_ns[client] = max(self.back_ns[client], now + crashes.away_ns[crash])
             self.restarted[client] = True
             if self.running[client]:
+                self.ledger.cut.append(CutShort(client, self.number[client], self.begin_ns[client], now, crash))
                 self._cut_short(client, now, begun)
             elif not (crashes.remains[client] or client in self.clocks.waiting or client in self.idlers.asleep):
                 self._schedule(client, self.begin_ns[client])

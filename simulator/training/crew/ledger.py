@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.columns import Ints
 from simulator.execution.ways import Ways
+from simulator.training.training import CutShort
 
 if TYPE_CHECKING:
     from simulator.execution.crossings import Crossings
@@ -41,7 +42,7 @@ def under_way(
 
 
 class Ledger:
-    """Axes: K tasks, D devices, W ways, L links, S steps, U updates."""
+    """Axes: K tasks, D devices, W ways, L links, S steps, U updates, Z crashes."""
 
     def __init__(self, crew: Crew, ways: Ways, crossing: Crossings, nbytes: Ints, wiring: Wiring, wires: Wires) -> None:
         tasks = int(crew.task_of.max(initial=0)) + 1
@@ -67,7 +68,8 @@ class Ledger:
         self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
         self.reached: list[int] = []  # [U] the global step after it
-        self.lost = 0
+        self.lost = [0] * (0 if crew.disturbed is None else len(crew.disturbed.crash_task))  # [Z] updates
+        self.cut: list[CutShort] = []
 
     def note(self, now: Nanos, ended: list[int], to_wire: list[int], begun: list[int], state: State) -> None:
         """Tasks that end, transfers that go to the wire and jobs that begin at this moment.

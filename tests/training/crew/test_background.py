@@ -34,7 +34,7 @@ def test_traffic_that_meets_nobody_carries_what_was_asked_for_and_delays_nobody(
     assert messages == (busy.end_ns - 1100) // 2000 + 1
     assert busy.link_bytes[link] == 1000 * messages
     assert busy.step_start_ns[busy.step_client == 1].tolist() == [2000 * k for k in range(messages)]
-    assert busy.clients == ("worker:0", "traffic 0")
+    assert busy.clients == ("worker:0", "traffic 0, w:1 to w:2")
     assert busy.is_worker.tolist() == [True, False]
 
 

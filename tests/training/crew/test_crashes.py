@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -73,7 +74,19 @@ def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int,
         own = run.step_client == client
         assert (run.step_start_ns[own][1:] >= run.step_end_ns[own][:-1]).all()
         assert (np.diff(run.step_number[own]) > 0).all()
+        assert_no_step_is_missing(run, client)
     assert trained(crew, on, texts, seed, **how).step_end_ns.tolist() == run.step_end_ns.tolist()
+
+
+def assert_no_step_is_missing(run: Training, client: int) -> None:
+    """What is no row of steps was cut short, by a crash or by the end; nothing else of the client ran meanwhile."""
+    own = run.step_client == client
+    steps = list(zip(run.step_number[own], run.step_start_ns[own], run.step_end_ns[own], strict=True))
+    cut = [(one.number, one.start_ns, one.end_ns) for one in run.cut_short if one.client == client]
+    left = [(number, start, run.end_ns) for whose, number, start in run.under_way if whose == client]
+    every = sorted([*steps, *cut, *left])
+    assert [number for number, _, _ in every] == list(range(len(every)))
+    assert all(end <= begin for (_, _, end), (_, begin, _) in pairwise(every))
 
 
 def trained(crew: list[Priced], on: Cluster, texts: list[str], seed: int = 0, **how: str) -> Training:

@@ -150,6 +150,8 @@ def test_a_parameter_server_that_dies_stops_all_and_loses_updates() -> None:
     assert hit.lost_updates == len(before) - len(saved)
     assert len(hit.update_ns) == 16 + hit.lost_updates
     assert hit.update_ns.tolist()[: len(before)] == before
+    assert hit.lost_by_crash.tolist() == [hit.lost_updates]
+    assert {(one.client, one.end_ns) for one in hit.cut_short} == {(0, 700), (1, 700)}
     assert min(hit.step_start_ns[hit.step_start_ns > 700]) == 800
 
 

@@ -1,0 +1,119 @@
+"""Crashes, pauses and late starts: what is said of them and where they are drawn."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from tests.viz.browsing import complaints, opened, settled
+from tests.viz.scenes import crashed
+from viz.training.content import contents
+from viz.training.happened import Band, bands, lost_updates, not_drawn
+from viz.training.timeline import draw_training
+
+MS = 10**6
+
+
+def found() -> tuple[Band, ...]:
+    scene = crashed()
+    assert scene.training is not None
+    return bands(scene.training)
+
+
+def test_bands_are_where_the_disturbances_say() -> None:
+    scene = crashed()
+    assert scene.training is not None
+    training = scene.training.training
+    said = [(one.kind, training.tasks[one.task][-13:], one.start_ns // MS, one.end_ns // MS) for one in found()]
+    ps, first, second = "ca:0/task:0", "a:0/task:0", "a:0/task:1"
+    assert [kind for kind, *_ in said if kind != "pause"] == ["gone", "restores", "late"]
+    assert [row[2:] for row in said if row[0] == "gone"] == [(100, 140)]
+    assert [row[2:] for row in said if row[0] == "restores"] == [(140, 160)]
+    assert [row[2:] for row in said if row[0] == "late"] == [(0, 20)]
+    pauses = [row for row in said if row[0] == "pause"]
+    assert [row[2:] for row in pauses] == [(start, start + 10) for start in range(5, training.end_ns // MS + 1, 50)]
+    assert all(row[1].endswith(second) for row in pauses)
+    assert [row[1].endswith((ps, first)) for row in said if row[0] in ("gone", "late")] == [True, True]
+
+
+def test_a_crash_says_what_it_cost() -> None:
+    scene = crashed()
+    assert scene.training is not None
+    training = scene.training.training
+    (gone,) = (one for one in found() if one.kind == "gone")
+    assert gone.lost == training.lost_updates > 0
+    assert gone.saved_ns == 60 * MS
+    assert {one.client for one in gone.cut} == {0, 1}  # both have ops there
+    lost = lost_updates(scene.training, found()).tolist()
+    assert len(lost) == gone.lost
+    assert all(60 * MS < when <= 100 * MS for when in training.update_ns[lost].tolist())
+
+
+def test_the_page_holds_what_happened_and_the_steps_that_were_cut_short() -> None:
+    scene = crashed()
+    assert scene.training is not None
+    training, held = scene.training.training, contents(scene.training, scene.cluster)["timeline"]
+    (gone,) = (one for one in held["bands"] if one["kind"] == "gone")
+    assert gone["cut"] == [[one.client, one.number, one.start_ns] for one in training.cut_short]
+    assert [held["end_ns"][row] for row, by in enumerate(held["cut"]) if by >= 0] == [100 * MS] * 2
+    assert len(held["lost"]) == training.lost_updates
+
+
+def test_the_trace_has_slices_for_what_happened_and_none_overlap() -> None:
+    scene = crashed()
+    assert scene.training is not None
+    text = json.loads(draw_training(scene, scene.training))["traceEvents"]
+    happened = [one for one in text if one.get("cat") == "disturbance"]
+    assert len(happened) == len(found())
+    (gone,) = (one for one in happened if one["name"].endswith("is gone"))
+    assert (gone["ts"], gone["dur"]) == (100_000, 40_000)
+    assert gone["args"]["updates lost"] == scene.training.training.lost_updates
+    assert gone["args"]["steps cut short"] == 2
+    cut = [one for one in text if "by the crash" in one.get("args", {}).get("cut off", "")]
+    assert [(one["ts"] + one["dur"], one["name"]) for one in cut] == [
+        (100_000, f"step {one.number}") for one in scene.training.training.cut_short
+    ]
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for one in text:
+        if one["ph"] == "X":
+            tracks.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
+    for spans in tracks.values():
+        assert all(begin >= end for (_, end), (begin, _) in pairwise(sorted(spans)))
+
+
+def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = crashed()
+    assert scene.training is not None
+    whole = sum(one.kind == "pause" for one in found())
+    assert not_drawn(scene.training) == ""
+    monkeypatch.setattr("viz.training.happened.MOST_PAUSES", 2)
+    assert sum(one.kind == "pause" for one in found()) == 2
+    assert f"{whole - 2} pause" in not_drawn(scene.training)
+    assert any("not drawn" in note for note in contents(scene.training, scene.cluster)["notes"])
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+def test_the_page_draws_and_names_what_happened(browser, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    page = opened(browser, tmp_path, crashed())
+    settled(browser)
+    assert complaints(browser) == []
+    kinds = (
+        "simviz.steps.rows.filter((row) => row.bands).map((row) => [row.kind, row.label, row.bands.map((b) => b.kind)])"
+    )
+    rows = page(kinds)
+    assert ["task", "ps:0", ["gone", "restores"]] in rows  # no client is there
+    (second,) = (row for row in rows if row[:2] == ["client", "worker:1"])
+    assert {"gone", "restores", "pause"} == set(second[2])
+    said = "simviz.steps.said(simviz.steps.rows.findIndex((row) => row.label === arguments[0]), arguments[1])"
+    lines = page(said, "ps:0", 110 * MS)
+    assert lines[0] == "ps:0 is gone"
+    assert "from 100 ms" in lines[1]
+    assert "lost: step" in lines[2]
+    assert "since the checkpoint at 60 ms" in lines[3]
+    assert page(said, "worker:1", 56 * MS)[-2] == "worker:1 stands still"
+    assert "cut short by the crash of ps:0" in page(said, "worker:1", 99 * MS)
+    for word in ("gone", "restores", "stands still", "cut off"):
+        assert word in page("document.getElementById('steps-legend').innerText")

@@ -1,0 +1,93 @@
+"""What happened to tasks in a training, and when: they came up late, stood still, were gone, read their checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from simulator.columns import Ids, ids
+from simulator.training.training import CutShort
+from simulator.units import Nanos
+from simulator.wording import counted
+from viz.training.trained import Trained
+
+MOST_PAUSES = 5_000  # that are shown, of all tasks; the first ones of each
+
+Kind: TypeAlias = Literal["late", "pause", "gone", "restores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A stretch of time in which a task does nothing for others; of a crash also what it cost."""
+
+    kind: Kind
+    task: int  # row of the training's tasks
+    start_ns: Nanos  # before the run ends
+    end_ns: Nanos  # perhaps after it
+    crash: int = -1  # row of `Disturbed`, of what is gone or restores
+    lost: int = 0  # updates that the crash took back
+    saved_ns: Nanos = -1  # when the checkpoint was taken to which all fell back; -1: nothing fell back
+    cut: tuple[CutShort, ...] = ()  # the steps that it ended
+
+
+def bands(trained: Trained) -> tuple[Band, ...]:
+    """All that began before the run ended, in order of (task, start)."""
+    training, disturbed = trained.training, trained.disturbed
+    found = [Band("late", task, 0, up) for task, up in enumerate(disturbed.up_ns.tolist()) if up]
+    found += _pauses(trained)
+    columns = (disturbed.crash_task, disturbed.crash_at_ns, disturbed.crash_down_ns, disturbed.crash_restore_ns)
+    for crash, (task, at, down, restore) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        every, lost = int(disturbed.crash_checkpoint_ns[crash]), int(training.lost_by_crash[crash])
+        found.append(
+            Band(
+                kind="gone",
+                task=task,
+                start_ns=at,
+                end_ns=at + down,
+                crash=crash,
+                lost=lost,
+                saved_ns=at // every * every if lost else -1,
+                cut=tuple(one for one in training.cut_short if one.crash == crash),
+            )
+        )
+        if restore:
+            found.append(Band("restores", task, at + down, at + down + restore, crash))
+    return tuple(sorted((one for one in found if one.start_ns < training.end_ns), key=lambda b: (b.task, b.start_ns)))
+
+
+def _pauses(trained: Trained) -> Iterator[Band]:
+    paused = _paused(trained)
+    for task, starts, length in paused:
+        for start in starts[: MOST_PAUSES // len(paused)]:
+            yield Band("pause", task, start, start + length)
+
+
+def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
+    """Task, the starts of its pauses, and how long each is."""
+    disturbed, end_ns = trained.disturbed, trained.training.end_ns
+    columns = (disturbed.pause_phase_ns, disturbed.pause_period_ns, disturbed.pause_length_ns)
+    return [
+        (task, range(phase, end_ns, period) if period else range(phase, phase + 1), length)
+        for task, (phase, period, length) in enumerate(zip(*(one.tolist() for one in columns), strict=True))
+        if length
+    ]
+
+
+def not_drawn(trained: Trained) -> str:
+    """A sentence on pauses that are too many to be drawn; "": all are there."""
+    paused = _paused(trained)
+    left = sum(max(0, len(starts) - MOST_PAUSES // len(paused)) for _, starts, _ in paused)
+    return f"{counted(left, 'pause')} that came later are not drawn" if left else ""
+
+
+def lost_updates(trained: Trained, found: Sequence[Band]) -> Ids:
+    """Rows of the updates that crashes took back: those after the last checkpoint before each, as `Crash` says."""
+    update_ns, taken = trained.training.update_ns, set[int]()
+    for band in found:
+        if band.lost:
+            first, last = np.searchsorted(update_ns, [band.saved_ns, band.start_ns], side="right").tolist()
+            taken.update(range(first, last))
+    return ids(sorted(taken))
