@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -35,27 +36,22 @@ class Band:
 
 def bands(trained: Trained) -> tuple[Band, ...]:
     """All that began before the run ended, in order of (task, start)."""
+    up_ns, end_ns = trained.disturbed.up_ns.tolist(), trained.training.end_ns
+    late = (Band("late", task, 0, up) for task, up in enumerate(up_ns) if up)
+    every = chain(late, _pauses(trained), _crashes(trained))
+    return tuple(sorted((one for one in every if one.start_ns < end_ns), key=lambda one: (one.task, one.start_ns)))
+
+
+def _crashes(trained: Trained) -> Iterator[Band]:
     training, disturbed = trained.training, trained.disturbed
-    found = [Band("late", task, 0, up) for task, up in enumerate(disturbed.up_ns.tolist()) if up]
-    found += _pauses(trained)
     columns = (disturbed.crash_task, disturbed.crash_at_ns, disturbed.crash_down_ns, disturbed.crash_restore_ns)
     for crash, (task, at, down, restore) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         every, lost = int(disturbed.crash_checkpoint_ns[crash]), int(training.lost_by_crash[crash])
-        found.append(
-            Band(
-                kind="gone",
-                task=task,
-                start_ns=at,
-                end_ns=at + down,
-                crash=crash,
-                lost=lost,
-                saved_ns=at // every * every if lost else -1,
-                cut=tuple(one for one in training.cut_short if one.crash == crash),
-            )
-        )
+        saved_ns = at // every * every if lost else -1
+        cut = tuple(one for one in training.cut_short if one.crash == crash)
+        yield Band("gone", task, at, at + down, crash, lost, saved_ns, cut)
         if restore:
-            found.append(Band("restores", task, at + down, at + down + restore, crash))
-    return tuple(sorted((one for one in found if one.start_ns < training.end_ns), key=lambda b: (b.task, b.start_ns)))
+            yield Band("restores", task, at + down, at + down + restore, crash)
 
 
 def _pauses(trained: Trained) -> Iterator[Band]:

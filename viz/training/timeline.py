@@ -67,6 +67,7 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
         _sessions(stage),
         _happened(stage),
         _steps(stage),
+        _cut_off(stage),
         _updates(stage),
         _ops(stage),
         _transfers(stage),
@@ -179,6 +180,11 @@ def _steps(stage: _Stage) -> Iterator[Event]:
     for client, number, start, end, waited in zip(*(column[rows].tolist() for column in columns), strict=True):
         args: Args = {"client": training.clients[client], "step": number, "waited for tokens or gradients ns": waited}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, end, args)
+
+
+def _cut_off(stage: _Stage) -> Iterator[Event]:
+    """Steps that the end of the run or a crash cut off; how long they waited is not known."""
+    training = stage.trained.training
     for client, number, start in training.under_way if len(training.step_client) <= MOST_STEPS else ():
         cut: Args = {"client": training.clients[client], "step": number, "cut off": "by the end of the run"}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, training.end_ns, cut)
