@@ -7,28 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from placement.problem import NEVER, Plan, Problem
+from simulator.columns import Ints, ids, ints
 from simulator.errors import ClusterError, InfeasibleError
-from simulator.execution import engine
-from simulator.execution.lifetimes import allocations, usage
-from simulator.partitioning import settled
+from simulator.execution.choosing import choose
+from simulator.execution.evaluate import evaluate
 from simulator.units import Nanos
 
-
-def _op_devices(problem: Problem, plan: Plan) -> list[int]:
-    """[n] device of each op that runs: the plan's, but control flow goes where the cut will move it."""
-    device = [plan.device[row] for row in problem.group]
-    if not problem.moves:
-        return device
-    of_node = [0] * (max(problem.node) + 1)
-    for node, where in zip(problem.node, device, strict=True):
-        of_node[node] = where
-    of_node = settled(of_node, problem.moves)
-    return [of_node[node] for node in problem.node]
-
-
-def _order(problem: Problem) -> str | None:
-    """As the engine has it; None: by priority where a plan has one, which a demand for priorities comes to, too."""
-    return None if problem.order in ("auto", "priority") else problem.order
+_PLANS = 6  # that are judged until a graph is placed: those of the search, of some single devices, and the better ones
 
 
 def makespan(problem: Problem, plan: Plan) -> Nanos:
@@ -36,36 +21,40 @@ def makespan(problem: Problem, plan: Plan) -> Nanos:
 
     NEVER where a value has no way to its reader, or control flow is moved to a device without a kernel for it.
     """
-    try:
-        return engine.makespan(
-            problem.tables,
-            _op_devices(problem, plan),
-            plan.priority,
-            order=_order(problem),
-            contention=problem.contention,
-        )
-    except (ClusterError, InfeasibleError):  # the docstring says so
-        return NEVER
+    return _judged(problem, plan, peaks=False)[0]
 
 
 def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
     """Whether memory runs out while the step runs, and its makespan: the smaller, the better."""
-    ends = makespan(problem, plan)
-    return ends < NEVER and overflows(problem, plan), ends
-
-
-def overflows(problem: Problem, plan: Plan) -> bool:
-    """Whether some device holds more than it has at some moment of the step."""
     tables = problem.tables
     # a device holds a value at most twice, its own and a copy in its host's memory: mostly that settles it
     most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
-    if most <= min(problem.capacity):
-        return False
-    outcome = engine.run(
-        tables, _op_devices(problem, plan), plan.priority, order=_order(problem), contention=problem.contention
+    ends, held = _judged(problem, plan, peaks=most > min(problem.capacity))
+    return bool((held > np.array(problem.capacity)).any()), ends
+
+
+def _judged(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Ints]:
+    """The makespan and [D] what each device holds at its peak, 0 where that is not asked or it never ends."""
+    device = ids(plan.device)[problem.constraints.group]
+    order = (
+        problem.order if problem.order in ("fifo", "tensorflow") else "fifo" if plan.priority is None else "priority"
     )
-    peak = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
-    return bool(np.any(peak > np.array(problem.capacity)))
+    nothing = ints([0] * len(problem.capacity))
+    engine = "compiled" if choose("auto", len(problem.tables) * _PLANS) else "python"
+    try:
+        found = evaluate(
+            problem.prepared,
+            device[None],
+            order=order,
+            contention=problem.contention,
+            priorities=plan.priority if order == "priority" else None,
+            engine=engine,
+            peaks=peaks,
+        )
+    except (ClusterError, InfeasibleError):  # the docstring of `makespan` says so
+        return NEVER, nothing
+    ends, held = (found[0], found[1][0]) if isinstance(found, tuple) else (found, nothing)
+    return int(ends[0]), held
 
 
 def fits(problem: Problem, device: Sequence[int]) -> bool:

@@ -20,10 +20,9 @@ from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
-from simulator.execution.tables import Tables, of_step
+from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
-from simulator.partitioning import moves_of_step
 from simulator.units import Nanos, show_nanos
 from simulator.wording import near
 
@@ -55,7 +54,7 @@ def place(
     soft: bool = True,
     seed: int = 0,
     fallback: bool = True,
-    tables: Tables | None = None,
+    prepared: Prepared | None = None,
     seen: Mapping[str, str] = MappingProxyType({}),
     order: str = "auto",
     contention: str = "serial",
@@ -65,10 +64,10 @@ def place(
     `algorithm` is a key of ALGORITHMS. With `fallback`, what was asked for, unless it is `tensorflow` or `requested`,
     gives way to `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory;
     the result says so. `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of
-    the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `tables`
-    are what `of_step` makes of the same values, where the caller has them already. `seen`, node -> device, is where
-    TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance, and no others.
-    `order` and `contention` are those of `simulate`, and how the plans that a search finds are judged by it.
+    the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it.
+    `prepared` is what `prepare` makes of the same values, where the caller has it already. `seen`, node -> device, is
+    where TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance. `order`
+    and `contention` are those of `simulate`, and how the plans that a search finds are judged by it.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
     SimvizError for an algorithm that there is not.
@@ -77,14 +76,13 @@ def place(
         hint = near(algorithm, list(ALGORITHMS))
         raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
     constraints = constrain(graph, cluster, soft=soft)
-    if tables is None:
-        tables = of_step(graph, step, cluster, costs)
+    if prepared is None:
+        prepared = prepare(graph, step, cluster, costs)
     problem = pose(
         graph,
-        tables,
+        prepared,
         cluster,
         constraints,
-        moves_of_step(graph, step),
         seen=_rows(graph, cluster, seen),
         order=order,
         contention=contention,
@@ -99,7 +97,7 @@ def place(
         why=ids(_why(problem, constraints, plan, soft=soft)),
         asked=algorithm,
         used=result.used,
-        priority=None if plan.priority is None else ints(_spread(problem, plan.priority, len(graph))),
+        priority=None if plan.priority is None else ints(plan.priority),
         notes=(*constraints.notes, *plan.notes, *result.notes),
         log_order=None if plan.log_order is None else ids(plan.log_order),
     )
@@ -171,16 +169,3 @@ def _verdict(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
     if matches(spec, device):
         return REQUESTED
     return RELAXED if soft and matches(spec._replace(type=None, id=None), device) else OVERRULED
-
-
-def _spread(problem: Problem, priority: list[int], nodes: int) -> list[int]:
-    """[N] from [n]: nodes that do not run come last, and a node in a loop has that of its most urgent iteration.
-
-    What the client hands in or gets never waits in a queue.
-    """
-    spread = [len(priority)] * nodes
-    tables = problem.tables
-    for node, value, bound in zip(tables.node.tolist(), priority, tables.bound.tolist(), strict=True):
-        if bound < 0:
-            spread[node] = min(spread[node], value)
-    return spread

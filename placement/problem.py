@@ -17,6 +17,7 @@ import numpy as np
 from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
+from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
 from simulator.execution.ways import Pace, alone_ns
 from simulator.graph.graph import Graph
@@ -36,7 +37,7 @@ class Problem:
     """
 
     graph: Graph
-    tables: Tables
+    prepared: Prepared
     cluster: Cluster
     constraints: Constraints
     group: list[int]  # [n] row of the op's group
@@ -60,18 +61,21 @@ class Problem:
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
     order: str  # as in `simulate`, like the next one: how a plan would run
     contention: str
-    node: list[int]  # [n] its row of the graph; what the client hands in or gets has rows after the graph's
-    moves: list[tuple[int, int]]  # control-flow node, the one whose device it takes in the cut, as in `node`; in order
+
+    @property
+    def tables(self) -> Tables:
+        """The step's tables."""
+        return self.prepared.tables
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an algorithm decided. Axes: G groups, n ops that run."""
+    """What an algorithm decided. Axes: N nodes of the graph, G groups."""
 
     device: list[int]  # [G]
     rule: list[int]  # [G] row of assignment.RULES
     decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
-    priority: list[int] | None = None  # [n] smaller runs first; None: by ready time
+    priority: list[int] | None = None  # [N] smaller runs first; None: by ready time
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
     notes: tuple[str, ...] = ()  # what the reader of the result should know
@@ -79,23 +83,17 @@ class Plan:
 
 def pose(
     graph: Graph,
-    tables: Tables,
+    prepared: Prepared,
     cluster: Cluster,
     constraints: Constraints,
-    moves: Sequence[tuple[int, int]] = (),
     *,
     seen: Mapping[int, int] = MappingProxyType({}),
     order: str = "auto",
     contention: str = "serial",
 ) -> Problem:
-    """State the problem; a group that no device has costs or memory for is left without one.
-
-    `moves` are those of `partitioning.moves_of_step`, in rows of the graph and, after them, of the client's ops.
-    """
+    """State the problem; a group that no device has costs or memory for is left without one."""
+    tables = prepared.tables
     clients = np.flatnonzero(tables.bound >= 0)
-    node = tables.node.copy()
-    node[clients] = len(constraints.group) + np.arange(len(clients))
-    there = set(node.tolist())
     group = constraints.group[tables.node].tolist()
     for row, op in enumerate(clients.tolist(), len(constraints.members)):
         group[op] = row
@@ -110,7 +108,7 @@ def pose(
     tensors = range(len(tables.tensor_op))
     return Problem(
         graph=graph,
-        tables=tables,
+        prepared=prepared,
         cluster=cluster,
         constraints=constraints,
         group=group,
@@ -134,8 +132,6 @@ def pose(
         seen=seen,
         order=order,
         contention=contention,
-        node=node.tolist(),
-        moves=[move for move in moves if there.issuperset(move)],
     )
 
 

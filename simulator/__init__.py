@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
     from simulator.cluster.cluster import Cluster as Cluster
     from simulator.costs.table import CostTable as CostTable
-    from simulator.execution.evaluate import Prepared as Prepared
+    from simulator.execution.preparing import Prepared as Prepared
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
     from simulator.graph.step import Step as Step
@@ -27,7 +27,7 @@ _EXPORTS = {
     "CostTable": "simulator.costs.table",
     "Graph": "simulator.graph.graph",
     "Partitions": "simulator.partitioning",
-    "Prepared": "simulator.execution.evaluate",
+    "Prepared": "simulator.execution.preparing",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
     "answers": "simulator.training.answers.answers",
@@ -44,7 +44,7 @@ _EXPORTS = {
     "lower_bound": "simulator.bounds",
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
-    "prepare": "simulator.execution.evaluate",
+    "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replication.replicating",

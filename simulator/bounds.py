@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.execution.tables import of_step
+from simulator.execution.preparing import prepare
 from simulator.execution.ways import AT_ONCE, Pace, alone_ns
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
+    from simulator.execution.preparing import Prepared
     from simulator.execution.tables import Tables
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 _NEVER: Nanos = 2**61  # the end of an op where it has no kernel: later than anything, and safe to add to
 
 
-def lower_bound(graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step, tables: Tables | None = None) -> Nanos:
+def lower_bound(
+    graph: Graph, cluster: Cluster, costs: CostTable, *, step: Step, prepared: Prepared | None = None
+) -> Nanos:
     """The larger of two bounds: the critical path, and the work that must fit the lanes.
 
     Both take each op at its fastest: the path where it ends first, and a value that changes to another kind of device
     pays the fastest way between two of these kinds, where links and processors are free; work where it is shortest,
-    over all ops and over those that only some kinds of device can run. `tables` are those of `of_step` for the same
-    values, where the caller has them already.
+    over all ops and over those that only some kinds of device can run. `prepared` is what `prepare` makes of the same
+    values, where the caller has it already.
     """
-    if tables is None:
-        tables = of_step(graph, step, cluster, costs)
+    if prepared is None:
+        prepared = prepare(graph, step, cluster, costs)
+    tables = prepared.tables
     fastest = _fastest(tables)
     return max(_critical_path_ns(tables), _work_ns(tables, fastest))
 

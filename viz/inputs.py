@@ -12,7 +12,7 @@ from simulator.cluster.reading import default_cluster, load_cluster
 from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.roofline import estimate
 from simulator.costs.table import CostTable
-from simulator.execution.tables import Tables, of_step
+from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load
@@ -33,7 +33,7 @@ class Inputs:
     step: Step
     cluster: Cluster
     costs: CostTable
-    tables: Tables  # of the whole step, for placement and bounds
+    prepared: Prepared  # the whole step, for placement and bounds
     training: Programs | None = None  # the first of which is `graph`
 
 
@@ -68,8 +68,8 @@ def _inputs(
     costs: CostTable,
     training: Programs | None = None,
 ) -> Inputs:
-    tables = of_step(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
-    return Inputs(graph, step, cluster, costs, tables, training)
+    prepared = prepare(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
+    return Inputs(graph, step, cluster, costs, prepared, training)
 
 
 def _of_training(

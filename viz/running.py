@@ -39,7 +39,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         assignment=assignment,
         partitions=partitions,
         trace=trace,
-        lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, tables=given.tables),
+        lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, prepared=given.prepared),
         received=received,
         training=_trained(request, given, (assignment, partitions), say),
         notes=(*_unused(request, given.cluster), *_made(request, given)),
@@ -64,7 +64,7 @@ def _placed(request: Request, given: Inputs, say: Callable[[str], None]) -> Assi
             algorithm=request.algorithm,
             soft=request.soft,
             seed=request.seed,
-            tables=given.tables,
+            prepared=given.prepared,
             order=request.order,
             contention=request.contention,
         )

@@ -7,6 +7,7 @@ device on which it ends first, where it may slip into a gap between ops that wer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from placement.judging import makespan
@@ -36,12 +37,21 @@ def heft(problem: Problem) -> Plan:
     """
     table, start = schedule(problem)
     plan = plan_of(table)
-    in_order = sorted(range(len(start)), key=start.__getitem__)  # stable: ties by row
-    priority = [0] * len(start)
-    for place, op in enumerate(in_order):
-        priority[op] = place
-    ordered = replace(plan, priority=priority)
+    ordered = replace(plan, priority=by_start(problem, start))
     return ordered if makespan(problem, ordered) < makespan(problem, plan) else plan
+
+
+def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:
+    """[N] nodes in the order in which they start, ties by row; one in a loop has the place of its first iteration.
+
+    What runs never or takes no time comes last, for it never waits in a queue.
+    """
+    place = [len(start)] * len(problem.graph)
+    node = problem.tables.node.tolist()
+    for turn, op in enumerate(sorted(range(len(start)), key=start.__getitem__)):  # stable
+        if not problem.instant[op]:
+            place[node[op]] = min(place[node[op]], turn)
+    return place
 
 
 def schedule(problem: Problem) -> tuple[Timetable, list[Nanos]]:

@@ -7,78 +7,31 @@ not hold Python's lock. A result depends on nothing but its own row, so it is th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints, ints
 from simulator.errors import SimvizError
-from simulator.execution import engine
-from simulator.execution.choosing import load, loads
+from simulator.execution.choosing import choose, load, loads
 from simulator.execution.crossings import checked, crossings
+from simulator.execution.engine import Column, chosen_order
+from simulator.execution.engine import makespan as plain_makespan
+from simulator.execution.engine import run as plain_run
 from simulator.execution.flat import CODES, GIVEN_UP, STUCK
 from simulator.execution.lifetimes import allocations, usage
-from simulator.execution.tables import Tables, of_step
-from simulator.partitioning import moves_of_step
+from simulator.execution.preparing import Prepared
+from simulator.execution.tables import Tables
 from simulator.units import Nanos
-
-if TYPE_CHECKING:
-    from simulator.cluster.cluster import Cluster
-    from simulator.costs.table import CostTable
-    from simulator.execution.loops import Choice
-    from simulator.graph.graph import Graph
-    from simulator.graph.step import Step
 
 OVER: Nanos = 2**62  # later than any makespan
 BLOCK = 64  # assignments that are stopped by nothing that happens among them
 
 Matrix = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A step on a cluster, ready for many assignments. Axes: N nodes of the graph, n ops of the tables."""
-
-    tables: Tables
-    names: tuple[str, ...]  # [N]
-    moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
-
-    @cached_property
-    def lacks_kernels(self) -> bool:
-        """Whether some op cannot run everywhere."""
-        return bool((self.tables.kind_ns[self.tables.bound < 0] < 0).any())
-
-    @cached_property
-    def rest_ns(self) -> Ints:
-        """[n] the least time from an op's start to the end of the step: the longest chain behind it, at its fastest.
-
-        A Merge may have started before an input of its ends, so no chain leads through its data inputs.
-        """
-        tables = self.tables
-        never = np.iinfo(np.int64).max
-        fastest = np.where(tables.kind_ns < 0, never, tables.kind_ns).min(axis=1, initial=never)
-        rest = np.where(fastest == never, 0, fastest).tolist()
-        ends = np.flatnonzero(~(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)))
-        source = tables.tensor_op[tables.edge_tensor[ends]]
-        readers = np.bincount(source, minlength=len(rest)).tolist()
-        sources: list[list[int]] = [[] for _ in rest]
-        for op, reader in zip(source.tolist(), tables.consumer[ends].tolist(), strict=True):
-            sources[reader].append(op)
-        behind = [0] * len(rest)
-        done = [op for op, left in enumerate(readers) if not left]
-        for reader in done:  # grows meanwhile: readers come before what they read
-            rest[reader] += behind[reader]
-            for op in sources[reader]:
-                behind[op] = max(behind[op], rest[reader])
-                readers[op] -= 1
-                if not readers[op]:
-                    done.append(op)
-        return ints(rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +42,7 @@ class _Rule:
     order: str
     contention: str
     rest_ns: Ints  # [n] or empty: nothing is stopped
-
-
-def prepare(
-    graph: Graph,
-    step: Step,
-    cluster: Cluster,
-    costs: CostTable,
-    *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
-) -> Prepared:
-    """Reduce a step to what every assignment of it shares; trips, branches and seed are those of `simulate`."""
-    tables = of_step(graph, step, cluster, costs, trips=trips, branches=branches, seed=seed)
-    clients = int((tables.bound >= 0).sum())
-    there = {*np.flatnonzero(step.runs).tolist(), *range(len(graph), len(graph) + clients)}
-    moves = (move for move in moves_of_step(graph, step) if there.issuperset(move))
-    return Prepared(tables, graph.names, tuple(moves))
+    compiled: bool
 
 
 @overload
@@ -116,9 +52,10 @@ def evaluate(
     *,
     order: str = ...,
     contention: str = ...,
-    priorities: engine.Column | None = ...,
+    priorities: Column | None = ...,
     threads: int | None = ...,
     stop: bool = ...,
+    engine: str = ...,
     peaks: Literal[False] = ...,
 ) -> Ints: ...
 
@@ -130,11 +67,27 @@ def evaluate(
     *,
     order: str = ...,
     contention: str = ...,
-    priorities: engine.Column | None = ...,
+    priorities: Column | None = ...,
     threads: int | None = ...,
     stop: bool = ...,
+    engine: str = ...,
     peaks: Literal[True],
 ) -> tuple[Ints, Matrix]: ...
+
+
+@overload
+def evaluate(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    *,
+    order: str = ...,
+    contention: str = ...,
+    priorities: Column | None = ...,
+    threads: int | None = ...,
+    stop: bool = ...,
+    engine: str = ...,
+    peaks: bool,
+) -> Ints | tuple[Ints, Matrix]: ...
 
 
 def evaluate(
@@ -143,9 +96,10 @@ def evaluate(
     *,
     order: str = "fifo",
     contention: str = "serial",
-    priorities: engine.Column | None = None,
+    priorities: Column | None = None,
     threads: int | None = None,
     stop: bool = False,
+    engine: str = "auto",
     peaks: bool = False,
 ) -> Ints | tuple[Ints, Matrix]:
     """[B] the makespan of each assignment [B, N], a device per node of the graph; with `peaks` also [B, D] bytes.
@@ -153,10 +107,12 @@ def evaluate(
     It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `priorities`
     are [N], or [B, N], for order="priority". `threads`: by default one per processor. With `stop`, an assignment that
     takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
-    makespan is OVER, and so are its peaks -1.
+    makespan is OVER, and so are its peaks -1. `engine` is "python", "compiled" or, by "auto", the compiled one wherever
+    it can be had, compiled first if it must be: a search comes back.
 
     Raises SimvizError for assignments of a wrong shape or with an unknown device, InfeasibleError and ClusterError as
-    `engine.run`, all before anything runs; DeadlockError where ops wait for each other.
+    `engine.run`, UnsupportedError for an engine that cannot be had, all before anything runs; DeadlockError where ops
+    wait for each other.
     """
     rows = _rows(prepared, assignments)
     orders = _orders(prepared, order, priorities, len(rows))
@@ -164,7 +120,8 @@ def evaluate(
         raise SimvizError(f"threads={threads}: at least one has to do it.")
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
-    rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]))
+    compiled = loads() if engine == "auto" else choose(engine, 0)
+    rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]), compiled)
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
     with ThreadPoolExecutor(threads or _processors()) as pool:
@@ -231,12 +188,12 @@ def _table(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def _orders(
     prepared: Prepared,
     order: str,
-    priorities: engine.Column | None,
+    priorities: Column | None,
     count: int,
 ) -> npt.NDArray[np.int32]:
     """[0, 1 or B, n] ops in order of (priority, row)."""
     tables = prepared.tables
-    engine.chosen_order(priorities, order)
+    chosen_order(priorities, order)
     if priorities is not None and order != "priority":
         raise SimvizError(f"order={order!r} makes no use of priorities; leave them out.")
     if priorities is None:
@@ -277,23 +234,26 @@ def _run_block(
     peaks: Matrix,
 ) -> None:
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
-    tables, given = rule.tables, (rows, CODES[rule.order], orders, rule.rest_ns)
-    flat = tables.layouts.flat(rule.contention)
+    tables, how = rule.tables, {"order": rule.order, "contention": rule.contention}
+    makespans[:] = STUCK  # all is left to the plain loop if the compiled one is not taken
+    if rule.compiled:
+        play, flat = load().play, tables.layouts.flat(rule.contention)
+        given = (rows, CODES[rule.order], orders, rule.rest_ns)
 
-    def some(start: int, step: int) -> None:
-        with tables.layouts.workspace() as work:
-            play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
+        def some(start: int, step: int) -> None:
+            with tables.layouts.workspace() as work:
+                play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
-    makespans[:] = STUCK  # all is left to the plain loop if there is no other
-    if loads():
-        play = load().play
         each(some, len(rows))
     for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
         # raises, or counts beyond what the compiled loop can
-        outcome = engine.run(tables, rows[row], priority, order=rule.order, contention=rule.contention)
-        makespans[row] = outcome.makespan if outcome.makespan <= limit else GIVEN_UP
         if len(peaks):
+            outcome = plain_run(tables, rows[row], priority, **how)
+            makespan = outcome.makespan
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
+        else:
+            makespan = plain_makespan(tables, rows[row], priority, **how)
+        makespans[row] = makespan if makespan <= limit else GIVEN_UP
     peaks[makespans[: len(peaks)] == GIVEN_UP] = -1
     makespans[makespans == GIVEN_UP] = OVER

@@ -14,7 +14,8 @@ from simulator.errors import UnsupportedError
 from simulator.execution import caching, choosing, engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.compiled import kernel
-from simulator.execution.evaluate import Prepared, evaluate
+from simulator.execution.evaluate import evaluate
+from simulator.execution.preparing import Prepared
 from tests.execution.test_compiled import network
 from viz.cli import main
 
@@ -43,8 +44,10 @@ def test_a_small_step_loads_no_numba() -> None:
         "import sys\n"
         "from tests.execution.test_engine import story\n"
         "from tests.execution.cases import apart, assigned, costs, whole\n"
+        "from placement import place\n"
         "from simulator import partition, simulate\n"
         "graph, on = story('x = Const', 'a = Neg x').built(), apart(2)\n"
+        "place(graph, on, costs(graph, on, 10), step=whole(graph), algorithm='heft')\n"
         "simulate(partition(graph, assigned(on, [0, 1]), on, step=whole(graph)), on, costs(graph, on, 10))\n"
         "print('numba' in sys.modules)"
     )

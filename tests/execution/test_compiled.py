@@ -18,9 +18,10 @@ from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution import engine
 from simulator.execution.compiled import engine as compiled
-from simulator.execution.evaluate import BLOCK, OVER, Prepared, evaluate, prepare
+from simulator.execution.evaluate import BLOCK, OVER, evaluate
 from simulator.execution.flat import SAFE_BYTES
 from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.ways import CONTENTIONS

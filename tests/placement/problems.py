@@ -12,7 +12,7 @@ from placement.problem import Problem, pose
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
-from simulator.execution.tables import of_step
+from simulator.execution.preparing import prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from tests.strategies import Rows
@@ -99,4 +99,4 @@ def whole(graph: Graph) -> Step:
 
 def problem_of(graph: Graph, cluster: Cluster, costs: CostTable, *, soft: bool = True) -> Problem:
     """The problem of a step that runs every node."""
-    return pose(graph, of_step(graph, whole(graph), cluster, costs), cluster, constrain(graph, cluster, soft=soft))
+    return pose(graph, prepare(graph, whole(graph), cluster, costs), cluster, constrain(graph, cluster, soft=soft))

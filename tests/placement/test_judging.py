@@ -1,22 +1,30 @@
 """What placement thinks a transfer takes, and that plans are judged as the step will be simulated."""
 
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.algorithms.heft import heft
+from placement import judging
+from placement.algorithms.heft import by_start, heft, schedule
 from placement.algorithms.single import single
 from placement.algorithms.whitepaper import whitepaper
-from placement.judging import makespan
+from placement.judging import makespan, verdict
 from placement.placing import place
 from placement.problem import NEVER, Plan, transfer_times
 from placement.ranks import upward_ranks
 from simulator.cluster.protocols import Protocol
+from simulator.columns import ints
 from simulator.execution.engine import ORDERS
+from simulator.execution.simulate import simulate
 from simulator.execution.ways import CONTENTIONS
+from simulator.partitioning import partition
+from tests.execution.loops.cases import counting
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
+from tests.strategies import Rows, typed
 
 PACKED = Protocol("packed", 0, 30, 40, 500, 1250)  # 82 ns of work for 4 bytes at the sender, 85 at the receiver
 
@@ -103,6 +111,56 @@ def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(tim
     problem = replace(problem_of(tasks(edges), on, costs_of(on, times)), order=order, contention=contention)
     alone = [makespan(problem, Plan([device] * 6, [0] * 6)) for device in range(3)]
     assert makespan(problem, single(problem)) == min(alone)
+
+
+@given(st.integers(0, 999), st.integers(1, 4), st.sampled_from(CONTENTIONS))
+def test_an_order_is_judged_as_it_will_run_though_a_node_runs_again_and_again(seed, trips, contention):
+    rows = Rows()
+    rows.add("x", "Const", device="/cpu:0", **typed("Const", ()))
+    counting(rows, "loop", "x", trips, device="/cpu:0")
+    for name in ("a", "b", "c"):
+        rows.add(name, "Neg", ["x"], device="/cpu:0", **typed("Neg", ()))
+        rows.add(f"{name}/next", "Neg", [name], **typed("Neg", ()))
+    graph, on = rows.built(), cluster_of("cc")
+    draw = np.random.default_rng(seed)
+    costs = costs_of(on, draw.integers(1, 900, (len(graph), 2)).tolist())
+    order = draw.permutation(len(graph)).tolist()
+    problem = replace(problem_of(graph, on, costs), contention=contention)
+    placed = place(graph, on, costs, step=whole(graph), algorithm="heft", fallback=False, contention=contention)
+    pieces = partition(graph, replace(placed, priority=ints(order)), on, step=whole(graph))
+    plan = replace(heft(problem), priority=order)
+    assert makespan(problem, plan) == simulate(pieces, on, costs, contention=contention).makespan
+
+
+def test_in_a_loop_a_node_has_the_place_of_its_first_iteration():
+    rows = Rows()
+    rows.add("x", "Const", **typed("Const", ()))
+    counting(rows, "loop", "x", 3)
+    graph, on = rows.built(), cluster_of("c")
+    problem = problem_of(graph, on, costs_of(on, [(10,)] * len(graph)))
+    tables, (_, start) = problem.tables, schedule(problem)
+    first = {}
+    for op in np.flatnonzero(~tables.instant).tolist():
+        first[tables.node[op]] = min((start[op], op), first.get(tables.node[op], (NEVER, op)))
+    assert len(first) < (~tables.instant).sum()
+    place_of = by_start(problem, start)
+    assert sorted(first, key=first.__getitem__) == sorted(first, key=place_of.__getitem__)
+    assert {place_of[node] for node in range(len(graph)) if node not in first} == {len(tables)}
+
+
+@pytest.mark.parametrize("room", [2**40, 400])
+def test_plans_are_judged_alike_by_either_engine(monkeypatch, room):
+    graph = tasks({("a", "b"): 90, ("a", "c"): 50, ("b", "d"): 300, ("c", "d"): 70})
+    on = cluster_of("ccc", memory=(room,) * 3)
+    problem = problem_of(graph, on, costs_of(on, [(5, 7, 9)] * 4))
+    plans = [Plan(list(device), [0] * 4) for device in itertools.product(range(3), repeat=4)]
+    plans += [replace(plan, priority=[3, 1, 2, 0]) for plan in plans]
+    verdicts = {}
+    for compiled in (True, False):
+        monkeypatch.setattr(judging, "choose", lambda engine, events, compiled=compiled: compiled)
+        verdicts[compiled] = [verdict(problem, plan) for plan in plans]
+    assert verdicts[True] == verdicts[False]
+    assert {over for over, _ in verdicts[True]} == {False, room == 400}
 
 
 def test_twins_that_talk_by_another_protocol_are_tried_both():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from placement.algorithms.single import all_on, single
 from placement.constraints import constrain
-from placement.judging import fits, makespan, overflows
+from placement.judging import fits, makespan, verdict
 from placement.placing import ALGORITHMS, place
 from placement.problem import Plan, pose
 from simulator import assignment as why
@@ -24,11 +24,12 @@ from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution import engine
+from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph import ops
 from simulator.graph.step import Step
-from simulator.partitioning import moves_of_step, partition
+from simulator.partitioning import partition
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
 from tests.strategies import BOOL, Rows, colocation, graphs, shapes_attr, type_attr, typed
 
@@ -110,7 +111,7 @@ def test_nothing_beats_the_optimum_of_all_placements_and_orders(case):
     step = whole(graph)
     problem = problem_of(graph, cluster, costs)
     optimum = min(
-        makespan(problem, Plan(list(device), [0] * len(device), None, [order[node] for node in problem.tables.node]))
+        makespan(problem, Plan(list(device), [0] * len(device), None, list(order)))
         for device in itertools.product(*problem.allowed)
         for order in itertools.permutations(range(len(graph)))
     )
@@ -333,8 +334,7 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one():
     said = placed_on(graph, tight, run).notes
     assert said == ("whitepaper would run out of memory in the step, so this is the result of single",)
     problem = problem_of(graph, tight, costs_of(tight, run))
-    assert overflows(problem, all_on(problem, 0))
-    assert not overflows(problem, all_on(problem, 1))
+    assert [verdict(problem, all_on(problem, device)) for device in (0, 1)] == [(True, 3), (False, 15)]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -356,12 +356,10 @@ def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
         "beside what the client feeds"
     )
 
-    problem = pose(
-        graph, of_step(graph, step, cluster, costs), cluster, constrain(graph, cluster), moves_of_step(graph, step)
-    )
-    value = problem.node[problem.tables.names.index("x:0 (fed)")]
-    assert problem.moves == [(graph.row("s"), value)]
+    prepared = prepare(graph, step, cluster, costs)
+    assert prepared.moves == ((graph.row("s"), len(graph) + step.feeds.index("x:0")),)
+    problem = pose(graph, prepared, cluster, constrain(graph, cluster))
     chosen = [int(placed.device[members[0]]) for members in problem.constraints.members]
     plan = Plan([*chosen, cluster.client, cluster.client], [])
     assert makespan(problem, plan) == simulate(pieces, cluster, costs).makespan
-    assert makespan(replace(problem, moves=[]), plan) != makespan(problem, plan)
+    assert makespan(replace(problem, prepared=replace(prepared, moves=())), plan) != makespan(problem, plan)
