@@ -13,8 +13,8 @@ from simulator import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.oracle import child
-from simulator.training.programs.anatomy import VARIABLES
 from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.variables import VARIABLES
 from tests.oracle.test_setter import built
 
 pytestmark = pytest.mark.tensorflow
@@ -31,6 +31,9 @@ CASES = [
         ("embedding", "momentum", False),
         ("embedding", "adam", True),
         ("embedding", "adagrad", False),
+        ("dense", "clipped", False),
+        ("embedding", "clipped", True),
+        ("dense", "summed", False),
     ]
 ]
 WAYS = [("allreduce:ring", "3gpu"), ("allreduce:tree", "4gpu"), ("allreduce:hierarchical", "3gpu")]

@@ -19,6 +19,8 @@ OPTIMIZERS = {
     "rmsprop": lambda train: train.RMSPropOptimizer(0.01, momentum=0.5),
     "adagrad": lambda train: train.AdagradOptimizer(0.1),
     "adadelta": lambda train: train.AdadeltaOptimizer(0.1),
+    "clipped": lambda train: Clipped(train.MomentumOptimizer(0.1, 0.9)),
+    "summed": lambda train: Summed(train.GradientDescentOptimizer(0.1)),
     "ftrl": lambda train: train.FtrlOptimizer(0.1),
 }
 
@@ -74,6 +76,48 @@ def embedding(tf, resource):
     table = variable(tf, "table", [20, 4], resource)
     h = tf.reduce_sum(tf.nn.embedding_lookup(table, words), 1) @ variable(tf, "w", [4, 2], resource)
     return tf.reduce_mean((h - y) ** 2)
+
+
+def reached(optimizer, loss):
+    """Gradients with their variables, without those that the loss does not depend on."""
+    return [(gradient, variable) for gradient, variable in optimizer.compute_gradients(loss) if gradient is not None]
+
+
+class Clipped:
+    """All gradients scaled by the norm of all, then applied."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def minimize(self, loss, global_step):
+        import tensorflow as tf
+
+        gradients, variables = zip(*reached(self.optimizer, loss), strict=True)
+        clipped, _ = tf.clip_by_global_norm(gradients, 0.01)
+        return self.optimizer.apply_gradients(zip(clipped, variables, strict=True), global_step=global_step)
+
+
+class Summed:
+    """Gradients added up by hand, and applied in every second step."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def minimize(self, loss, global_step):
+        import tensorflow as tf
+
+        v1 = tf.compat.v1
+        pairs = reached(self.optimizer, loss)
+        sums = [v1.get_variable(f"{v.op.name}/sum", v.shape, initializer=v1.zeros_initializer(), use_resource=False,
+                                trainable=False) for _, v in pairs]  # fmt: skip
+        added = [v1.assign_add(kept, gradient) for kept, (gradient, _) in zip(sums, pairs, strict=True)]
+        with tf.control_dependencies(added):
+            due = tf.equal(tf.identity(global_step) % 2, 1)
+        means = [(kept / 2, variable) for kept, (_, variable) in zip(sums, pairs, strict=True)]
+        with tf.control_dependencies(added):
+            applied = tf.cond(due, lambda: self.optimizer.apply_gradients(means), tf.no_op)
+        with tf.control_dependencies([applied]):
+            return v1.assign_add(global_step, 1).op
 
 
 MODELS = {"dense": dense, "convolution": convolution, "recurrent": recurrent, "embedding": embedding}

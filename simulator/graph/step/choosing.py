@@ -15,9 +15,9 @@ from simulator.errors import GraphError
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.step.covering import smallest_cover
-from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, sinks
+from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out, sinks
 from simulator.graph.step.purposes import apply_nodes, computes, filling_nodes
-from simulator.wording import counted
+from simulator.wording import counted, some
 
 SERVING = "serving_default"
 INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
@@ -47,7 +47,7 @@ def choose_step(
     named or not. A tensor that is both fed and fetched comes back as it was handed in and asks for nothing, as in
     TensorFlow's Python session. Without fetches and signature the first rule that applies decides:
 
-    1. the `train_op` collection of the MetaGraph;
+    1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
        in both cases, where gradients are taken from accumulators, with the fewest sinks that hand them over;
     3. a signature: `serving_default`, else the first by name;
@@ -89,7 +89,14 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
     if trained:
         absent = len(listed) - len(trained)
         rule = "the graph's train_op collection" + (f" ({absent} of its entries not in the graph)" if absent else "")
-        return _training(graph, feeds, [graph.row(name) for name in trained], rule)
+        rows = [graph.row(name) for name in trained]
+        groups = _groups(graph, rows)
+        names = [repr(graph.names[row]) for row in groups]
+        if len(groups) == 1:
+            return _training(graph, feeds, groups, f"{names[0]}, which groups {rule} with more")
+        if groups:
+            rule += f"; {some(names)} run it with more: fetch the one that is the step"
+        return _training(graph, feeds, rows, rule)
     updates = apply_nodes(graph)
     covering = _cover(graph, updates) if updates else []
     if covering:
@@ -111,6 +118,18 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
         return _step(graph, feeds, _fetched(graph, working), rule)
     rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
     return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
+
+
+def _groups(graph: Graph, trained: list[int]) -> list[int]:
+    """What a script groups its train ops and more in, such as moving averages: `tf.group`, or a `tf.no_op` that waits.
+
+    Only where the train ops are all updates that the graph has, for else somebody chose these of them.
+    """
+    if not fan_in(graph, trained)[apply_nodes(graph)].all():
+        return []
+    above = set.intersection(*(set(fan_out(graph, [row])) for row in trained)) - set(trained)
+    ends = sorted(row for row in above.intersection(sinks(graph)) if graph.ops[row] == "NoOp")
+    return computes(graph, ends) if ends else []
 
 
 def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:

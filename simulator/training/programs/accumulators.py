@@ -16,13 +16,14 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import SCALAR, number, shaped, typed, types
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import tensor_sizes
-from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy, beside
+from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of
 from simulator.training.programs.replication.parts import held_by
 from simulator.training.programs.replication.tasks import in_graph_text
 from simulator.training.programs.script import of_task
 from simulator.training.programs.separating import Separated, separate
+from simulator.training.programs.variables import beside
 from simulator.training.regimes import Regime, tokens_per_update
 
 INT64 = 9

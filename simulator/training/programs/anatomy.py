@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.errors import GraphError
-from simulator.graph.dtypes import SIZE, base
-from simulator.graph.graph import Graph, Shape
-from simulator.graph.inlining.attributes import COLOCATION
+from simulator.graph.graph import Graph
 from simulator.graph.ops import registry
 from simulator.graph.step import Step, choose_step
-from simulator.graph.step.fanin import fan_in
+from simulator.graph.step.covering import smallest_cover
+from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
+from simulator.training.programs.adding_up import before_adding_up, is_computed
 from simulator.training.programs.batches import batch_of
+from simulator.training.programs.variables import VARIABLES, beside, is_whole, variable_of
 
-VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 _APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
 _SCATTERS = frozenset(
     f"{prefix}Scatter{kind}"
@@ -33,10 +33,10 @@ _SCATTERS = frozenset(
 )
 _ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 _BY_HAND = frozenset(("AssignSub", "AssignSubVariableOp", *_ADDS))
+_ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
+_SUMS = frozenset(("Sub", "Add", "AddV2"))
 _UNIQUES = frozenset(("Unique", "UniqueV2"))
 _SEGMENTS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))
-_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: what a global step is
-_HANDING_ON = 16  # ops through which a reference or handle passes on its way to an update
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class Gradient:
     variable: int  # node
     values: int  # edge
     indices: int | None = None  # edge
+    also: tuple[int, ...] = ()  # further edges on which what follows reads the same values
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,9 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     variables = tuple(row for row, op in enumerate(graph.ops) if op in VARIABLES)
     counts, global_step = _counting(graph, runs)
     slots = _slots(graph, variables)
+    if fetches is None and not graph.train_ops and not apply_nodes(graph):
+        step = _by_hand_alone(graph, step, counts)
+        runs = np.flatnonzero(step.runs).tolist()
     gradients = _of_variables(_gradients(graph, runs, set(counts)), slots)
     if not gradients:
         hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
@@ -95,41 +99,6 @@ def trained(graph: Graph) -> frozenset[int]:
     variables = [row for row, op in enumerate(graph.ops) if op in VARIABLES]
     found = _gradients(graph, runs, set(_counting(graph, runs)[0]))
     return frozenset(one.variable for one in _of_variables(found, _slots(graph, variables)))
-
-
-def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
-    """The variable whose reference or handle comes in at that input; None: it is no variable's."""
-    edge = int(graph.in_ptr[row]) + slot
-    for _ in range(_HANDING_ON):
-        if edge >= graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
-            return None
-        row = int(graph.edge_src[edge])
-        if graph.ops[row] in VARIABLES:
-            return row
-        edge = int(graph.in_ptr[row])
-    return None
-
-
-def beside(graph: Graph, row: int) -> list[str]:
-    """The names that a node asks to stand beside (`_class`), in the file's order."""
-    listed = graph.attrs[row].get(COLOCATION)
-    if listed is None:
-        return []
-    names = [text.decode("utf-8", "replace") for text in listed.list.s]
-    return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
-
-
-def variable_shape(graph: Graph, row: int) -> Shape | None:
-    """The shape that a variable declares; None: it does not, or not even its rank."""
-    attrs = graph.attrs[row]
-    return shape_of(attrs["shape"].shape) if "shape" in attrs else None
-
-
-def variable_bytes(graph: Graph, row: int) -> int:
-    """How large a variable is by its declaration, -1 where that leaves a dimension open."""
-    attrs, shape = graph.attrs[row], variable_shape(graph, row)
-    size = SIZE.get(base(int(attrs["dtype"].type)), -1) if "dtype" in attrs else -1
-    return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size
 
 
 def _of_variables(gradients: Sequence[Gradient], slots: Mapping[int, int]) -> tuple[Gradient, ...]:
@@ -151,41 +120,60 @@ def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int |
 
 def _is_counter(graph: Graph, variable: int) -> bool:
     attrs = graph.attrs[variable]
-    return _is_whole(graph, variable) and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
-
-
-def _is_whole(graph: Graph, variable: int) -> bool:
-    """Whether a variable holds whole numbers, which count and do not learn."""
-    attrs = graph.attrs[variable]
-    return "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
+    return is_whole(graph, variable) and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
 
 
 def _gradients(graph: Graph, runs: Sequence[int], counts: set[int]) -> tuple[Gradient, ...]:
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
     for row in runs:
         gradient = _of_update(graph, row)
-        if gradient is not None:
-            found.setdefault(gradient.values, gradient)
+        if gradient is None:
+            continue
+        added = before_adding_up(graph, runs, gradient.values) if gradient.indices is None else []
+        for one in [Gradient(gradient.variable, edge) for edge in added] or [gradient]:
+            found.setdefault(one.values, one)
     if not found:
         for row in runs:
-            variable = variable_of(graph, row) if graph.ops[row] in _BY_HAND and row not in counts else None
-            if variable is not None and not _is_whole(graph, variable) and _is_computed(graph, row):
-                found[row] = Gradient(variable, int(graph.in_ptr[row]) + 1)
+            variable = variable_of(graph, row) if row not in counts else None
+            change = None if variable is None or is_whole(graph, variable) else _change(graph, row, variable)
+            if variable is not None and change is not None and is_computed(graph, change):
+                found[row] = Gradient(variable, change)
     return tuple(found.values())
 
 
-def _is_computed(graph: Graph, row: int) -> bool:
-    """Whether what an update adds or subtracts is more than a constant: something in its fan-in has another source."""
-    needed = fan_in(graph, [int(graph.edge_src[graph.in_ptr[row] + 1])])
-    sources = needed & (np.diff(graph.in_ptr) == 0)
-    return any(graph.ops[at] != "Const" for at in np.flatnonzero(sources).tolist())
+def _change(graph: Graph, row: int, variable: int) -> int | None:
+    """The edge of what an op adds to or subtracts from the variable, None if it does neither.
+
+    An assignment of the variable's own value and something more does so, too: w.assign(w - rate * gradient).
+    """
+    second = int(graph.in_ptr[row]) + 1
+    if graph.ops[row] in _BY_HAND:
+        return second
+    if graph.ops[row] not in _ASSIGNS or second >= graph.in_ptr[row + 1] or graph.edge_tensor[second] < 0:
+        return None
+    made = int(graph.edge_src[second])
+    if graph.ops[made] not in _SUMS:
+        return None
+    own = [variable_of(graph, made, slot) == variable for slot in (0, 1)]
+    if own == [True, False]:
+        return int(graph.in_ptr[made]) + 1
+    return int(graph.in_ptr[made]) if own == [False, True] and graph.ops[made] != "Sub" else None
+
+
+def _by_hand_alone(graph: Graph, step: Step, counts: tuple[int, ...]) -> Step:
+    """The step without what is left over beside its updates: where no optimizer's op says so, a step is all sinks."""
+    gradients = _gradients(graph, np.flatnonzero(step.runs).tolist(), set(counts))
+    updates = {int(graph.edge_dst[one.values]) for one in gradients}
+    rows = sorted(updates.union(counts))
+    covering = smallest_cover(graph, rows, lambda found: computes(graph, found)) if updates else []
+    return choose_step(graph, fetches=[graph.names[row] for row in covering]) if covering else step
 
 
 def _of_update(graph: Graph, row: int) -> Gradient | None:
     """The gradient that the op takes, None if it is none of an optimizer's."""
     facts = registry.facts(graph.ops[row])
     variable = variable_of(graph, row) if facts is not None else None
-    if facts is None or variable is None or _is_whole(graph, variable):
+    if facts is None or variable is None or is_whole(graph, variable):
         return None
     names, first = [argument.name for argument in facts.inputs], int(graph.in_ptr[row])
     if graph.ops[row] in _SCATTERS:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import fan_in, fan_out
-from simulator.training.programs.anatomy import Anatomy, variable_of
+from simulator.training.programs.anatomy import Anatomy
 from simulator.training.programs.replication.parts import parts_of
+from simulator.training.programs.variables import variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp", "IsVariableInitialized", "VarIsInitializedOp"))
 

@@ -82,6 +82,22 @@ def test_the_train_op_collection_comes_first():
     assert step.rule == "the graph's train_op collection (1 of its entries not in the graph)"
 
 
+def test_what_groups_the_train_op_with_more_is_the_step_and_two_such_groups_are_named():
+    """A script's tf.no_op(name="train") after the optimizer's own op, with moving averages, is what it runs."""
+    made = training()
+    made.names[made.names.index("train")] = "momentum"
+    float_node(made, "average", "VariableV2")
+    made.add("averages", "AssignSub", ["average", "loss"], T=type_attr())
+    made.add("train", "NoOp", ["^momentum", "^averages"])
+    step = choose_step(replace(made.built(), train_ops=("momentum",)))
+    assert step.fetches == ("train",)
+    assert step.rule == "'train', which groups the graph's train_op collection with more"
+    made.add("all", "NoOp", ["^momentum", "^averages", "^y"])
+    step = choose_step(replace(made.built(), train_ops=("momentum",)))
+    assert step.fetches == ("momentum",)
+    assert step.rule.endswith("; 'train', 'all' run it with more: fetch the one that is the step")
+
+
 def test_a_saver_that_waits_for_the_train_op_does_not_replace_it():
     made = training()
     made.names[made.names.index("train")] = "train/inner"

@@ -15,12 +15,14 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
-from simulator.training.programs.anatomy import VARIABLES, Anatomy, Gradient, variable_shape
+from simulator.training.programs.anatomy import Anatomy, Gradient
 from simulator.training.programs.replication import setter
 from simulator.training.programs.replication.collectives import COLLECTIVES, Reduced
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, share_of
 from simulator.training.programs.replication.parts import held_by, is_read, is_shared, is_write
+from simulator.training.programs.replication.processing import as_computed
 from simulator.training.programs.replication.towers import Replica, gathered, of_each, split_batch, without_gpus
+from simulator.training.programs.variables import VARIABLES, variable_shape
 
 
 def mirrored(
@@ -31,7 +33,7 @@ def mirrored(
     `home` is where the rest stands. Dense gradients are reduced by the `collective`, a key of COLLECTIVES; of sparse
     ones every device gathers all rows. Raises GraphError where a variable does not say its shape.
     """
-    rows = _own(graph, found)
+    found, rows = as_computed(graph, found), _own(graph, found)
     writes = [row for row in range(len(graph)) if row not in rows and _writes_to(graph, row, rows)]
     devices = _laid_out(graph, rows, where, home)
     draft = draft_of(graph, devices[0])
@@ -114,7 +116,8 @@ def _reduce(
             numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
             draft.reads(gradient.indices, numbers, one.prefix)
     for one, mean in zip(replicas, means, strict=True):
-        draft.reads(gradient.values, mean, one.prefix)
+        for edge in (gradient.values, *gradient.also):
+            draft.reads(edge, mean, one.prefix)
 
 
 def _shape(graph: Graph, variable: int) -> Shape:

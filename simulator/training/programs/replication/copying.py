@@ -15,7 +15,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION, number, shaped, texts, typed
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import tensor_sizes
-from simulator.training.programs.anatomy import VARIABLES, beside
+from simulator.training.programs.variables import VARIABLES, beside
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}

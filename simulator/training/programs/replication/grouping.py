@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from simulator.cluster.devicespec import parse
 from simulator.graph.graph import Graph
-from simulator.training.programs.anatomy import beside
 from simulator.training.programs.replication import setter
 from simulator.training.programs.replication.copying import draft_of
 from simulator.training.programs.replication.setter import PsStrategy
+from simulator.training.programs.variables import beside
 
 _ELSEWHERE = "/job:worker"
 

@@ -16,7 +16,8 @@ from simulator.graph import ops
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import PLACEHOLDERS, fan_out
-from simulator.training.programs.anatomy import VARIABLES, Anatomy
+from simulator.training.programs.anatomy import Anatomy
+from simulator.training.programs.variables import VARIABLES
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
 _WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
@@ -38,7 +39,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
     What is written to a variable on the way, and hands nothing on but that it is done, belongs to no tower: it is done
     once a step, by the first one, as with the moving averages of TensorFlow's multi-GPU models.
     """
-    entering = [edge for one in found.gradients for edge in (one.values, one.indices) if edge is not None]
+    entering = [edge for one in found.gradients for edge in (one.values, one.indices, *one.also) if edge is not None]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
     tower: set[int] = set()
     written: set[int] = set()

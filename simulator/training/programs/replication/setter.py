@@ -18,7 +18,7 @@ import numpy as np
 from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs.anatomy import beside, variable_bytes, variable_of
+from simulator.training.programs.variables import beside, variable_bytes, variable_of
 from simulator.wording import near
 
 PsStrategy: TypeAlias = Literal["round_robin", "bytes", "random"]

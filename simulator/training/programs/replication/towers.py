@@ -21,11 +21,13 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import number, typed
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.programs.anatomy import Anatomy, Gradient, variable_shape
+from simulator.training.programs.anatomy import Anatomy, Gradient
 from simulator.training.programs.replication import setter
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of, times
 from simulator.training.programs.replication.parts import Parts, held_by, is_shared, parts_of
+from simulator.training.programs.replication.processing import as_computed
 from simulator.training.programs.replication.setter import PsStrategy
+from simulator.training.programs.variables import variable_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,11 @@ def towers(
     """The graph with a tower on each of the devices `where`, whose gradients are averaged and applied once.
 
     `ps` are the places of the variables, and `home` is where everything else stands. Gradients are averaged on the
-    device `average`, None: on that of their variable. A sparse gradient is the rows of all towers, one below the other.
-    Each tower works on as many examples as the graph did, so what is fed is so many times as large.
+    device `average`, None: where they are read, on that of their variable, or on `home` if clipped first.
+    A sparse gradient is the rows of all towers, one below the other. Each tower works on as many examples as the graph
+    did, so what is fed is so many times as large.
     """
+    found = as_computed(graph, found)
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
     draft = draft_of(graph, list(devices[0].values()))
@@ -63,7 +67,7 @@ def towers(
     for one, there in zip(replicas[1:], devices[1:], strict=True):
         draft.copy(parts.tower, one.prefix, there, one.replaced, parts.written)
     for gradient in found.gradients if len(where) > 1 else ():
-        _average(draft, gradient, replicas, average or devices[0][gradient.variable])
+        _average(draft, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values])])
     return draft.built()
 
 
@@ -169,7 +173,9 @@ def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], devi
     else:
         total = gathered(draft, f"{name}/rows", gradient.values, replicas, device)
         draft.reads(gradient.indices, gathered(draft, f"{name}/indices", gradient.indices, replicas, device))
-    draft.reads(gradient.values, share_of(draft, name, total, len(replicas), dtype, device, shape))
+    mean = share_of(draft, name, total, len(replicas), dtype, device, shape)
+    for edge in (gradient.values, *gradient.also):
+        draft.reads(edge, mean)
 
 
 def gathered(draft: Draft, name: str, edge: int, replicas: Sequence[Replica], device: str) -> str:

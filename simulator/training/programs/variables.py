@@ -1,0 +1,55 @@
+"""Variables as a graph tells them: who works on which, what stands beside it, and how large it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.graph.dtypes import SIZE, base
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.inlining.attributes import COLOCATION
+from simulator.graph.tensors import shape_of
+
+VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
+_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: what a global step is
+_HANDING_ON = 16  # ops through which a reference or handle passes on its way to an update
+
+
+def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
+    """The variable whose reference or handle comes in at that input; None: it is no variable's."""
+    edge = int(graph.in_ptr[row]) + slot
+    for _ in range(_HANDING_ON):
+        if edge >= graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
+            return None
+        row = int(graph.edge_src[edge])
+        if graph.ops[row] in VARIABLES:
+            return row
+        edge = int(graph.in_ptr[row])
+    return None
+
+
+def beside(graph: Graph, row: int) -> list[str]:
+    """The names that a node asks to stand beside (`_class`), in the file's order."""
+    listed = graph.attrs[row].get(COLOCATION)
+    if listed is None:
+        return []
+    names = [text.decode("utf-8", "replace") for text in listed.list.s]
+    return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
+
+
+def variable_shape(graph: Graph, row: int) -> Shape | None:
+    """The shape that a variable declares; None: it does not, or not even its rank."""
+    attrs = graph.attrs[row]
+    return shape_of(attrs["shape"].shape) if "shape" in attrs else None
+
+
+def variable_bytes(graph: Graph, row: int) -> int:
+    """How large a variable is by its declaration, -1 where that leaves a dimension open."""
+    attrs, shape = graph.attrs[row], variable_shape(graph, row)
+    size = SIZE.get(base(int(attrs["dtype"].type)), -1) if "dtype" in attrs else -1
+    return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size
+
+
+def is_whole(graph: Graph, variable: int) -> bool:
+    """Whether a variable holds whole numbers, which count and do not learn."""
+    attrs = graph.attrs[variable]
+    return "dtype" in attrs and base(int(attrs["dtype"].type)) in _WHOLE_NUMBERS
