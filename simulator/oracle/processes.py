@@ -2,27 +2,31 @@
 
 One process per task, each with TensorFlow's own server and with the clients of that task, which step in threads of
 their own; one thread for ops, Grappler off, a core each where one is said. All of them listen on 127.0.0.1 alone, on
-ports that were free and are theirs from the start. They end with the run, whatever happens (`child`).
+ports that were free and are theirs from the start. They end with the run, whatever happens (`child`). Some of the
+clients step while the others rest, so that one cluster can be asked about many trainings, in turn.
 
 The graphs are executed. Ask for graphs that you trust.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from simulator.errors import OracleError
 from simulator.oracle import child
 
 MAX_TASKS = 16  # each has a TensorFlow of its own: 250 MB
 _CHUNK_BYTES = 2**16
+_ENDLESS = "no client's steps count, so the run would have no end"
+_QUIET_S = 0.1  # a message takes less, be the machine as busy as it likes
 _AFTERWARDS_S = 0.5  # in which the process ends whose end is why another's step failed
 
 
@@ -50,6 +54,9 @@ class RealStep:
     notes: Mapping[str, int | float]
 
 
+Stepping: TypeAlias = Callable[[Collection[str], int], tuple[RealStep, ...]]
+
+
 @dataclass
 class _Task:
     """The process of a task, and what came from it that is not yet read."""
@@ -70,26 +77,60 @@ def measure(
 ) -> tuple[RealStep, ...]:
     """Run the clients until the counted ones have done `steps` steps together; all steps in order of their ends.
 
+    The rest is as in `running`.
+    """
+    with running(clients, tasks=tasks, cores=cores, timeout_s=timeout_s) as step:
+        return step([client.name for client in clients], steps)
+
+
+@contextmanager
+def running(
+    clients: Sequence[RealClient],
+    *,
+    tasks: Sequence[str] = (),
+    cores: Mapping[str, int] | None = None,
+    timeout_s: float,
+) -> Iterator[Stepping]:
+    """A cluster that lasts as long as the block. What it gives lets the clients of some names step, the others rest.
+
+    It ends when the counted ones among them have begun and ended so many steps, and returns all steps that ended
+    meanwhile, in order of their ends. A client that waits in its step for others, as for a token, rests there.
     `tasks` are those that take part besides the clients' own; `cores` are the cores to which tasks are pinned. First
-    values are given in the order of the tasks, whose steps then begin together. A step that has not ended when the run
-    does is missing.
+    values are given in the order of the tasks.
     Raises OracleError if TensorFlow is missing or a client fails, with what it said, if a process ends, with its last
     words, and if all of it takes longer than `timeout_s`.
     """
     names = list(dict.fromkeys([*tasks, *(client.task for client in clients)]))
     if len(names) > MAX_TASKS:
         raise OracleError(f"{len(names)} tasks would need a process each, and {MAX_TASKS} are the most")
-    if not any(client.counted for client in clients):
-        raise ValueError("no client's steps count, so the run would have no end")
+    counted = {client.name for client in clients if client.counted}
+    if not counted:
+        raise ValueError(_ENDLESS)
     deadline = time.monotonic() + timeout_s
     with _started(names) as processes:
         _serve(processes, clients, cores or {}, deadline)
         for process in processes:  # in turn: a worker's first values are read from those that the chief gave
             _say(process, {})
             _each([process], processes, deadline)
-        for process in processes:
-            _say(process, {})
-        return _steps(processes, clients, steps, deadline)
+        last: list[str] = []  # who stepped last
+        longest_s = 0.0
+
+        def step(asked: Collection[str], steps: int) -> tuple[RealStep, ...]:
+            nonlocal longest_s
+            if not counted.intersection(asked):
+                raise ValueError(_ENDLESS)
+            _rest(processes, last, longest_s, deadline)
+            last[:] = asked
+            begun = time.monotonic_ns()
+            for process in processes:
+                _say(process, {"step": last})
+            made = _steps(processes, counted, steps, begun, deadline)
+            for process in processes:
+                _say(process, {"step": []})
+            longest_s = max((one.end_ns - one.start_ns for one in made), default=0) / 1e9
+            return made
+
+        yield step
 
 
 @contextmanager
@@ -134,19 +175,34 @@ def _serve(
     _each(processes, processes, deadline)
 
 
+def _rest(processes: Sequence[_Task], last: Sequence[str], longest_s: float, deadline: float) -> None:
+    """Wait until those who stepped last rest, or for longer than any step of theirs: who steps still waits for others.
+
+    What came of their steps since is passed over.
+    """
+    awake = set(last)
+    enough = time.monotonic() + 1.5 * longest_s + _QUIET_S
+    for _, told in _heard(processes, deadline, enough) if awake else ():
+        if "rests" in told:
+            awake.discard(told["client"])
+            if not awake:
+                break
+
+
 def _steps(
-    processes: Sequence[_Task], clients: Sequence[RealClient], steps: int, deadline: float
+    processes: Sequence[_Task], counted: Collection[str], steps: int, begun: int, deadline: float
 ) -> tuple[RealStep, ...]:
-    counted = {client.name for client in clients if client.counted}
-    found: list[dict[str, Any]] = []
+    """The steps that end until so many of those that count and began after `begun` have ended."""
+    found: list[RealStep] = []
     left = steps
     for _, told in _heard(processes, deadline):
-        found.append(told)
-        left -= told["client"] in counted
+        if "rests" in told:  # late
+            continue
+        found.append(RealStep(told["client"], told["start"], told["end"], told["notes"]))
+        left -= told["client"] in counted and told["start"] >= begun
         if not left:
             break
-    made = (RealStep(told["client"], told["start"], told["end"], told["notes"]) for told in found)
-    return tuple(sorted(made, key=lambda step: (step.end_ns, step.client)))
+    return tuple(sorted(found, key=lambda step: (step.end_ns, step.client)))
 
 
 def _say(process: _Task, facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
@@ -167,8 +223,10 @@ def _each(asked: Sequence[_Task], processes: Sequence[_Task], deadline: float) -
     return found
 
 
-def _heard(processes: Sequence[_Task], deadline: float) -> Iterator[tuple[_Task, dict[str, Any]]]:
-    """The messages of all processes as they come; OracleError for what is none."""
+def _heard(
+    processes: Sequence[_Task], deadline: float, enough: float = math.inf
+) -> Iterator[tuple[_Task, dict[str, Any]]]:
+    """The messages of all processes as they come, until it is `enough`; OracleError for what is none."""
     with selectors.DefaultSelector() as pipes:
         for process in processes:
             assert process.process.stdout is not None
@@ -182,9 +240,11 @@ def _heard(processes: Sequence[_Task], deadline: float) -> Iterator[tuple[_Task,
                     if "failed" in told:
                         raise _failed(process, processes, told)
                     yield process, told
-            left = deadline - time.monotonic()  # it may run out while steps still come
+            left = min(deadline, enough) - time.monotonic()  # it may run out while steps still come
             ready = pipes.select(left) if left > 0 else []
             if not ready:
+                if enough < deadline:
+                    return
                 raise OracleError("the real cluster was not done in time; allow it more time or ask for fewer steps")
             for key, _ in ready:
                 process, pipe = key.data

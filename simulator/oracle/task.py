@@ -5,7 +5,8 @@
     {"task", "core", "addresses": {task: address},         {}: it serves
      "clients": [...]}, a GraphDef per client
     {}: open                                               {}: the sessions are open, first values are given
-    {}: go                                                 {"client", "start", "end", "notes"} after each step
+    {"step": clients that step from now on                 {"client", "start", "end", "notes"} after each step
+     until more is said}                                   {"client", "rests"} from one that is to rest, after its step
     the end                                                the end
 
 The port is taken before any address is told, and stays taken: no other process can come between. What goes wrong with a
@@ -82,12 +83,16 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
         say({"failed": _said(error)})
         return
     say({})
-    if child.read(sys.stdin.buffer) is None:
-        return
+    may = {client["name"]: threading.Event() for client in facts["clients"]}
     for client, step in zip(facts["clients"], steps, strict=True):
-        threading.Thread(target=_run, args=(client, step, say), daemon=True).start()
-    while child.read(sys.stdin.buffer) is not None:
-        pass
+        threading.Thread(target=_run, args=(client, step, may[client["name"]], say), daemon=True).start()
+    while (told := child.read(sys.stdin.buffer)) is not None:
+        asked, _ = child.unpack(told)
+        for name, event in may.items():
+            if name in asked["step"]:
+                event.set()
+            else:
+                event.clear()
     del functions
 
 
@@ -121,10 +126,21 @@ def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callabl
     return step
 
 
-def _run(client: Mapping[str, Any], step: Callable[[], list[Any]], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Step after step, until the process ends."""
+def _run(
+    client: Mapping[str, Any],
+    step: Callable[[], list[Any]],
+    may: threading.Event,
+    say: Callable[[Mapping[str, Any]], None],
+) -> None:
+    """Step after step while it may, until the process ends."""
+    rests = True
     try:
         while True:
+            if not may.is_set() and not rests:
+                rests = True
+                say({"client": client["name"], "rests": rests})
+            may.wait()
+            rests = False
             begun = time.monotonic_ns()
             values = step()
             ended = time.monotonic_ns()

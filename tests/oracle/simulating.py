@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from placement import place
 from simulator import choose_step, estimate, load, load_cluster, partition
@@ -22,6 +23,7 @@ from simulator.training.train import train
 from simulator.training.training import Training as Run
 from tests.oracle.training_graphs import Training
 
+Shape: TypeAlias = tuple[int, int, str]  # of a product: rows, the side of the other matrix, floats
 NOW_NS = 20_000  # of a call into Python that asks for the time
 
 
@@ -29,11 +31,14 @@ NOW_NS = 20_000  # of a call into Python that asks for the time
 class Machine:
     """What everything takes on this machine beside the sleeps."""
 
-    hop_ns: int
+    hop_ns: int  # a message, its work at both ends included
     step_ns: float = 0.0  # of a worker without work
     oversleep_ns: int = 0
     spread: tuple[float, ...] = ()  # how long its steps sleep, over their median
-    product_ns: int = 0
+    product_ns: Mapping[Shape, int] = field(default_factory=dict)
+    message_ns: int = 0  # of a hop, what the processors at both ends work, half each
+    byte_ps: int = 300  # what they work per byte, each
+    bytes_per_s: int = 0  # of memory; 0: as for a CPU that nobody has measured
 
 
 def simulate(training: Training, asked: Sequence[RealClient], steps: int, machine: Machine) -> Run:
@@ -42,7 +47,7 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
     A sleep is an op like any other: it takes its device's only lane, as it takes the executor's only thread, and would
     hold up the packing of what is sent meanwhile, which nothing here does.
     """
-    cluster = _cluster(training, machine.hop_ns)
+    cluster = _cluster(training, machine)
     regime = read_regime(_regime(training))
     programs = _programs(training, asked, cluster, regime)
     made, costs = [], []
@@ -86,24 +91,43 @@ def _programs(
 def _worked_ns(training: Training, node: str, op: str, machine: Machine) -> int:
     """How long a product takes, a look at the clock, or the sleep "tower_2/work"."""
     if op == "MatMul":
-        return machine.product_ns
-    if node == "pushed":
+        return machine.product_ns[shape(training)]
+    if "/" not in node:  # "pushed"
         return NOW_NS
     asked = training.sleeps_s[int(node.partition("/")[0].removeprefix("tower_"))]
     return round(1e9 * asked) + machine.oversleep_ns * (asked > 0)
 
 
+def shape(training: Training) -> Shape:
+    """Of its products."""
+    return training.rows or training.side, training.side, training.floats
+
+
 def _regime(training: Training) -> str:
+    if training.how == "ssp":
+        return f"ssp:bound={training.bound}"
     if training.how != "sync":
         return "async" if training.alone else "none"
     total = training.workers
     return f"sync:aggregate={training.aggregate or total},total={total}"
 
 
-def _cluster(training: Training, hop_ns: int) -> Cluster:
+def _cluster(training: Training, machine: Machine) -> Cluster:
     """All tasks on one host, each on a core; between them hops take as long as they were measured to."""
     jobs = {"ps": ["here"] * training.ps, "worker": ["here"] * training.workers}
-    cluster = load_cluster({job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items()})
-    spoken = replace(cluster.between_tasks, name="measured", latency_ns=hop_ns, request_ns=hop_ns // 2)
-    devices = tuple(replace(device, cores=1) for device in cluster.devices)
+    named = {job: [f"here:{row}" for row, _ in enumerate(hosts)] for job, hosts in jobs.items() if hosts}
+    cluster = load_cluster(named)
+    spoken = replace(
+        cluster.between_tasks,
+        name="measured",
+        latency_ns=machine.hop_ns - 2 * (machine.message_ns // 2),
+        request_ns=(machine.hop_ns - machine.message_ns) // 2,
+        send_ns=machine.message_ns // 2,
+        receive_ns=machine.message_ns // 2,
+        send_ps_per_byte=machine.byte_ps,
+        receive_ps_per_byte=machine.byte_ps,
+    )
+    devices = tuple(
+        replace(device, cores=1, bytes_per_s=machine.bytes_per_s or device.bytes_per_s) for device in cluster.devices
+    )
     return replace(cluster, devices=devices, between_tasks=spoken)

@@ -21,15 +21,20 @@ DIGIT = 16  # more than a worker has gradients in one sum
 class Training:
     """A training: who takes part, how, and what each worker does in a step."""
 
-    how: str  # "async", "sync": between graphs; one client for towers on all workers: "in", or "towers", async
+    # between graphs "async", "sync" or "ssp"; one client for towers on all workers: "in", or "towers", which don't wait
+    how: str
     sleeps_s: tuple[float, ...]  # [workers] how long each sleeps in a step
-    ps: int = 1
+    ps: int = 1  # 0: the first worker keeps the variables
     aggregate: int = 0  # "sync": gradients per update
     tokens: int = -1  # "sync": at first; -1: as many as SyncReplicasOptimizer likes
+    bound: int = 0  # "ssp": how many steps a worker may be ahead of the slowest
     variables: int = 1
     elements: int = 256  # of each variable
     products: tuple[int, ...] = ()  # [workers] how many matrices each multiplies in a step
     side: int = 256  # of the matrices
+    rows: int = 0  # of the first of them, a batch; 0: as many as columns
+    floats: str = "float32"  # all numbers that are learnt
+    container: str = ""  # apart from other trainings on the same tasks
 
     @property
     def workers(self) -> int:
@@ -39,7 +44,7 @@ class Training:
     @property
     def alone(self) -> bool:
         """Whether each worker's gradient is an update of its own."""
-        return self.how in ("async", "towers")
+        return self.how in ("async", "towers", "ssp")
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -55,20 +60,26 @@ def task(job: str, number: int) -> str:
 
 def clients(training: Training, *, timeout_s: float = 120) -> tuple[RealClient, ...]:
     """The clients of the training, as TensorFlow makes their graphs."""
-    facts, graphs = child.unpack(
-        child.run("tests.oracle.training_graphs", child.pack(asdict(training)), timeout_s=timeout_s)
-    )
-    return tuple(
-        RealClient(
-            **{
-                **one,
-                "graph": graph,
-                "targets": tuple(one["targets"]),
-                "first": tuple(map(tuple, one["first"])),
-            }
-        )
-        for one, graph in zip(facts["clients"], graphs, strict=True)
-    )
+    (made,) = clients_of([training], timeout_s=timeout_s)
+    return made
+
+
+def clients_of(trainings: Sequence[Training], *, timeout_s: float = 120) -> Iterator[tuple[RealClient, ...]]:
+    """The clients of each, all from one process."""
+    with child.conversation("tests.oracle.training_graphs") as ask:
+        for training in trainings:
+            facts, graphs = child.unpack(ask(child.pack(asdict(training)), timeout_s))
+            yield tuple(
+                RealClient(
+                    **{
+                        **one,
+                        "graph": graph,
+                        "targets": tuple(one["targets"]),
+                        "first": tuple(map(tuple, one["first"])),
+                    }
+                )
+                for one, graph in zip(facts["clients"], graphs, strict=True)
+            )
 
 
 def shares(mean: float, least: int = 1) -> list[int]:
@@ -93,13 +104,18 @@ def _answer(question: bytes) -> bytes:
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
     facts, _ = child.unpack(question)
     training = Training(**facts)
-    make = {"async": _asynchronous, "towers": _asynchronous, "sync": _synchronous, "in": _in_graph}[training.how]
+    make = {"sync": _synchronous, "in": _in_graph}.get(training.how, _asynchronous)
     made = list(make(training))
     return child.pack({"clients": [described for described, _ in made]}, [graph for _, graph in made])
 
 
 def _device(job: str, number: int) -> str:
     return f"{task(job, number)}/device:CPU:0"
+
+
+def _held(training: Training, row: int) -> str:
+    """Where a variable lies."""
+    return _device("ps", row % training.ps) if training.ps else _device("worker", 0)
 
 
 class _Model:
@@ -110,23 +126,24 @@ class _Model:
 
         v1 = tf.compat.v1
         self.training = training
-        with tf.device(_device("ps", 0)):
+        with tf.device(_held(training, 0)):
             self.step = v1.get_variable(
                 "global_step", (), tf.int64, initializer=v1.zeros_initializer(), trainable=False, use_resource=True
             )
         self.variables = []
         for row in range(training.variables):
-            with tf.device(_device("ps", row % training.ps)):
-                shape = [training.elements]
+            with tf.device(_held(training, row)):
+                shape, zeros = [training.elements], v1.zeros_initializer()
                 self.variables.append(
-                    v1.get_variable(f"x{row}", shape, initializer=v1.zeros_initializer(), use_resource=True)
+                    v1.get_variable(f"x{row}", shape, training.floats, initializer=zeros, use_resource=True)
                 )
 
-    def gradients(self, worker: int) -> tuple[Any, list[Any]]:
+    def gradients(self, worker: int, after: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
         """The global step that a worker reads first, and its gradients after its work."""
         import tensorflow as tf
 
-        with tf.device(_device("worker", worker)), tf.name_scope(f"tower_{worker}"):
+        where, scope = tf.device(_device("worker", worker)), tf.name_scope(f"tower_{worker}")
+        with where, scope, tf.control_dependencies(after):
             read = tf.identity(self.step.read_value(), name="read")
             with tf.control_dependencies([read]):
                 values = [tf.identity(_read(variable)) for variable in self.variables]
@@ -139,12 +156,14 @@ class _Model:
         import tensorflow as tf
 
         if self.training.products:
-            matrix = tf.fill([self.training.side, self.training.side], 0 * ready + 1 / self.training.side)
+            side = self.training.side
+            weights = tf.fill([side, side], 0 * ready + 1 / side)
+            matrix = tf.fill([self.training.rows, side], 0 * ready + 1) if self.training.rows else weights
             for _ in range(self.training.products[worker]):
-                matrix = tf.matmul(matrix, matrix)
+                matrix = tf.matmul(matrix, weights)
             return tf.reduce_sum(matrix)
         seconds = tf.constant(self.training.sleeps_s[worker], tf.float32)
-        done = tf.raw_ops.PyFunc(input=[ready, seconds], token=SLEEP, Tout=[tf.float32], name="work")[0]
+        done = tf.raw_ops.PyFunc(input=[ready, seconds], token=SLEEP, Tout=[ready.dtype], name="work")[0]
         return tf.reshape(done, ())  # PyFunc does not say its shape
 
 
@@ -178,7 +197,7 @@ def _after(step: Any, count: Any) -> Any:
 
 
 def _made(graph: Any, **described: Any) -> tuple[Mapping[str, Any], bytes]:
-    return described, graph.as_graph_def().SerializeToString(deterministic=True)
+    return described, graph.as_graph_def(add_shapes=True).SerializeToString(deterministic=True)
 
 
 def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]]:
@@ -186,19 +205,47 @@ def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes
     import tensorflow as tf
 
     for worker in range(training.workers):
-        with tf.Graph().as_default() as graph:
+        with tf.Graph().as_default() as graph, graph.container(training.container):
             model = _Model(training)
-            read, gradients = model.gradients(worker)
+            inward, outward, fill = _allowances(training, worker) if training.how == "ssp" else ([], [], [])
+            read, gradients = model.gradients(worker, inward)
             count = _count(model.step, _applied(model, gradients))
+            notes = {"read": read.name, "after": _after(model.step, count).name}
+            if inward:
+                notes["began"] = _now(worker, inward, "began").name
+            with tf.control_dependencies([count]):
+                ended = tf.group(*[queue.enqueue([0]) for queue in outward], name="ended")
             first = tf.compat.v1.global_variables_initializer()
+            apart = training.how == "towers"  # in sessions of one client
             yield _made(
                 graph,
-                name=f"worker:{worker}" if training.how == "async" else f"worker:0 tower:{worker}",
-                task=task("worker", worker if training.how == "async" else 0),
-                targets=[count.name],
-                notes={"read": read.name, "after": _after(model.step, count).name},
-                first=[] if worker else [[first.name]],
+                name=f"worker:0 tower:{worker}" if apart else f"worker:{worker}",
+                task=task("worker", 0 if apart else worker),
+                targets=[ended.name if outward else count.name],
+                notes=notes,
+                first=[] if worker else [[first.name, *(op.name for op in fill)]],
             )
+
+
+def _allowances(training: Training, worker: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """Stale synchronous parallel out of TensorFlow's ops: what a step waits for, queues that it fills, and at first.
+
+    From each worker to each other a queue holds how many steps the other may still begin: one more than the bound at
+    first, and one for each step that the worker ends.
+    """
+    import tensorflow as tf
+
+    queues = {}
+    with tf.device(_held(training, 0)):
+        for source in range(training.workers):
+            for target in range(training.workers):
+                if source != target:
+                    name = f"allowance_{source}_{target}"
+                    queues[source, target] = tf.queue.FIFOQueue(-1, [tf.int32], [()], shared_name=name)
+    inward = [queue.dequeue() for (_, target), queue in queues.items() if target == worker]
+    outward = [queue for (source, _), queue in queues.items() if source == worker]
+    fill = [queue.enqueue_many([[0] * (training.bound + 1)]) for queue in queues.values()]
+    return [value.op for value in inward], outward, fill
 
 
 def _applied(model: _Model, gradients: Sequence[Any]) -> list[Any]:
@@ -207,7 +254,7 @@ def _applied(model: _Model, gradients: Sequence[Any]) -> list[Any]:
     applied = []
     for variable, gradient in zip(model.variables, gradients, strict=True):
         with tf.device(variable.device):
-            rate = tf.constant(1e-3)
+            rate = tf.constant(1e-3, gradient.dtype)
             applied.append(tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient))
     return applied
 
@@ -219,7 +266,7 @@ def _synchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]
     v1 = tf.compat.v1
     total = training.workers
     for worker in range(total):
-        with tf.Graph().as_default() as graph, tf.device(_device("worker", worker)):
+        with tf.Graph().as_default() as graph, graph.container(training.container), tf.device(_device("worker", worker)):
             model = _Model(training)
             read, gradients = model.gradients(worker)
             optimizer = v1.train.SyncReplicasOptimizer(
@@ -262,7 +309,7 @@ def _in_graph(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]]:
     """One client, with a tower on each worker, whose gradients are averaged where the variable is."""
     import tensorflow as tf
 
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default() as graph, graph.container(training.container):
         model = _Model(training)
         towers = [model.gradients(worker) for worker in range(training.workers)]
         means = []
