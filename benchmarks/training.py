@@ -21,6 +21,7 @@ import argparse
 import os
 import statistics
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -39,7 +40,8 @@ from simulator.training.training import Training as Run
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, shares, task
 
-UPDATES, ROUNDS = 24, 3  # in a window of a row; of its windows more than half must be undisturbed
+ENOUGH_S = 200.0  # then no further round begins, if more than half are done
+UPDATES, ROUNDS = 24, 3  # in a window of a row; more than half of its windows must be undisturbed
 IDLE, ASLEEP, ALONE_S = 40, 8, 0.06  # steps of the worker that nobody disturbs
 CALM, UNCHANGED = 0.1, 1.5  # what others may take of the cores; by what factor a hop may change
 SLEEPING = {
@@ -109,7 +111,7 @@ def sleeping(trainings: Mapping[str, Training], rounds: int, calm: float) -> boo
     for name, training in trainings.items():
         said = [stretch.disturbed(calm) for stretch in found[name]]
         kept = [stretch for stretch, why in zip(found[name], said, strict=True) if not why]
-        if 2 * len(kept) <= rounds:
+        if 2 * len(kept) <= len(said):
             print(f"| {name} | disturbed: {'; '.join(filter(None, said))} |" + " |" * (len(HEADS) - 2))
             whole = False
             continue
@@ -133,8 +135,10 @@ def _tasks(trainings: Mapping[str, Training]) -> list[str]:
 def stretches(names: Sequence[str], rounds: int, ask: Asking) -> dict[str, list[Stretch]]:
     """Windows of all, in turn; what comes after one is what was before the next."""
     found: dict[str, list[Stretch]] = {name: [] for name in names}
-    before = ask("idle", IDLE), ask("asleep", ASLEEP)
-    for _ in range(rounds):
+    before, began = (ask("idle", IDLE), ask("asleep", ASLEEP)), time.monotonic()
+    for made in range(rounds):
+        if made > rounds // 2 and time.monotonic() > began + ENOUGH_S:
+            break
         for name in names:
             window = ask(name, UPDATES)
             after = ask("idle", IDLE), ask("asleep", ASLEEP)

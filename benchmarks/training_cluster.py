@@ -1,4 +1,4 @@
-"""Many trainings in turn on one real cluster of processes, and whether the machine had anything else to do meanwhile."""
+"""Many trainings in turn on one real cluster of processes, and whether the machine did anything else meanwhile."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.oracle.processes import descendants
 from tests.oracle.training_graphs import Training, clients_of
 
 TIMEOUT_S = 900.0
-TRIES = 4  # of a window while others work
-SHOTS_S = 2.0  # between them
+PATIENCE_S = 60.0  # for windows that are tried again, all of a cluster together
+PAUSE_S = 2.0  # before another try
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,25 @@ def cluster(
 ) -> Iterator[Asking]:
     """A cluster on which all the trainings are at rest. What it gives runs one, until it has made so many updates.
 
-    Where other processes take more than the share `calm` of all cores, it tries again, some times; the window says
-    whether it was in vain.
+    Where other processes take more than the share `calm` of all cores, it tries again while there is patience; the
+    window says whether it was in vain.
     """
     tasks = sorted({task for training in trainings.values() for task in training.tasks})
     real = [replace(one, name=_own(name, one.name)) for name in trainings for one in made[name]]
     with running(real, tasks=tasks, cores=cores, timeout_s=TIMEOUT_S) as step:
+        patience_s = PATIENCE_S
 
         def ask(name: str, updates: int) -> Window:
+            nonlocal patience_s
             asked = {_own(name, one.name): one.name for one in made[name]}
-            for again in range(TRIES):
+            while True:
                 before = _worked()
                 steps = step(asked, updates)
                 found = Window(_own_names(steps, asked), _share(before, _worked()), max(3, trainings[name].workers))
-                if found.others <= calm:
-                    break
-                time.sleep(SHOTS_S * (again < TRIES - 1))
-            return found
+                if found.others <= calm or patience_s <= 0:
+                    return found
+                time.sleep(PAUSE_S)
+                patience_s -= time.monotonic() - before[0]
 
         yield ask
 

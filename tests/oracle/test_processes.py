@@ -15,7 +15,7 @@ import pytest
 
 from simulator.errors import OracleError
 from simulator.graph.messages import GraphDef, NodeDef
-from simulator.oracle.processes import RealClient, measure
+from simulator.oracle.processes import RealClient, measure, running
 from tests.oracle.processes import descendants, devices_listened_to, gone, traces
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
@@ -152,3 +152,28 @@ def test_there_is_a_bound_on_tasks_and_an_end_to_the_run() -> None:
         measure([client], 1, tasks=[task("ps", number) for number in range(16)], timeout_s=1)
     with pytest.raises(ValueError, match="no end"):
         measure([replace(client, counted=False)], 1, timeout_s=1)
+
+
+def test_clients_rest_until_they_are_asked_again_and_go_on_where_they_waited() -> None:
+    asked = clients(Training("sync", sleeps_s=(0.02, 0.02)))
+    workers, alone = [client.name for client in asked], replace(idle(), name="alone")
+    tasks = [task("ps", 0)]
+    with running([*asked, alone], tasks=tasks, timeout_s=60) as step:
+        assert {one.client for one in step([alone.name], 20)} == {alone.name}
+        first = step(workers, 5)
+        between = step([alone.name], 20)
+        again = step(workers, 5)
+    assert {one.client for one in first} == {one.client for one in again} == set(workers)
+    assert {one.client for one in between} <= {alone.name, *workers}  # who waited for a token may have ended late
+    assert between[-1].client == alone.name
+    ended = first[-1].end_ns
+    begun = max(one.start_ns for one in between)
+    assert not [one for one in (*between, *again) if one.client != alone.name and ended + 1e8 < one.start_ns < begun]
+    steps = [one.notes["read"] for one in (*first, *again) if one.client == "worker:1"]
+    assert steps == sorted(steps)
+    assert steps[-1] >= 8  # the global step went on
+    with (
+        pytest.raises(ValueError, match="no end"),
+        running([replace(alone, counted=False)], timeout_s=1),
+    ):
+        pass

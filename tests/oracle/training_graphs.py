@@ -266,7 +266,11 @@ def _synchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]
     v1 = tf.compat.v1
     total = training.workers
     for worker in range(total):
-        with tf.Graph().as_default() as graph, graph.container(training.container), tf.device(_device("worker", worker)):
+        with (
+            tf.Graph().as_default() as graph,
+            graph.container(training.container),
+            tf.device(_device("worker", worker)),
+        ):
             model = _Model(training)
             read, gradients = model.gradients(worker)
             optimizer = v1.train.SyncReplicasOptimizer(
