@@ -29,13 +29,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import training_computing
-from training_cluster import Asking, Window, cluster, crews
-from training_computing import computing
+from training_cluster import Asking, Window, awaited, cluster, crews
+from training_computing import COMPUTING, computing
+from training_computing import ROUNDS as MANY
 
 from simulator.oracle.processes import RealClient, RealStep
 from simulator.training.answers.answers import rate
-from simulator.training.training import COMPUTING
+from simulator.training.training import COMPUTING as WORKED
 from simulator.training.training import Training as Run
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, shares, task
@@ -235,7 +235,7 @@ def _waits(training: Training, run: Run) -> list[Wait]:
     workers = range(training.workers)
     if training.how == "in":
         rows = [run.tasks.index(task("worker", worker)) for worker in workers]
-        return [(worker, run.end_ns - run.task_ns[rows[worker], COMPUTING], run.end_ns) for worker in workers]
+        return [(worker, run.end_ns - run.task_ns[rows[worker], WORKED], run.end_ns) for worker in workers]
     found: list[Wait] = []
     for worker in workers if training.how in ("sync", "ssp") else ():
         own = run.step_client == worker
@@ -277,12 +277,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.add_argument("--only", default="", help="trainings whose names hold this")
     asked.add_argument("--computing", action="store_true", help="products of matrices in place of sleeps")
     asked.add_argument("--calm", type=float, default=CALM, help="what others may take of the cores")
-    asked.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {training_computing.ROUNDS} where it computes")
+    asked.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {MANY} where it computes")
     options = asked.parse_args(arguments)
-    if options.computing:
-        return 0 if computing(options.rounds or training_computing.ROUNDS, options.calm) else 1
-    trainings = {name: one for name, one in SLEEPING.items() if options.only in name}
-    return 0 if sleeping(trainings, options.rounds or ROUNDS, options.calm) else 1
+    every, hold, rounds = (COMPUTING, computing, MANY) if options.computing else (SLEEPING, sleeping, ROUNDS)
+    trainings = {name: training for name, training in every.items() if options.only in name}
+    return 0 if awaited(options.calm) and hold(trainings, options.rounds or rounds, options.calm) else 1
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from tests.oracle.training_graphs import Training, clients_of
 
 TIMEOUT_S = 900.0
 PATIENCE_S = 60.0  # for windows that are tried again, all of a cluster together
-PAUSE_S = 2.0  # before another try
+PAUSE_S = 2.0  # before another try, and of a look
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,20 @@ def cluster(
                 patience_s -= time.monotonic() - before[0]
 
         yield ask
+
+
+def awaited(calm: float) -> bool:
+    """Wait, while there is patience, until others leave the machine alone; whether they do."""
+    began = time.monotonic()
+    while True:
+        before = _worked()
+        time.sleep(PAUSE_S)
+        others = _share(before, _worked())
+        if others <= calm or time.monotonic() > began + PATIENCE_S:
+            break
+    if others > calm:
+        print(f"Others take {others:.0%} of the cores: nothing is measured. Try again, or allow --calm more.")
+    return others <= calm
 
 
 def _own(training: str, client: str) -> str:

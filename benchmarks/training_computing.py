@@ -34,8 +34,8 @@ def _async(*products: int, ps: int = 0, **rest: object) -> Training:
     return Training("async", (), products=products, ps=ps, **rest)  # type: ignore[arg-type]
 
 
-# With ps=0 the first worker keeps the variables: who reads or writes them waits for its one thread, which computes. A ps
-# beside two workers has next to nothing to do.
+# With ps=0 the first worker keeps the variables: who reads or writes them waits for its one thread, which computes. A
+# ps beside two workers has next to nothing to do.
 COMPUTING = {
     "1 process": _async(8, side=384),
     "1 process, half the batch": _async(8, side=384, rows=192),
@@ -84,11 +84,11 @@ class Pair:
     ours: float
 
 
-def computing(count: int, calm: float) -> bool:
+def computing(trainings: Mapping[str, Training], count: int, calm: float) -> bool:
     """Print the tables; whether all pairs that the rounds tell apart come in the simulated order."""
-    shapes = {shape(training): training for training in COMPUTING.values()}
+    shapes = {shape(training): training for training in trainings.values()}
     probes = {**IDLE, **{_probe(one, n): _multiplying(one, n) for one in shapes for n in (FEW, 5 * FEW)}}
-    everything = {**probes, **COMPUTING}
+    everything = {**probes, **trainings}
     cores = sorted(os.sched_getaffinity(0))
     pinned = {task("ps", 0): cores[0], task("worker", 0): cores[-1], task("worker", 1): cores[0]}
     seen: dict[str, list[Window]] = {name: [] for name in everything}
@@ -114,11 +114,11 @@ def computing(count: int, calm: float) -> bool:
         f"which {machine.message_ns / 1e3:.0f} us is work, and {machine.byte_ps} ps per byte at each end.\n"
     )
     ours = {
-        name: gradients(t) * simulated_per_s(t, made[name], updates[name], machine) for name, t in COMPUTING.items()
+        name: gradients(t) * simulated_per_s(t, made[name], updates[name], machine) for name, t in trainings.items()
     }
     rounds = {
         name: [gradients(t) * w.steps_per_s if w.others <= calm else math.nan for w in seen[name]]
-        for name, t in COMPUTING.items()
+        for name, t in trainings.items()
     }
     return report(rounds, ours)
 
