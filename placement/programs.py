@@ -12,9 +12,11 @@ from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
+from simulator.errors import InfeasibleError
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
 from simulator.training.crew.combining import Client
+from simulator.training.programs.filtering import seen
 from simulator.training.programs.program import Program
 
 
@@ -36,7 +38,8 @@ def clients(
     The session of a program is at its own task, so what it feeds and fetches passes through that task's CPU, and the
     placer prefers that task's devices. Programs with one graph at one task are steps of one session, which places the
     graph once. The keywords are those of `place` and `partition`; `first` is what they made of the first program,
-    where the caller has it already. Raises as these do.
+    where the caller has it already. Raises as these do, and InfeasibleError for a node that is placed where the
+    device_filters of its session let nobody see.
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
@@ -64,8 +67,22 @@ def clients(
                     contention=contention,
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
+        _check_seen(program, pieces, cluster)
         made.append(Client(program, pieces))
     return tuple(made)
+
+
+def _check_seen(program: Program, pieces: Partitions, cluster: Cluster) -> None:
+    tasks = seen(program, cluster)
+    for row in np.unique(pieces.device).tolist():
+        device = cluster.devices[row]
+        if device.task not in tasks:
+            node = pieces.graph.names[int(np.flatnonzero(pieces.device == row)[0])]
+            raise InfeasibleError(
+                f"device_filters={list(program.filters)} of {program.name} leave out {device.short}, where {node!r} is "
+                "placed. Add a filter for it, or ask for another device.",
+                node=node,
+            )
 
 
 def elsewhere(cluster: Cluster, task: str, other: str) -> Ids:

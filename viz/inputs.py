@@ -19,6 +19,7 @@ from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
 from simulator.training.disturbances.disturbing import disturb
+from simulator.training.programs.filtering import check_filters
 from simulator.training.programs.pricing import estimate_each
 from simulator.training.programs.program import Program
 from viz.request import Request
@@ -81,6 +82,7 @@ def _of_training(
     disturb(wanted.disturbances, cluster)  # what cannot be is refused before anything takes long
     say("making a program for each client")
     programs, made = make_programs(request, wanted, graph, cluster)
+    check_filters(wanted.filters, programs, cluster)
     say("pricing the ops")
     costs = price_each(request, programs, cluster)
     first = programs[0]

@@ -225,6 +225,15 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         '"worker:1=late:5 s", "worker:2=crash:at=2 s,for=500 ms", "link:ps:0->worker:1=degrade:4"; repeatable '
         "(docs/disturbances.md has all)",
     )
+    add(
+        "--device-filters",
+        action="append",
+        default=[],
+        metavar="[JOB=]FILTERS",
+        help="which tasks a session sees and waits for, as ConfigProto.device_filters: "
+        "'worker=/job:ps,/job:worker/task:{task}', where {job} and {task} are the session's own; without JOB for the "
+        "sessions of all other jobs; repeatable (default: all tasks)",
+    )
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")
     length.add_argument(

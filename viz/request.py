@@ -84,7 +84,15 @@ def read_request(asked: argparse.Namespace) -> Request:
 
 
 def _training(asked: argparse.Namespace) -> Wanted | None:
-    said = (asked.training, asked.replicate, asked.ps_strategy, asked.disturb, asked.workers, asked.until_ci)
+    said = (
+        asked.training,
+        asked.replicate,
+        asked.ps_strategy,
+        asked.disturb,
+        asked.workers,
+        asked.until_ci,
+        asked.device_filters,
+    )
     if not any(said) and asked.steps is None:
         return None
     from viz.training.asked import read_wanted  # only now: it loads numpy

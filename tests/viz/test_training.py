@@ -61,6 +61,8 @@ def test_options_are_read():
     [
         (("--steps", "3"), "--steps says something of a training"),
         (("--disturb", "worker:0=slow:2"), "add --training async"),
+        (("--device-filters", "/job:ps"), "--device-filters says something of a training"),
+        ((*DEFAULT, "--device-filters", "/jbo:ps"), "--device-filters: '/jbo:ps'"),
         (("--training", "none", "--workers", "1,2"), "--workers"),
         (("--ps-strategy", "bytes"), "add --replicate between"),
         ((*DEFAULT, "--replicate", "none", "--ps-strategy", "bytes"), "drop one"),
@@ -214,6 +216,20 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch):
     assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["timeline"]["left_out"]
     assert len(cut["recorded"]["start_ns"]) == 7
     assert cut["recorded"]["left_out"] == len(held["recorded"]["start_ns"]) - 7
+
+
+def test_sessions_that_filter_a_late_task_out_do_not_wait_for_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    late = ("--disturb", "worker:1=late:50 ms", "--device-filters", "worker=/job:ps,/job:worker/task:{task}")
+    arguments = ("--cluster", "ps=2,worker=2", *DEFAULT, "--steps", "3", *late)
+    assert main([str(EXAMPLE), *arguments, "-o", "a.html", "--json", "a.json"]) == 0
+    said = capsys.readouterr().out
+    assert "  starts   worker:1 after 50 ms, waiting for worker:1" in said
+    assert "  device_filters of worker: /job:ps, /job:worker/task:{task}" in said
+    first, second = json.loads((tmp_path / "a.json").read_text())["training"]["sessions"]
+    assert (first["start_ns"], first["waits_for"]) == (0, None)
+    assert first["device_filters"] == ["/job:ps", "/job:worker/task:0"]
+    assert second["start_ns"] == 50_000_000
 
 
 # ---- what is drawn

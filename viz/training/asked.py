@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from simulator.errors import SimvizError
 from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import Disturbance, read_disturbance
+from simulator.training.programs.filtering import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Wanted:
     trains: bool = True  # False: the graph is replicated, and one step of its first program is shown
     replicate: str | None = None  # "none", "in", "between", ..; None: as the graph and the cluster suggest
     ps_strategy: str = "round_robin"
+    filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
@@ -54,6 +56,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
         trains=trains,
         replicate=asked.replicate,
         ps_strategy=asked.ps_strategy or "round_robin",
+        filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),
         steps=_steps(asked.steps),
         until_ci=None if asked.until_ci is None else _share(asked.until_ci),
@@ -64,6 +67,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
 def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
     """Refuse options that nothing would come of."""
     given = {
+        "--device-filters": bool(asked.device_filters),
         "--disturb": bool(asked.disturb),
         "--steps": asked.steps is not None,
         "--until-ci": asked.until_ci is not None,

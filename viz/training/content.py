@@ -38,6 +38,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "replication": trained.replication,
         "workers": trained.workers,
         "crew": figures.crew(trained),
+        "filters": figures.filters(trained),
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
         "examples_per_s": found.examples_per_s,

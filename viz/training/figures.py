@@ -30,6 +30,8 @@ def summary_lines(trained: Trained) -> list[str]:
     late = late_sessions(trained)
     if late:
         lines.insert(1, f"  starts   {late}")
+    if trained.wanted.filters:
+        lines.insert(1, f"  device_filters of {filters(trained)}")
     if trained.wanted.disturbances:
         lines.insert(1, f"  disturbed by {'; '.join(one.text for one in trained.wanted.disturbances)}")
     return [*lines, *scaling_lines(trained), *(f"  note     {note}" for note in record(trained)["notes"])]
@@ -107,6 +109,11 @@ def late_sessions(trained: Trained) -> str:
     return "; ".join(said)
 
 
+def filters(trained: Trained) -> str:
+    """The device_filters that were given, by job; "": none."""
+    return "; ".join(f"{one.job or 'sessions'}: {', '.join(one.texts)}" for one in trained.wanted.filters)
+
+
 def scaling_lines(trained: Trained) -> list[str]:
     """A line for each number of workers that was compared."""
     return [
@@ -162,9 +169,18 @@ def record(trained: Trained) -> Mapping[str, Any]:
             for row, name in enumerate(training.links)
         },
         "sessions": [
-            {"client": name, "start_ns": start, "waits_for": None if task < 0 else training.tasks[task]}
-            for name, start, task in zip(
-                training.clients, training.session_ns.tolist(), training.waited_for.tolist(), strict=True
+            {
+                "client": name,
+                "start_ns": start,
+                "waits_for": None if task < 0 else training.tasks[task],
+                "device_filters": list(client.program.filters),
+            }
+            for name, start, task, client in zip(
+                training.clients,
+                training.session_ns.tolist(),
+                training.waited_for.tolist(),
+                trained.clients,
+                strict=True,
             )
         ],
         "warm_up": {"updates": found.cut, "until_ns": found.cut_ns, "settled": found.settled, "words": found.warm_up},

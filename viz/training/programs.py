@@ -13,6 +13,7 @@ from simulator.cluster.reading import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed
+from simulator.training.programs.filtering import filtered
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.replicating import replicate
 from simulator.training.programs.replication.tasks import computing, ps_tasks, worker_tasks
@@ -39,7 +40,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     how = wanted.replicate or _suggested(cluster, named=named)
     if how == "none" or (how == "between" and named):
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
-        return made, _HOW["none"]
+        return filtered(made, wanted.filters, cluster), _HOW["none"]
     made = replicate(
         graph,
         cluster,
@@ -52,7 +53,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     )
     chosen = "" if wanted.replicate else " (by default)"
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
-    return made, _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
+    return filtered(made, wanted.filters, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
 
 
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:

@@ -18,6 +18,7 @@ from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.training.programs.accumulating import with_accumulators
+from simulator.training.programs.filtering import check_seen
 from simulator.training.programs.moving import check_devices, moved, moved_text
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.tasks import alike, called, worker_tasks
@@ -168,9 +169,6 @@ def _check_there(program: Program, cluster: Cluster) -> None:
     """Refuse a task that the graph names and the cluster, or the session's filters, leave out."""
     graph = program.graph
     devices = [parse(device.name) for device in cluster.devices]
-    seen = [
-        device for device in devices if not program.filters or any(matches(parse(f), device) for f in program.filters)
-    ]
     most: dict[str, int] = {}
     for text in set(graph.requested):
         spec = parse(text)
@@ -178,15 +176,9 @@ def _check_there(program: Program, cluster: Cluster) -> None:
             most[spec.job] = max(most.get(spec.job, 0), (spec.task or 0) + 1)
     for row, text in enumerate(graph.requested):
         place = parse(text)._replace(type=None, id=None)
-        if place.job is None or any(matches(place, device) for device in seen):
-            continue
-        if any(matches(place, device) for device in devices):
-            raise GraphError(
-                f"device_filters={list(program.filters)} leave out {str(place)!r}, which {graph.names[row]!r} asks "
-                "for; TensorFlow would not place it. Add a filter for it.",
-                node=graph.names[row],
-            )
-        raise _lacking(graph, cluster, place, f"{place.job}={most[place.job]}", graph.names[row])
+        if place.job is not None and not any(matches(place, device) for device in devices):
+            raise _lacking(graph, cluster, place, f"{place.job}={most[place.job]}", graph.names[row])
+    check_seen(program, cluster)
 
 
 def _lacking(
