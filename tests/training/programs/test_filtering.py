@@ -82,7 +82,7 @@ def test_a_device_that_the_graph_asks_for_must_be_seen(cluster: Cluster) -> None
 
 
 def test_nothing_is_placed_where_the_session_does_not_see(cluster: Cluster) -> None:
-    """The node asks for no job, and the placement without a rule for filters takes the first device there is."""
-    asked = program("worker:1", "/task:0", "/job:chief")
-    with pytest.raises(InfeasibleError, match="leave out ps:0/CPU:0, where 'n' is placed"):
+    """The node asks for no job, and the placement has no rule for filters: it takes the first device there is."""
+    asked = program("worker:1", "/task:0", "/job:ps")
+    with pytest.raises(InfeasibleError, match="leave out chief:0/CPU:0, where 'n' is placed"):
         clients([asked], cluster, estimate_each([asked], cluster), algorithm="tensorflow")
