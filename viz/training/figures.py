@@ -168,21 +168,7 @@ def record(trained: Trained) -> Mapping[str, Any]:
             name: {"bytes": int(found.link_bytes[row]), "busy_share": float(found.link_share[row])}
             for row, name in enumerate(training.links)
         },
-        "sessions": [
-            {
-                "client": name,
-                "start_ns": start,
-                "waits_for": None if task < 0 else training.tasks[task],
-                "device_filters": list(client.program.filters),
-            }
-            for name, start, task, client in zip(
-                training.clients,
-                training.session_ns.tolist(),
-                training.waited_for.tolist(),
-                trained.clients,
-                strict=True,
-            )
-        ],
+        "sessions": _sessions(trained),
         "warm_up": {"updates": found.cut, "until_ns": found.cut_ns, "settled": found.settled, "words": found.warm_up},
         "end_ns": training.end_ns,
         "disturbances": [one.text for one in trained.wanted.disturbances],
@@ -205,3 +191,18 @@ def record(trained: Trained) -> Mapping[str, Any]:
         ],
         "notes": [*training.notes, *trained.notes],
     }
+
+
+def _sessions(trained: Trained) -> list[Mapping[str, Any]]:
+    """When the session of each client starts, and for whom it waits. Any: JSON."""
+    training = trained.training
+    columns = (training.clients, training.session_ns.tolist(), training.waited_for.tolist(), trained.clients)
+    return [
+        {
+            "client": name,
+            "start_ns": start,
+            "waits_for": None if task < 0 else training.tasks[task],
+            "device_filters": list(client.program.filters),
+        }
+        for name, start, task, client in zip(*columns, strict=True)
+    ]
