@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
+from simulator.execution.loops import Choice
+from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
 from simulator.training.crew.combining import Client
@@ -31,15 +33,17 @@ def clients(
     flavour: str = "local",
     order: str = "auto",
     contention: str = "serial",
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
     first: tuple[Assignment, Partitions] | None = None,
 ) -> tuple[Client, ...]:
     """Place and cut what each program runs; `costs` has the table of each program's graph.
 
     The session of a program is at its own task, so what it feeds and fetches passes through that task's CPU, and the
     placer prefers that task's devices. Programs with one graph at one task are steps of one session, which places the
-    graph once. The keywords are those of `place` and `partition`; `first` is what they made of the first program,
-    where the caller has it already. Raises as these do, and InfeasibleError for a node that is placed where the
-    device_filters of its session let nobody see.
+    graph once. The keywords are those of `place`, `partition` and `prepare`; `first` is what they made of the first
+    program, where the caller has it already. Raises as these do, and InfeasibleError for a node that is placed where
+    the device_filters of its session let nobody see.
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
@@ -65,6 +69,7 @@ def clients(
                     seed=seed,
                     order=order,
                     contention=contention,
+                    prepared=prepare(program.graph, step, own, priced, trips=trips, branches=branches, seed=seed),
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
         _check_seen(program, pieces, cluster)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from simulator.cluster.cluster import Cluster
 from viz.tracks import Place
 
 Args: TypeAlias = "dict[str, str | int | float]"
@@ -61,6 +62,20 @@ def named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
     at: Event = {"ph": "M", "pid": place[0], "tid": place[1]}
     yield {**at, "name": f"{what}_name", "args": {"name": name}}
     yield {**at, "name": f"{what}_sort_index", "args": {"sort_index": sort}}
+
+
+def named_places(
+    cluster: Cluster, lanes: Mapping[tuple[int, int], Place], links: Mapping[tuple[int, int], Place]
+) -> Iterator[Event]:
+    """What is called like the cluster's parts: a process per task and one for links, a thread per lane and track."""
+    for number, task in enumerate([*cluster.tasks, "links"]):
+        yield from named("process", (number + 1, 0), shortened(task), number)
+    for (device, lane), place in lanes.items():
+        short = cluster.devices[device].short
+        yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
+    for (link, track), place in links.items():
+        name = cluster.links[link].name if link >= 0 else "handed over in memory"
+        yield from named("thread", place, shortened(f"{name} ({track + 1})" if track else name), place[1])
 
 
 def slice_of(name: str, kind: str, place: Place, start: int, end: int, args: Args) -> Event:

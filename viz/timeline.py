@@ -19,7 +19,7 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.execution.trace import PACK, UNPACK, WIRE
-from viz.events import MAX_BYTES, Args, Event, micros, named, shortened, slice_of, written
+from viz.events import MAX_BYTES, Args, Event, micros, named_places, slice_of, written
 from viz.handling import Handling, critical_stretches, handling
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
@@ -45,25 +45,20 @@ def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
     """
     work, carried = handling(scene), link_tracks(scene)
     stage = _Stage(scene, work, threads(scene, work), carried, link_threads(scene, carried))
-    parts = (_names(stage), _slices(stage), _work(stage), _transfers(stage), _flows(stage), _counters(scene))
+    parts = (
+        named_places(scene.cluster, stage.lanes, stage.links),
+        _slices(stage),
+        _work(stage),
+        _transfers(stage),
+        _flows(stage),
+        _counters(scene),
+    )
     other: Args = {
         "title": scene.title,
         "algorithm": scene.assignment.used,
         "makespan_ns": scene.trace.makespan,
     }
     return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
-
-
-def _names(stage: _Stage) -> Iterator[Event]:
-    cluster = stage.scene.cluster
-    for number, task in enumerate([*cluster.tasks, "links"]):
-        yield from named("process", (number + 1, 0), shortened(task), number)
-    for (device, lane), place in stage.lanes.items():
-        short = cluster.devices[device].short
-        yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
-    for (link, track), place in stage.links.items():
-        name = cluster.links[link].name if link >= 0 else "handed over in memory"
-        yield from named("thread", place, shortened(f"{name} ({track + 1})" if track else name), place[1])
 
 
 def _slices(stage: _Stage) -> Iterator[Event]:

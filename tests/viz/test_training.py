@@ -148,6 +148,15 @@ def test_what_is_fed_passes_through_the_cpu_of_its_own_task():
         assert {cluster.devices[row].name for row in where.tolist()} == {f"{client.program.task}/device:CPU:0"}
 
 
+def test_each_client_is_placed_with_the_trips_and_ways_that_its_steps_take():
+    cluster = load_cluster("ps=1,worker=2")
+    programs = replicate(training_graph(), cluster)
+    costs = estimate_each(programs, cluster)
+    for unknown in ({"trips": {"nowhere": 3}}, {"branches": {"nowhere": True}}):
+        with pytest.raises(SimvizError, match="nowhere"):
+            clients(programs, cluster, costs, **unknown)
+
+
 def test_a_synchronous_training_has_its_updates_placed_as_the_chiefs_session_places_them():
     cluster = load_cluster("ps=1,worker=2")
     programs = replicate(training_graph(), cluster, regime=read_regime("sync"))

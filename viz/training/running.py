@@ -159,6 +159,8 @@ def _stage(
         flavour=request.flavour,
         order=request.order,
         contention=request.contention,
+        trips=request.trips,
+        branches=request.branches,
         first=first,
     )
     return _Stage(request, cluster, regime, made, costs)

@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.costs.categories import category
-from viz.events import MAX_BYTES, Args, Event, named, shortened, slice_of, written
+from viz.events import MAX_BYTES, Args, Event, named, named_places, shortened, slice_of, written
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import notes
@@ -126,18 +126,11 @@ def _carried(cluster: Cluster, crossed: Crossings) -> Carried:
 
 def _names(stage: _Stage) -> Iterator[Event]:
     cluster = stage.cluster
-    for number, task in enumerate([*cluster.tasks, "links"]):
-        yield from named("process", (number + 1, 0), shortened(task), number)
+    yield from named_places(cluster, stage.lanes, stage.links)
     for name, place in zip(stage.trained.training.clients, stage.clients, strict=True):
         yield from named("thread", place, shortened(f"steps of {name}"), place[1])
     for (row, kind), place in stage.bands.items():
         yield from named("thread", place, shortened(f"{kind} of {cluster.tasks[row]}"), place[1])
-    for (device, lane), place in stage.lanes.items():
-        short = cluster.devices[device].short
-        yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])
-    for (link, track), place in stage.links.items():
-        name = cluster.links[link].name if link >= 0 else "handed over in memory"
-        yield from named("thread", place, shortened(f"{name} ({track + 1})" if track else name), place[1])
 
 
 def _sessions(stage: _Stage) -> Iterator[Event]:

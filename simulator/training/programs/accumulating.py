@@ -16,7 +16,7 @@ from dataclasses import replace
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.training.programs.accumulators import Accumulating, accumulating
-from simulator.training.programs.program import Program
+from simulator.training.programs.program import Program, beside
 from simulator.training.programs.replication.tasks import in_graph_text
 from simulator.training.regimes import Regime, settled, workers_of
 
@@ -70,16 +70,7 @@ def _alike(program: Program, first: Program, made: Accumulating) -> Program:
 def _updates(worker: Program, made: Accumulating) -> Program:
     feeds = _needed(worker.feeds, worker.graph, made.updates)
     step = choose_step(worker.graph, feeds=feeds, fetches=made.updates)
-    return replace(
-        worker,
-        name=f"{worker.name} updates",
-        fetches=step.fetches,
-        feeds=step.feeds,
-        role="updates",
-        like=None,
-        examples=0,
-        counts=made.counts,
-    )
+    return beside(worker, step, made.counts)
 
 
 def _needed(feeds: Sequence[str], graph: Graph, fetches: Sequence[str]) -> list[str]:

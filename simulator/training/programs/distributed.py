@@ -10,7 +10,6 @@ itself (`sync_replicas`) gives the chief a second program, which makes the updat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
@@ -20,7 +19,7 @@ from simulator.graph.step import choose_step
 from simulator.training.programs.accumulating import with_accumulators
 from simulator.training.programs.filtering import check_seen
 from simulator.training.programs.moving import check_devices, moved, moved_text
-from simulator.training.programs.program import Program
+from simulator.training.programs.program import Program, beside
 from simulator.training.programs.replication.tasks import alike, called, worker_tasks
 from simulator.training.programs.script import Script, named_tasks, of_task, read_script, written_for
 from simulator.training.regimes import Regime, check
@@ -152,17 +151,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
 def _updates(worker: Program, script: Script) -> Program:
     """The chief's loop: what its queue runner runs in a thread of its own."""
     assert script.held is not None
-    step = choose_step(worker.graph, fetches=script.held.updates)
-    return replace(
-        worker,
-        name=f"{worker.name} updates",
-        fetches=step.fetches,
-        feeds=step.feeds,
-        role="updates",
-        like=None,
-        examples=0,
-        counts=script.counts,
-    )
+    return beside(worker, choose_step(worker.graph, fetches=script.held.updates), script.counts)
 
 
 def _check_there(program: Program, cluster: Cluster) -> None:

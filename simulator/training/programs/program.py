@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from simulator.graph.graph import Graph
+from simulator.graph.step import Step
 
 Role: TypeAlias = Literal["worker", "updates", "reader", "traffic"]
 
@@ -27,10 +28,22 @@ class Program:
     graph: Graph  # with the devices that it asks for
     fetches: tuple[str, ...]  # nodes or tensors that a step runs
     feeds: tuple[str, ...] = ()
-    role: Role = (
-        "worker"  # "worker": its steps are training steps, others' are not; "traffic": it only keeps links busy
-    )
+    role: Role = "worker"  # a worker's steps are training steps, others' are not; "traffic" only keeps links busy
     like: int | None = None  # row of the program that is the same with `task` in place of its own
     examples: int = 0  # that one step works on; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is
     filters: tuple[str, ...] = ()  # device_filters of the session; none: it waits for all tasks
+
+
+def beside(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
+    """The program that takes this step of a worker's graph in a thread of its own, to make the updates."""
+    return replace(
+        worker,
+        name=f"{worker.name} updates",
+        fetches=step.fetches,
+        feeds=step.feeds,
+        role="updates",
+        like=None,
+        examples=0,
+        counts=counts,
+    )
