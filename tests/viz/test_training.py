@@ -280,6 +280,31 @@ def test_nothing_overlaps_on_a_track():
         assert all(begin >= end for (_, end), (begin, _) in pairwise(spans))
 
 
+def test_arrows_follow_each_recorded_transfer_from_its_maker_to_its_reader():
+    scene, text = events()
+    training = scene.training.training
+    spans, arrows = {}, {}
+    for one in text["traceEvents"]:
+        if one["ph"] in "Xi":
+            spans.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one.get("dur", 0), one))
+        if one["ph"] in "stf":
+            arrows.setdefault(one["id"], []).append(one)
+    assert len(arrows) == len(training.trace.transfer)
+    chains = []
+    for stops in arrows.values():
+        assert [one["ph"] for one in stops] == ["s", *"t" * (len(stops) - 2), "f"]
+        assert all(one["ts"] <= other["ts"] for one, other in pairwise(stops))
+        met = []
+        for stop in stops:
+            at = spans[stop["pid"], stop["tid"]]
+            met.append([what for begin, end, what in at if begin <= stop["ts"] <= end])
+        assert all(met)
+        whose = [{(one["args"]["client"], one["args"]["step"]) for one in there} for there in met]
+        assert set.intersection(*whose)  # one step of one client
+        chains.append([there[-1]["cat"] for there in met])
+    assert any(one[1:4] == ["packing", "transfer", "unpacking"] and len(one) == 5 for one in chains)
+
+
 def test_what_was_recorded_is_on_the_clients_own_devices():
     scene = trained()
     crossed = crossings(scene.training)

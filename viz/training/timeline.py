@@ -2,8 +2,8 @@
 
 A process per task, with a thread for the steps of each client whose session is there, one for each kind of what
 happened to the task (it came up late, stood still, was gone and read its checkpoint) and a thread per lane of its
-devices; one process for the links. Clients and steps are in the arguments of what they ran. The time before a session
-starts is a slice that says for which task the client waits.
+devices; one process for the links; arrows from the op that made a value to its reader. Clients and steps are in the
+arguments of what they ran. The time before a session starts is a slice that says for which task the client waits.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import notes
 from viz.tracks import Carried, Place, tracks
+from viz.training.arrows import MOST_ARROWS, arrows
 from viz.training.figures import regime
 from viz.training.happened import Band, bands
 from viz.training.recorded import Crossings, Slices, crossings, slices
@@ -71,6 +72,7 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
         _updates(stage),
         _ops(stage),
         _transfers(stage),
+        arrows(trained, crossed, cluster.home, lanes, _first_wires(stage)),
     )
     other: Args = {
         "title": scene.title,
@@ -81,7 +83,21 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
     steps, updates = len(trained.training.step_client), len(trained.training.update_ns)
     if max(steps, updates) > MOST_STEPS:
         other["bars"] = f"the first {MOST_STEPS:,} of {steps:,} steps and of {updates:,} updates"
+    if len(crossed.label) > MOST_ARROWS:
+        other["arrows"] = f"of the first {MOST_ARROWS:,} of {len(crossed.label):,} transfers"
     return written(chain.from_iterable(parts), other, notes(scene), max_bytes=max_bytes)
+
+
+def _first_wires(stage: _Stage) -> dict[int, Place]:
+    """Where each transfer is on the first link of its way."""
+    found: dict[int, Place] = {}
+    routes, crossed = stage.cluster.routes, stage.crossed
+    source, target = crossed.source.tolist(), crossed.target.tolist()
+    for link, rows in stage.carried.items():
+        for row, track in rows:
+            if (routes[source[row]][target[row]] or (-1,))[0] == link:
+                found[row] = stage.links[link, track]
+    return found
 
 
 def _threads(
