@@ -72,7 +72,8 @@ def read_regime(text: str) -> Regime | None:
         known = _NUMBERS[kind]
         if not equals or name not in known:
             allowed = f"takes {', '.join(known)}" if known else "takes no numbers"
-            raise SimvizError(f"{part!r} in {text!r}: the regime {kind} {allowed}; {FORM}.{near(name, known)}")
+            meant = near(name, [word for word in known if word != name])
+            raise SimvizError(f"{part!r} in {text!r}: the regime {kind} {allowed}; {FORM}.{meant}")
         if name in numbers:
             raise SimvizError(f"{text!r} gives {name!r} twice; give it once.")
         try:

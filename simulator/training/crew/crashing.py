@@ -1,7 +1,8 @@
 """Tasks that die and come back: which clients are cut short, and when what is left of their steps has run out.
 
-Whoever has an op on a task that dies stops. What has begun of its jobs, what is on the wire, and its requests run out
-and tell nobody; whatever waits is forgotten. Once all that is gone and the task is back it begins a new step.
+Whoever has an op or its session on a task that dies stops. What has begun of its jobs, what is on the wire, and its
+requests run out and tell nobody; whatever waits is forgotten. Once all that is gone and the task is back it begins a
+new step.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Crashes:
         self.away_ns: list[int] = (disturbed.crash_down_ns + disturbed.crash_restore_ns).tolist()
         self.checkpoint_ns: list[int] = disturbed.crash_checkpoint_ns.tolist()
         self.keeps: list[bool] = [False] * len(disturbed.up_ns) if crew.keeps is None else crew.keeps.tolist()
-        pairs = np.unique(crew.task_of[device].astype(np.int64) * len(crew) + owner[: self.jobs])
+        tasks = np.concatenate((crew.task_of[device], crew.task)).astype(np.int64)  # a session dies with its master
+        pairs = np.unique(tasks * len(crew) + np.concatenate((owner[: self.jobs], np.arange(len(crew)))))
         self.clients = [(pairs[pairs // len(crew) == task] % len(crew)).tolist() for task in self.task]  # [Z] hit
 
     def cut_short(self, client: int, begun: list[int], state: State) -> bool:

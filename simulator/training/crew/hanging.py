@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simulator.errors import DeadlockError
+from simulator.training.crew.synchronising import TAKE
 from simulator.wording import some
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ class Watch:
         self.idle: list[bool] = crew.idle.tolist()
         most = int(crew.marks.amount.max(initial=0)) + int(crew.shared.tokens.sum())
         self.patience = (PATIENCE + most) * len(crew)  # an update may need so many gradients, some of them too late
+        self.owed = _owed(crew)
         self.steps = 0
         self.hung = False
 
@@ -39,4 +43,23 @@ class Watch:
         waiting = {self.names[client]: needs for client, needs in sorted(gates.waiting().items())}
         told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
         what = "nothing can happen any more" if self.steps <= self.patience else "none comes any more"
-        return DeadlockError(f"After {global_step:,} of {self.limit:,} updates {what}: {told}.", waiting=waiting)
+        message = f"After {global_step:,} of {self.limit:,} updates {what}: {told}.{self.owed}"
+        return DeadlockError(message, waiting=waiting)
+
+
+def _owed(crew: Crew) -> str:
+    """What a chief that dies may leave all waiting for: its new session has the first tokens, and its own gradient.
+
+    TensorFlow hangs there as well: its chief runs no more than `init_tokens_op` again.
+    """
+    takes = crew.marks.kind == TAKE
+    chiefs = crew.task[np.searchsorted(crew.op_ptr, crew.marks.op[takes], side="right") - 1]
+    if crew.disturbed is None or not np.isin(chiefs, crew.disturbed.crash_task).any():
+        return ""
+    needed, tokens = int(crew.marks.amount[takes].max()), int(crew.shared.tokens.sum())
+    if tokens + 1 >= needed:
+        return ""
+    return (
+        " When the chief dies, its update is lost with the tokens that it owed, and its new session hands out "
+        f"{tokens}: start with tokens={needed - 1} or more, or let another task die."
+    )

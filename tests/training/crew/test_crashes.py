@@ -15,6 +15,7 @@ from placement import clients
 from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.protocols import Protocol
+from simulator.errors import DeadlockError
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -143,3 +144,23 @@ def synchronous(text: str, aggregate: int, engine: str) -> Training:
     made = clients(programs, cluster, costs, algorithm="requested")
     crash = read_disturbance(text)
     return train(made, cluster, costs, regime=regime, steps=12, disturbances=[crash], engine=engine)
+
+
+def test_an_update_dies_with_the_chiefs_session_though_all_its_ops_stand_on_the_ps() -> None:
+    """The error says what to do where the new session hands out too few tokens; TensorFlow's chief would hang there."""
+    on, regime = load_cluster("ps=2,worker=3"), read_regime("sync:tokens=0")
+    programs = replicate(momentum(batch=4), on, regime=regime)
+    costs = estimate_each(programs, on)
+    made = clients(programs, on, costs)
+    updates = next(one for one in programs if one.role == "updates")
+    where = {updates.graph.requested[updates.graph.row(name)] for name in updates.counts}
+    assert all("/job:ps" in device for device in where)
+    told = []
+    for at_us in range(400, 1500, 100):
+        died = (read_disturbance(f"worker:0=crash:at={at_us} us,for=200 us"),)
+        try:
+            train(made, on, costs, regime=regime, steps=8, disturbances=died, engine="python")
+        except DeadlockError as error:
+            told.append(str(error))
+    assert told
+    assert all("its new session hands out 0: start with tokens=2 or more" in one for one in told)
