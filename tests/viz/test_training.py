@@ -202,6 +202,7 @@ def test_the_summary_names_the_regime_the_rate_and_who_waits():
         "staleness",
         "dropped",
         "worker:2=late",
+        "all the time and never more than",
     ):
         assert said in lines
     assert "waiting for worker:2" in lines

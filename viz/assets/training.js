@@ -64,6 +64,19 @@ function linksCard(training) {
   return card("Busiest links", table(["link", "busy#", "bytes#"], ["", "28%", "24%"], lines), more ? element("p", "more", `and ${plural(more, "link")} less busy`) : null);
 }
 
+function sharedMemoryCard(training) {
+  if (!training.memory.length) return null;
+  const lines = training.memory.map(([name, always, most, capacity]) => [
+    [name, showBytes(always), element("span", most > capacity ? "over" : "", showBytes(most)), showBytes(capacity)], null,
+    `${name}: ${showBytes(always)} all the time, at most ${showBytes(most)} of ${showBytes(capacity)}`,
+  ]);
+  return card(
+    "Memory of devices that clients share",
+    table(["device", "always#", "at most#", "of#"], ["", "22%", "22%", "22%"], lines),
+    element("p", "more", "At most: all that one step of each client ever holds there, as if at once. When they meet changes from step to step, so this is a bound, not what is reached."),
+  );
+}
+
 function stalenessCard(training) {
   if (training.staleness.every(([late]) => late === 0)) return null;
   const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
@@ -127,7 +140,7 @@ function trainingView(model, tip) {
     byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.timeline.whole_ns)))}${training.timeline.left_out ? `; ${training.timeline.left_out}` : ""}`;
   });
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
-  filled("training-charts", [tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), scalingCard(training)]);
+  filled("training-charts", [tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training), scalingCard(training)]);
   filled("training-words", [regimeCard(training), rateCard(training), heldCard(training), disturbancesCard(training), trainingNotes(training)]);
   byId("steps-legend").append(...stepsLegend(training));
   byId("training").style.setProperty("--steps", `min(60vh, ${timeline.height + 60}px)`); // no taller than its rows

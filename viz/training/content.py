@@ -39,6 +39,10 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "workers": trained.workers,
         "crew": figures.crew(trained),
         "filters": figures.filters(trained),
+        "memory": [
+            [cluster.devices[row].short, always, most, cluster.devices[row].memory_bytes]
+            for row, always, most in figures.memory_rows(trained)[:MOST_LINKS]
+        ],
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
         "examples_per_s": found.examples_per_s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.cluster.client import short_task
@@ -27,6 +27,9 @@ def summary_lines(trained: Trained) -> list[str]:
         f"  updates  {found.updates:,}, staleness {staleness(found)}; {dropped(found)}",
         f"  held by  {trained.bottleneck.sentence}",
     ]
+    shared = memory(trained)
+    if shared:
+        lines.append(f"  memory   {shared}")
     late = late_sessions(trained)
     if late:
         lines.insert(1, f"  starts   {late}")
@@ -114,6 +117,27 @@ def filters(trained: Trained) -> str:
     return "; ".join(f"{one.job or 'sessions'}: {', '.join(one.texts)}" for one in trained.wanted.filters)
 
 
+def memory_rows(trained: Trained) -> Sequence[tuple[int, int, int]]:
+    """Device, bytes that are there all the time, bytes at most; of devices that clients share, the fullest first."""
+    held = trained.memory
+    rows = [(row, int(held.resident_bytes[row]), int(held.most_bytes[row])) for row in range(len(held.clients))]
+    return sorted((row for row in rows if held.clients[row[0]] > 1), key=lambda row: (-row[2], row[0]))
+
+
+def memory(trained: Trained) -> str:
+    """Bounds for the shared device that may hold most; "": no device is shared."""
+    rows = memory_rows(trained)
+    if not rows:
+        return ""
+    device, always, most = rows[0]
+    task, _, place = trained.training.devices[device].partition("/device:")
+    who = counted(int(trained.memory.clients[device]), "client")
+    return (
+        f"{short_task(task)}/{place} holds {show_bytes(always)} all the time and never more than {show_bytes(most)}, "
+        f"which is all that a step of each of {who} ever holds there"
+    )
+
+
 def scaling_lines(trained: Trained) -> list[str]:
     """A line for each number of workers that was compared."""
     return [
@@ -169,6 +193,10 @@ def record(trained: Trained) -> Mapping[str, Any]:
             for row, name in enumerate(training.links)
         },
         "sessions": _sessions(trained),
+        "memory": {
+            training.devices[row]: {"resident_bytes": always, "at_most_bytes": most}
+            for row, always, most in memory_rows(trained)
+        },
         "warm_up": {"updates": found.cut, "until_ns": found.cut_ns, "settled": found.settled, "words": found.warm_up},
         "end_ns": training.end_ns,
         "disturbances": [one.text for one in trained.wanted.disturbances],

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 
 from placement.programs import clients
 from simulator.assignment import Assignment
+from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
 from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
+from simulator.training.answers.holding import Held, holding
 from simulator.training.answers.relieving import Relief, relieve
 from simulator.training.answers.scaling import Row, scale
 from simulator.training.crew.background import background
@@ -126,11 +130,32 @@ def trained(
         training=training,
         answers=answers(training),
         bottleneck=held,
+        memory=_memory(stage),
         steps=steps,
         narrow=narrow,
         notes=_unused(request),
         scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
     )
+
+
+def _memory(stage: _Stage) -> Held:
+    """What the clients may hold on devices that they share."""
+    costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
+
+    def step_of(client: Client) -> Trace:
+        return simulate(
+            client.partitions,
+            connected(stage.cluster, client.program.task),
+            costs[id(client)],
+            engine=stage.request.engine,
+            order=stage.request.order,
+            contention=stage.request.contention,
+            trips=stage.request.trips,
+            branches=stage.request.branches,
+            seed=stage.request.seed,
+        )
+
+    return holding(stage.clients, stage.cluster, step_of)
 
 
 def _unused(request: Request) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
+from simulator.training.answers.holding import Held
 from simulator.training.answers.scaling import Row
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbing import Disturbed
@@ -27,6 +28,7 @@ class Trained:
     training: Training
     answers: Answers
     bottleneck: Bottleneck
+    memory: Held
     steps: int  # that were simulated
     narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
     scaling: tuple[Row, ...] = ()

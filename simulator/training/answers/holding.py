@@ -1,0 +1,76 @@
+"""What devices hold in a training, as bounds: one device may hold parts of the steps of many clients.
+
+How these parts coincide depends on who is where in its step, which changes from step to step. What is sure: a device
+holds what is resident all the time, a variable once however many clients use it, a constant once for each session;
+and a client has one step under way at a time, so never is more there than all that one step of each client ever holds
+on that device, as if none of it were freed before the step ends. What accumulators and queues keep between steps is
+not counted, nor what is left for a moment of a step that a crash cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids, Ints, ids, ints
+from simulator.execution.trace import Trace
+from simulator.training.crew.combining import Client
+from simulator.training.programs.variables import VARIABLES
+
+_Key: TypeAlias = tuple[object, ...]  # what is resident once
+_ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own: core/framework/resource_handle.h
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Bounds of the memory in use. Axis: D devices."""
+
+    clients: Ids  # [D] whose steps hold something there that is not resident
+    resident_bytes: Ints  # [D] all the time
+    most_bytes: Ints  # [D] at any moment at most
+
+
+def holding(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> Held:
+    """The bounds for these clients, of each of which `step_of` gives a step alone, with its allocations.
+
+    It is asked once for all clients that are alike, by the first of them.
+    """
+    traces: dict[int, Trace] = {}
+    resident: dict[_Key, tuple[int, int]] = {}  # device and bytes
+    count, most = (np.zeros(len(cluster), np.int64) for _ in range(2))
+    for client in clients:
+        pieces = client.partitions
+        if id(pieces) not in traces:
+            traces[id(pieces)] = step_of(client)
+        trace = traces[id(pieces)]
+        assert trace.allocations is not None
+        where = np.arange(len(cluster)) if client.devices is None else client.devices
+        own = np.zeros(len(cluster), np.int64)
+        np.add.at(own, where[trace.allocations.device], trace.allocations.nbytes)
+        most += own
+        count += own > 0
+        resident.update(_residents(client, trace, where.tolist()))
+    always = np.zeros(len(cluster), np.int64)
+    for device, nbytes in resident.values():
+        always[device] += nbytes
+    return Held(ids(count), ints(always), ints(most + always))
+
+
+def _residents(client: Client, trace: Trace, where: Sequence[int]) -> Mapping[_Key, tuple[int, int]]:
+    """What is resident by what it is found by: a variable by container and name there, a constant in its session."""
+    graph, always = client.partitions.graph, trace.residents
+    assert always is not None
+    found: dict[_Key, tuple[int, int]] = {}
+    for node, device, nbytes in zip(always.node.tolist(), always.device.tolist(), always.nbytes.tolist(), strict=True):
+        name, at = graph.names[node], where[device]
+        key: _Key = (client.program.task, id(client.program.graph), name, at)
+        if graph.ops[node] in VARIABLES:
+            attrs = graph.attrs[node]
+            container, shared = (attrs[one].s if one in attrs else b"" for one in ("container", "shared_name"))
+            key = key if shared == _ANONYMOUS else (container, shared or name.encode("utf-8", "surrogatepass"), at)
+        found[key] = (at, nbytes)
+    return found

@@ -1,0 +1,58 @@
+"""Bounds of what devices hold that several clients share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement import clients
+from simulator import estimate_each, load_cluster, read_regime, replicate, simulate
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster
+from simulator.execution.trace import Trace
+from simulator.training.answers.holding import Held, holding
+from simulator.training.crew.combining import Client
+from tests.viz.scenes import training_graph
+
+
+def held(regime: str, count: int | None = None) -> tuple[Held, Cluster, list[Trace]]:
+    """Of the first so many of three workers' clients, and the steps that were asked for."""
+    cluster = load_cluster("ps=2,worker=3x1gpu")
+    programs = replicate(training_graph(), cluster, regime=read_regime(regime))
+    costs = estimate_each(programs, cluster)
+    made = clients(programs, cluster, costs)
+    asked: list[Trace] = []
+
+    def step_of(client: Client) -> Trace:
+        priced = costs[made.index(client)]
+        asked.append(simulate(client.partitions, connected(cluster, client.program.task), priced))
+        return asked[-1]
+
+    return holding(made[:count], cluster, step_of), cluster, asked
+
+
+def test_a_server_holds_its_variables_once_and_the_gradients_of_each() -> None:
+    (one, cluster, asked), (three, _, again) = held("async", 1), held("async")
+    assert len(asked) == len(again) == 1  # the workers are alike
+    servers = [row for row, device in enumerate(cluster.devices) if "/job:ps/" in device.name]
+    alone, all_of_them = (one.most_bytes - one.resident_bytes, three.most_bytes - three.resident_bytes)
+    assert all_of_them[servers].tolist() == (3 * alone[servers]).tolist()
+    assert alone[servers].max() > 10**7  # the gradient of the largest variable
+    assert three.clients[servers].max() == 3
+    for row in servers:  # but for small constants, which each session has
+        assert one.resident_bytes[row] <= three.resident_bytes[row] < one.resident_bytes[row] + 3_000
+    mine, other = (
+        cluster.index["/job:worker/replica:0/task:0/device:GPU:0"],
+        cluster.index["/job:worker/replica:0/task:2/device:GPU:0"],
+    )
+    assert three.most_bytes[mine] == one.most_bytes[mine] == three.most_bytes[other] > 0
+    assert three.clients[mine] == three.clients[other] == 1
+
+
+def test_no_step_exceeds_the_bound_and_it_has_what_is_resident() -> None:
+    for regime in ("async", "sync:aggregate=2"):
+        found, _, asked = held(regime)
+        assert len(asked) == (1 if regime == "async" else 2)  # and the chief's updates
+        for trace in asked:
+            assert (trace.peak_bytes <= found.most_bytes).all()
+        assert (found.resident_bytes <= found.most_bytes).all()
+        assert (np.max([trace.resident_bytes for trace in asked], axis=0) <= found.resident_bytes).all()
