@@ -105,8 +105,7 @@ class Flat(NamedTuple):
     """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, K kinds of devices, W ways, L links, B
     big tensors.
 
-    What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next. In few parts,
-    as numba takes long to compile what reads from a tuple of many arrays.
+    What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next.
     """
 
     nodes: Nodes

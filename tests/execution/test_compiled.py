@@ -19,7 +19,7 @@ from simulator.errors import ClusterError, DeadlockError, InfeasibleError, Simvi
 from simulator.execution import engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.evaluate import BLOCK, OVER, evaluate
-from simulator.execution.flat import SAFE_BYTES
+from simulator.execution.flat import NEVER, SAFE_BYTES
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
@@ -257,6 +257,22 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     apart_[1, 2] = -1
     with pytest.raises(ClusterError, match=r"Assignment 0: The cluster has no route"):
         evaluate(replace(prepared, tables=replace(prepared.tables, latency_ns=apart_)), rows)
+
+
+def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
+    """It gets them by address, so that nothing would stop it later."""
+    tables, _ = network(20)
+    flat, rows, nothing = tables.layouts.flat("serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
+    makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), flat.nodes.waits
+    given = (rows, 0, nothing, ints([]), NEVER, False, 0, 1, makespan, peaks)
+    with tables.layouts.workspace() as work:
+        compiled.play(flat, work, *given)
+        for wrong in (ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None):
+            other = flat._replace(nodes=flat.nodes._replace(waits=wrong))
+            with pytest.raises(TypeError):
+                compiled.play(other, work, *given)
+        with pytest.raises(TypeError):  # it may not be written
+            compiled.play(flat, work._replace(found=work.found._replace(told=flat.nodes.reader)), *given)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -11,7 +11,8 @@ from numba import boolean, int32, int64, types, void
 from simulator.columns import ids, ints
 from simulator.execution import engine
 from simulator.execution.caching import STEP
-from simulator.execution.compiled.kernel import made, tuple_of
+from simulator.execution.compiled.addressing import tuple_of
+from simulator.execution.compiled.kernel import made
 from simulator.execution.compiled.loop import loop
 from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Outcome, chosen_order, flowing, lanes, outcome

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from numba import config, from_dtype, njit, types
+from numba import config, njit
 
 from simulator.execution.caching import Sources, digest
-from simulator.execution.flat import MATRICES, fields
 
 Compiler = Callable[..., Callable[..., Callable[..., None]]]
 
@@ -26,19 +25,6 @@ def inner(function: _F) -> _F:
         function, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )
     return compiled
-
-
-def tuple_of(kind: type, *, readonly: bool) -> object:
-    """The type of one of the tuples of arrays that are declared as in `flat`."""
-    made = [
-        tuple_of(element, readonly=readonly)
-        if isinstance(element, type)
-        else types.Array(from_dtype(element), 2 if name in MATRICES else 1, "C", readonly=readonly)
-        for name, element in fields(kind).items()
-    ]
-    if len(set(made)) == 1:  # numba has a type of its own for these
-        return types.NamedUniTuple(made[0], len(made), kind)
-    return types.NamedTuple(made, kind)
 
 
 def made(

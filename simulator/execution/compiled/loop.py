@@ -117,7 +117,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         unpacking, wires = n + edges, n + 2 * edges
         requests, latent, begins, timers = wires + edges, wires + 2 * edges, wires + 3 * edges, wires + 4 * edges
         last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
-        asked_by_mark, acted_by_mark = 0, 0
+        asked_by_mark, acted_by_mark = np.int64(0), np.int64(0)  # no literals, for which `act` would be compiled, too
         now, size, left, turn = np.int64(0), np.int64(0), n, 0
         going_on = False
         if directed:
@@ -143,7 +143,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 if turn == 1:
                     batch[0], tasks = -1, 1  # the step begins
             if directed:
-                asked_by_mark, acted_by_mark = 0, 0
+                asked_by_mark, acted_by_mark = np.int64(0), np.int64(0)
             while size > 0 and key[0] <= now:
                 what = row(task[0])
                 when, follows = now, np.int64(-1)  # what takes its place in the heap

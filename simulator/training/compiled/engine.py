@@ -9,7 +9,8 @@ import numpy.typing as npt
 from numba import boolean, int32, int64, types, void
 
 from simulator.columns import ids, ints
-from simulator.execution.compiled.kernel import made, tuple_of
+from simulator.execution.compiled.addressing import Addressed, tuple_of
+from simulator.execution.compiled.kernel import made
 from simulator.execution.compiled.loop import loop
 from simulator.execution.flat import CODES, LATEST, NEVER, Flat, Work
 from simulator.execution.flattening import work as work_of
@@ -36,7 +37,7 @@ def _signature() -> object:
     flat, work = tuple_of(Flat, readonly=True), tuple_of(Work, readonly=False)
     parts = [tuple_of(Rules, readonly=True), *(tuple_of(kind, readonly=False) for kind in WRITTEN)]
     rows, tail = types.Array(int32, 1, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
-    return void(flat, work, types.NamedTuple(parts, Team), rows, int64, rows, tail, boolean, int64[::1])
+    return void(flat, work, Addressed(parts, Team), rows, int64, rows, tail, boolean, int64[::1])
 
 
 def _play(
