@@ -211,6 +211,11 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "graph names its jobs itself (default: none where it does, else between where there are ps tasks, else in)",
     )
     add(
+        "--fuse",
+        metavar="BYTES",
+        help="fuse the gradients of an all-reduce into buckets of so many bytes, such as 64MiB (default: each alone)",
+    )
+    add(
         "--ps-strategy",
         choices=PS_STRATEGIES,
         help="which ps task keeps a variable: in turn, the one with the fewest bytes so far, or by chance with --seed "

@@ -12,6 +12,7 @@ from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import Disturbance, read_disturbance
 from simulator.training.programs.filtering import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
+from simulator.units import parse_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +31,7 @@ class Wanted:
     trains: bool = True  # False: the graph is replicated, and one step of its first program is shown
     replicate: str | None = None  # "none", "in", "between", ..; None: as the graph and the cluster suggest
     ps_strategy: str = "round_robin"
+    fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
     steps: int = DEFAULT_STEPS
@@ -56,6 +58,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
         trains=trains,
         replicate=asked.replicate,
         ps_strategy=asked.ps_strategy or "round_robin",
+        fuse=0 if asked.fuse is None else _read("--fuse", _bucket, asked.fuse),
         filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),
         steps=_steps(asked.steps),
@@ -78,6 +81,8 @@ def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
             raise SimvizError(f"{option} says something of a training, but none is asked for; add --training async")
     if asked.ps_strategy is not None and asked.replicate in (None, "none") and not trains:
         raise SimvizError("--ps-strategy places the variables of a graph that is replicated; add --replicate between")
+    if asked.fuse is not None and not (asked.replicate or "").startswith("allreduce"):
+        raise SimvizError("--fuse makes buckets of the gradients of an all-reduce; add --replicate allreduce:ring")
     if asked.ps_strategy is not None and asked.replicate == "none":
         raise SimvizError("--ps-strategy places variables, which --replicate none leaves where they are; drop one")
     replicates = trains or asked.replicate not in (None, "none")
@@ -100,6 +105,17 @@ def _steps(given: int | None) -> int:
     if not 1 <= steps <= MAX_STEPS:
         raise SimvizError(f"--steps {steps}: give a number from 1 to {MAX_STEPS:,}")
     return steps
+
+
+def _bucket(text: str) -> int:
+    """ "64 MiB"."""
+    try:
+        size = parse_bytes(text)
+    except ValueError as error:
+        raise SimvizError(str(error)) from None
+    if not size:
+        raise SimvizError("a bucket holds some bytes, such as 64MiB; leave it out to reduce each gradient alone")
+    return size
 
 
 def _share(text: str) -> float:

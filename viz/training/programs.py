@@ -50,6 +50,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
         seed=request.seed,
         fetch=request.fetches,
         batch=request.batch,
+        fuse=wanted.fuse,
     )
     chosen = "" if wanted.replicate else " (by default)"
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))

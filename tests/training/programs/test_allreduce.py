@@ -18,6 +18,7 @@ from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.replication.collectives import COLLECTIVES, Reduced
 from simulator.training.programs.replication.copying import draft_of
+from simulator.training.programs.replication.fusing import buckets, reduce_together
 from simulator.training.programs.replication.replicating import replicate
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, type_attr, typed
@@ -189,3 +190,55 @@ def test_a_gradient_of_unknown_size_cannot_be_cut() -> None:
 def test_an_all_reduce_cannot_be_asynchronous() -> None:
     with pytest.raises(SimvizError, match="waits for all replicas"):
         replicate(momentum(), load_cluster("2gpu"), how="allreduce:ring", regime=read_regime("async"))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 4), max_size=2).map(tuple), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.integers(0, 90),
+    st.sampled_from(sorted(COLLECTIVES)),
+)
+def test_fused_gradients_are_the_same_means_in_as_few_buckets_as_fit(
+    shapes: list[tuple[int, ...]], devices: int, most: int, collective: str
+) -> None:
+    where = [f"/job:worker/task:{place // 2}/device:CPU:{place % 2}" for place in range(devices)]
+    made, values = Rows(), {}
+    for row, shape in enumerate(shapes):
+        for at, there in enumerate(where):
+            made.add(f"g{row}_{at}", "Const", device=there, **typed("Const", shape))
+            values[f"g{row}_{at}"] = np.arange(prod(shape), dtype="f").reshape(shape) * (at + 1) + row
+    draft = draft_of(made.built(), where * len(shapes))
+    given = [
+        Reduced(f"all{row}", [f"g{row}_{place}" for place in range(devices)], where, 1, shape, devices)
+        for row, shape in enumerate(shapes)
+    ]
+    sizes = [4 * prod(shape) for shape in shapes]
+    packed = buckets(given, most)
+    assert sorted(place for bucket in packed for place in bucket) == list(range(len(shapes)))
+    assert all(len(bucket) == 1 or sum(sizes[place] for place in bucket) <= most for bucket in packed)
+    if most:
+        filled = [sum(sizes[place] for place in bucket) for bucket in packed]
+        firsts = [sizes[bucket[0]] for bucket in packed[1:]]
+        assert all(before + first > most for before, first in zip(filled, firsts, strict=False))
+    told = {}
+    for number, bucket in enumerate(packed):
+        results = reduce_together(draft, f"fused_{number}", [given[place] for place in bucket], COLLECTIVES[collective])
+        told.update(zip(bucket, results, strict=True))
+    known = computed(draft.built(), values)
+    for row in range(len(shapes)):
+        mean = np.mean([values[f"g{row}_{place}"] for place in range(devices)], axis=0)
+        for text in told[row]:
+            name, _, port = text.partition(":")
+            assert known[name][int(port or 0)] == pytest.approx(mean)
+
+
+def test_what_is_fused_crosses_in_fewer_messages() -> None:
+    def transfers(fuse: int) -> int:
+        (program,) = replicate(momentum(), load_cluster("worker=2"), how="allreduce:ring", fuse=fuse)
+        on, step = load_cluster("worker=2"), choose_step(program.graph, fetches=program.fetches)
+        costs = estimate(program.graph, on)
+        return len(partition(program.graph, place(program.graph, on, costs, step=step), on, step=step).send)
+
+    assert transfers(1 << 20) < transfers(0)
+    with pytest.raises(SimvizError, match="only an all-reduce"):
+        replicate(momentum(), load_cluster("2gpu"), how="in", fuse=64)

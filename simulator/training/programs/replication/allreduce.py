@@ -19,19 +19,22 @@ from simulator.training.programs.anatomy import Anatomy, Gradient
 from simulator.training.programs.replication import setter
 from simulator.training.programs.replication.collectives import COLLECTIVES, Reduced
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, share_of
+from simulator.training.programs.replication.fusing import buckets, reduce_together
 from simulator.training.programs.replication.parts import held_by, is_read, is_shared, is_write
 from simulator.training.programs.replication.processing import as_computed
 from simulator.training.programs.replication.towers import Replica, gathered, of_each, split_batch, without_gpus
 from simulator.training.programs.variables import VARIABLES, variable_shape
+from simulator.units import Bytes
 
 
 def mirrored(
-    graph: Graph, found: Anatomy, where: Sequence[str], *, home: str, collective: str
+    graph: Graph, found: Anatomy, where: Sequence[str], *, home: str, collective: str, fuse: Bytes = 0
 ) -> tuple[Graph, tuple[str, ...]]:
     """The graph with a replica on each of the devices `where`, and what to fetch so that all of them run.
 
-    `home` is where the rest stands. Dense gradients are reduced by the `collective`, a key of COLLECTIVES; of sparse
-    ones every device gathers all rows. Raises GraphError where a variable does not say its shape.
+    `home` is where the rest stands. Dense gradients are reduced by the `collective`, a key of COLLECTIVES, fused into
+    buckets of `fuse` bytes (0: each alone); of sparse ones every device gathers all rows. Raises GraphError where a
+    variable does not say its shape.
     """
     found, rows = as_computed(graph, found), _own(graph, found)
     writes = [row for row in range(len(graph)) if row not in rows and _writes_to(graph, row, rows)]
@@ -44,8 +47,17 @@ def mirrored(
     for one, there in zip(replicas[1:], devices[1:], strict=True):
         draft.copy(copied, one.prefix, dict(enumerate(there)), one.replaced)
     _wait_for_all(draft, writes, prefixes[1:])
-    for gradient in found.gradients if len(where) > 1 else ():
-        _reduce(draft, gradient, replicas, where, collective)
+    if len(where) > 1:
+        for gradient in found.gradients:
+            if gradient.indices is not None:
+                _gather(draft, gradient, replicas, where)
+        dense = [gradient for gradient in found.gradients if gradient.indices is None]
+        given = [_given(graph, gradient, replicas, where) for gradient in dense]
+        for number, bucket in enumerate(buckets(given, fuse)):
+            together = [given[place] for place in bucket]
+            results = reduce_together(draft, f"allreduce/fused_{number}", together, COLLECTIVES[collective])
+            for place, means in zip(bucket, results, strict=True):
+                _read(draft, dense[place], replicas, means)
     names = {graph.names[row] for row in rows}
     fetches = [
         prefix + name
@@ -98,26 +110,32 @@ def _wait_for_all(draft: Draft, writes: Sequence[int], prefixes: Sequence[str]) 
                 draft.inputs[reader] += [f"^{prefix}{graph.names[row]}" for prefix in prefixes]
 
 
-def _reduce(
-    draft: Draft, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str], collective: str
-) -> None:
-    """Let every replica's update take the mean of all gradients."""
-    graph = draft.graph
+def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> Reduced:
+    """A dense gradient of all replicas."""
     values, dtype = of_each(graph, gradient.values, replicas), dtype_of(graph, gradient.values)
     name = f"allreduce/{graph.names[gradient.variable]}"
-    if gradient.indices is None:
-        given = Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
-        means = COLLECTIVES[collective](draft, given)
-    else:
-        means = []
-        for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
-            rows = gathered(draft, f"{name}/rows_{place}", gradient.values, replicas, device)
-            means.append(share_of(draft, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
-            numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
-            draft.reads(gradient.indices, numbers, one.prefix)
+    return Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
+
+
+def _read(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[str]) -> None:
+    """Let every replica's update take its mean."""
     for one, mean in zip(replicas, means, strict=True):
         for edge in (gradient.values, *gradient.also):
             draft.reads(edge, mean, one.prefix)
+
+
+def _gather(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
+    """Let every replica's update take the rows of all replicas, of which the mean is made."""
+    graph = draft.graph
+    assert gradient.indices is not None
+    dtype, name = dtype_of(graph, gradient.values), f"allreduce/{graph.names[gradient.variable]}"
+    means = []
+    for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
+        rows = gathered(draft, f"{name}/rows_{place}", gradient.values, replicas, device)
+        means.append(share_of(draft, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
+        numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
+        draft.reads(gradient.indices, numbers, one.prefix)
+    _read(draft, gradient, replicas, means)
 
 
 def _shape(graph: Graph, variable: int) -> Shape:

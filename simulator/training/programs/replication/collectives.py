@@ -122,7 +122,7 @@ def _passed(draft: Draft, name: str, held: str, given: Reduced, place: int, shap
 def _cut(draft: Draft, given: Reduced, place: int, sizes: Sequence[int]) -> list[str]:
     """The chunks of one device's tensor."""
     device, name = given.devices[place], f"{given.name}/cut_{place}"
-    flat = _reshaped(draft, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
+    flat = reshaped(draft, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
     if len(sizes) == 1:
         return [flat]
     inputs = [
@@ -143,9 +143,10 @@ def _whole(draft: Draft, given: Reduced, place: int, chunks: Sequence[str]) -> s
         if len(chunks) == 1
         else joined(draft, f"{name}/flat", chunks, given.dtype, device, (prod(given.shape),))
     )
-    return _reshaped(draft, name, whole, given.shape, given.dtype, device)
+    return reshaped(draft, name, whole, given.shape, given.dtype, device)
 
 
-def _reshaped(draft: Draft, name: str, value: str, shape: Shape, dtype: int, device: str) -> str:
+def reshaped(draft: Draft, name: str, value: str, shape: Shape, dtype: int, device: str) -> str:
+    """The same elements in another shape, on one device."""
     size = draft.constant(f"{name}/shape", shape, INT32, device)
     return draft.add(name, "Reshape", [value, size], device, {**typed(dtype), "Tshape": AttrValue(type=INT32)}, [shape])

@@ -18,7 +18,7 @@ from simulator.training.programs.replication.setter import PsStrategy
 from simulator.training.programs.replication.tasks import shared_by
 from simulator.training.programs.replication.workers import Home, Placing, all_reduced, between, in_graph
 from simulator.training.regimes import Regime
-from simulator.units import is_whole
+from simulator.units import Bytes, is_whole
 from simulator.wording import near
 
 How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
@@ -35,6 +35,7 @@ def replicate(
     seed: int = 0,
     fetch: Sequence[str] | None = None,
     batch: int | None = None,
+    fuse: Bytes = 0,
 ) -> tuple[Program, ...]:
     """The programs that train this graph on that cluster, workers in order of their tasks.
 
@@ -48,6 +49,7 @@ def replicate(
     - "both": as "between", with a tower on each GPU of a worker, which are averaged on its CPU;
     - "allreduce:ring", "allreduce:tree" or "allreduce:hierarchical": one client and no ps; each GPU (or CPU) has
       variables of its own and gets the mean of all gradients by that all-reduce; the rows of sparse ones are gathered.
+      Dense ones are fused into buckets of up to `fuse` bytes; 0: each is reduced alone.
 
     Variables stand on the ps tasks by `ps_strategy` (seeded where it draws); in-graph, `variables` can choose the
     client's CPU or the first GPU instead, the CPU being the choice where there is no ps. `fetch` names what a step
@@ -70,6 +72,10 @@ def replicate(
         )
     if batch is not None and not (is_whole(batch) and batch > 0):
         raise SimvizError(f"a batch of {batch!r} examples is not possible; give a whole number from 1.")
+    if not (is_whole(fuse) and fuse >= 0) or (fuse and not how.startswith("allreduce")):
+        raise SimvizError(
+            f"fuse={fuse!r}: give the bytes of a bucket of gradients, or 0; only an all-reduce has some, not {how!r}."
+        )
     check_devices(graph)
     _of_one_device(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
@@ -87,7 +93,7 @@ def replicate(
         if regime is None or regime.kind != "sync":
             return made
         return with_accumulators(made, regime)
-    return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2])
+    return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
 
 
 def _of_one_client(regime: Regime | None, how: str) -> None:

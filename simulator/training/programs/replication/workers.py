@@ -29,6 +29,7 @@ from simulator.training.programs.replication.tasks import (
     worker_tasks,
 )
 from simulator.training.programs.replication.towers import apart, towers
+from simulator.units import Bytes
 
 Home: TypeAlias = Literal["ps", "cpu", "gpu"]
 
@@ -103,14 +104,16 @@ def in_graph(
     )
 
 
-def all_reduced(graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str) -> tuple[Program, ...]:
+def all_reduced(
+    graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str, fuse: Bytes = 0
+) -> tuple[Program, ...]:
     """One client with a replica on every device that trains, each with its own variables.
 
     Raises ClusterError for a cluster without a worker, and as `mirrored`.
     """
     task = cluster.client_task
     where = computing(cluster, worker_tasks(cluster))
-    own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective)
+    own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective, fuse=fuse)
     return (replace(_program(own, found, task, examples=batch * len(where)), fetches=fetches),)
 
 
