@@ -41,7 +41,9 @@ def test_asynchronous_workers_update_as_they_come_and_as_we_say() -> None:
     training = Training("async", sleeps_s=(0.05, 0.15), variables=2)
     asked = clients(training)
     steps = measure(asked, 30, tasks=training.tasks, timeout_s=60)
-    assert sorted(step.notes["after"] for step in steps) == list(range(1, 31))  # each update counted once
+    after = [step.notes["after"] for step in steps]
+    assert len(set(after)) == 30  # each update counted once
+    assert set(after) <= set(range(1, 32))  # the other worker may have made one that it has not told of at the end
     slow = [step for step in steps if step.client == "worker:1"]
     assert min(step.end_ns - step.start_ns for step in slow) >= 150e6
     late = [step.notes["after"] - step.notes["read"] - 1 for step in slow]
@@ -119,17 +121,18 @@ def test_no_task_outlives_the_caller(blow: signal.Signals) -> None:
 
 def test_tasks_listen_to_this_machine_alone() -> None:
     seen: list[set[str]] = []
+    measured = threading.Event()
 
     def look() -> None:
-        deadline = time.monotonic() + 60
-        while len(traces(os.getpid())[1]) < 1 and time.monotonic() < deadline:
+        while {"lo"} not in seen and not measured.is_set():
             time.sleep(0.05)
-        time.sleep(1)  # it is bound
-        seen.extend(devices_listened_to(pid) for pid in descendants(os.getpid()))
+            if traces(os.getpid())[1]:
+                seen[:] = [devices_listened_to(pid) for pid in descendants(os.getpid())]
 
     looking = threading.Thread(target=look)
     looking.start()
     measure([idle()], 200, timeout_s=60)
+    measured.set()
     looking.join()
     assert {"lo"} in seen
     assert not set().union(*seen) - {"lo"}
