@@ -12,7 +12,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
 from simulator.training.crew.operations import operations
-from simulator.training.crew.synchronising import ENQUEUE
+from simulator.training.crew.synchronising import APPLY, ENQUEUE, TAKE
 from simulator.training.programs.anatomy import anatomy
 from simulator.training.programs.sync_replicas import SyncReplicas, sync_replicas
 
@@ -46,8 +46,11 @@ def read_script(
             raise
         return _without_gradients(graph)
     trained = [gradient.variable for gradient in found.gradients]
-    if held is not None:  # its variables may be anywhere: what the clients share is where they meet
-        trained = [one.owner for one in operations(graph) if one.owner >= 0]
+    if (
+        held is not None
+    ):  # its variables may be anywhere: what the clients share is where they meet, not where they read
+        meets = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
+        trained = [one.owner for one in meets if one.owner >= 0]
     jobs = {parse(graph.requested[row]).job for row in trained}
     return Script(
         graph=graph,

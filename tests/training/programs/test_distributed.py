@@ -14,6 +14,7 @@ from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
+from simulator.training.programs.replication.copying import draft_of
 from simulator.training.programs.variables import variable_of
 from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
@@ -167,6 +168,17 @@ def test_a_graph_that_synchronises_itself_gives_the_chief_a_second_program() -> 
     assert [(one.fetches, one.counts) for one in made[2:]] == [(("train",), ()), (("tokens",), ("count",))]
     with pytest.raises(SimvizError, match="written for 3 replicas"):
         distributed(graph, load_cluster("ps=1,worker=2"))
+
+
+def test_a_workers_own_input_queue_is_nothing_that_workers_share() -> None:
+    """Graphs with string_input_producer and batch once started one worker: their queues stand on it."""
+    graph = synchronised(aggregate=2, handed=3, tokens=2)
+    draft = draft_of(graph, graph.requested)
+    worker = "/job:worker/task:0"
+    draft.add("input", "FIFOQueueV2", (), worker, {"component_types": types(1)})
+    draft.add("input/next", "QueueDequeueV2", ["input"], worker, {"component_types": types(1)})
+    made = distributed(draft.built(), load_cluster("ps=1,worker=3"))
+    assert [one.name for one in made] == ["worker:0", "worker:1", "worker:2", "worker:0 updates"]
 
 
 def test_worker_and_updates_share_one_accumulator_and_one_queue() -> None:
