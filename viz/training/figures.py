@@ -153,17 +153,6 @@ def _figure(value: float | None) -> str:
     return "?" if value is None else show_figure(value)
 
 
-def busiest_links(trained: Trained, most: int) -> list[str]:
-    """The links that are busy most, in words."""
-    training, found = trained.training, trained.answers
-    order = sorted(range(len(training.links)), key=lambda row: (-found.link_share[row], row))
-    return [
-        f"{training.links[row]} {found.link_share[row]:.0%} busy, {show_bytes(int(found.link_bytes[row]))}"
-        for row in order[:most]
-        if found.link_bytes[row]
-    ]
-
-
 def record(trained: Trained) -> Mapping[str, Any]:
     """The object `training` of --json, as docs/json.md describes it. Any: JSON."""
     training, found = trained.training, trained.answers
