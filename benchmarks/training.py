@@ -177,7 +177,7 @@ def real(training: Training, windows: Sequence[Window]) -> Seen:
         counted = [step for step in window.updates if step.end_ns > begin]
         late += [step.notes["after"] - step.notes["read"] - 1 for step in counted if training.alone]
         steps = [step for step in window.steps if step.end_ns > begin and "updates" not in step.client]
-        waited += _waited(training, [step for step in steps if step.start_ns > window.steps[0].start_ns])
+        waited += _waited(training, steps)
         if training.how == "sync":
             used += sum(sum(shares(step.notes["mean"], training.aggregate or training.workers)) for step in counted)
             pushed += sum(begin < step.notes["pushed"] < end for step in steps)

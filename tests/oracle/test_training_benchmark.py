@@ -1,0 +1,95 @@
+"""The runner of `benchmarks/training.py`: what it says of trainings, of chance and of a machine that is busy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.oracle.processes import RealStep
+from tests.oracle.processes import descendants, ended
+from tests.oracle.training_graphs import Training
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        return importlib.import_module("training")
+
+
+@pytest.fixture(scope="module")
+def computing(benchmark: ModuleType) -> ModuleType:
+    return importlib.import_module("training_computing")  # the benchmark has loaded it
+
+
+@pytest.mark.tensorflow
+def test_a_row_is_measured_and_nothing_is_left(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(descendants(os.getpid()))
+    failed = benchmark.main(["--only", "sync 1 of 2", "--rounds", "1", "--calm", "1"])
+    *_, row = capsys.readouterr().out.strip().splitlines()
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[0] == "sync 1 of 2, one slow"
+    assert bool(failed) == cells[1].startswith("disturbed: ")
+    if not failed:  # a busy machine may disturb it
+        assert all(float(rate) > 5 for rate in cells[2:4])
+        assert cells[7].count("ms: ") == 2
+    assert ended([pid for pid in descendants(os.getpid()) if pid not in before])
+
+
+def test_on_a_busy_machine_nothing_is_started(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = importlib.import_module("training_cluster")
+    monkeypatch.setattr(shared, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(shared, "PAUSE_S", 0.0)
+    times = iter([(10.0, 0.0, 0.0), (11.0, 0.5 * (os.cpu_count() or 1), 0.0)])
+    monkeypatch.setattr(shared, "_worked", lambda: next(times))
+    assert benchmark.main([]) == 1
+    assert "Others take 50% of the cores: nothing is measured" in capsys.readouterr().out
+
+
+def window(benchmark: ModuleType, lengths_ns: list[int], others: float = 0.0) -> object:
+    ends = [sum(lengths_ns[: row + 1]) for row in range(len(lengths_ns))]
+    steps = [RealStep("worker:0", end - length, end, {}) for end, length in zip(ends, lengths_ns, strict=True)]
+    return benchmark.Window(tuple(steps), others, 1)
+
+
+def test_a_stretch_is_disturbed_by_others_and_by_hops_that_change(benchmark: ModuleType) -> None:
+    calm, busy = window(benchmark, [100, 100, 100]), window(benchmark, [100, 100, 100], others=0.3)
+    slower = window(benchmark, [160, 160, 160])
+    assert benchmark.Stretch(calm, (calm, calm), (calm, slower)).disturbed(0.1) == ""
+    assert "took up to 30%" in benchmark.Stretch(calm, (calm, calm), (calm, busy)).disturbed(0.1)
+    assert "without work went from" in benchmark.Stretch(calm, (slower, calm), (calm, calm)).disturbed(0.1)
+
+
+def test_equal_workers_wait_together(benchmark: ModuleType) -> None:
+    training = Training("sync", sleeps_s=(0.06, 0.06, 0.15))
+    waits = [(0, 10.0, 100.0), (1, 30.0, 100.0), (2, 5.0, 50.0)]
+    assert benchmark.by_sleep(training, waits) == {0.06: 0.2, 0.15: 0.1}
+
+
+def test_a_sign_test_counts_what_chance_does(computing: ModuleType) -> None:
+    assert computing.sign_test(12, 12) == computing.sign_test(0, 12) == 2 / 2**12
+    assert computing.sign_test(6, 12) == 1.0
+    assert computing.sign_test(3, 4) == 10 / 16  # three or four heads, three or four tails
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holms_correction_is_no_laxer_than_bonferronis_and_no_stricter_than_none(
+    computing: ModuleType, chances: list[float]
+) -> None:
+    pairs = [computing.Pair("a", "b", 1.0, chance, 1.0) for chance in chances]
+    apart = computing.told_apart(pairs)
+    assert sum(chance <= computing.LEVEL / max(1, len(chances)) for chance in chances) <= len(apart)
+    assert all(pair.chance <= computing.LEVEL for pair in apart)
+    assert max((pair.chance for pair in apart), default=0) <= min(
+        (pair.chance for pair in pairs if pair not in apart), default=1
+    )
