@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from simulator.columns import ints
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import crashed
 from viz.training.content import contents
@@ -92,6 +94,23 @@ def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest
     assert sum(one.kind == "pause" for one in found()) == 2
     assert f"{whole - 2} pause" in not_drawn(scene.training)
     assert any("not drawn" in note for note in contents(scene.training, scene.cluster)["notes"])
+
+
+def test_each_task_has_its_own_pauses() -> None:
+    """All were once those of the last task."""
+    scene = crashed()
+    assert scene.training is not None
+    disturbed, end_ns = scene.training.disturbed, scene.training.training.end_ns
+    task = scene.training.training.tasks.index("/job:ps/replica:0/task:1")
+    columns = {
+        name: ints([value if row == task else old for row, old in enumerate(getattr(disturbed, name).tolist())])
+        for name, value in (("pause_phase_ns", 0), ("pause_period_ns", 40 * MS), ("pause_length_ns", 3 * MS))
+    }
+    both = bands(replace(scene.training, disturbed=replace(disturbed, **columns)))
+    pauses = [one for one in both if one.kind == "pause"]
+    assert [one.start_ns for one in pauses if one.task == task] == list(range(0, end_ns, 40 * MS))
+    others = [one for one in pauses if one.task != task]
+    assert others == [one for one in found() if one.kind == "pause"]
 
 
 @pytest.mark.browser

@@ -125,6 +125,7 @@ function stepsLegend(training) {
   const entries = [
     [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
     [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
+    [there("late"), slanting("var(--quiet)"), "not up yet"],
     [there("gone"), slanting("var(--bad)"), "gone"],
     [there("restores"), slanting("var(--accent)"), "restores"],
     [there("pause"), slanting("var(--ink)"), "stands still"],

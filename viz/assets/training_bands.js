@@ -47,19 +47,20 @@ function drawBands(pen, row, y) {
   for (const band of row.bands) {
     const x0 = Math.max(ROW.label - 2, xOf(band.start_ns));
     const x1 = Math.min(right + 2, Math.max(xOf(band.end_ns), xOf(band.start_ns) + 1));
+    const shown = Math.min(1, Math.max(0.2, xOf(band.end_ns) - xOf(band.start_ns))); // what takes no whole pixel is fainter
     if (x1 <= ROW.label || x0 >= right || x1 - painted < 0.5) continue;
     painted = x1;
     const { said, brief, colour, leans } = BANDS[band.kind];
     const named = row.kind === "task" || (row.kind === "client" && band.kind !== "pause"); // nothing else is written there
     context.fillStyle = theme[colour];
-    context.globalAlpha = named ? 0.1 : 0.16;
+    context.globalAlpha = (named ? 0.1 : 0.16) * shown;
     context.fillRect(x0, y + 1, x1 - x0, row.height - 2);
-    context.globalAlpha = named ? 0.28 : 0.6;
+    context.globalAlpha = (named ? 0.28 : 0.6) * shown;
     context.fillStyle = hatch(context, theme[colour], leans);
     context.fillRect(x0, y + 1, x1 - x0, row.height - 2);
     context.globalAlpha = 1;
     context.fillStyle = theme[colour];
-    context.fillRect(x0, y + 1, band.kind === "gone" ? 2 : 1, row.height - 2);
+    if (band.kind === "gone" || x1 - x0 > 3) context.fillRect(x0, y + 1, band.kind === "gone" ? 2 : 1, row.height - 2);
     if (!named || x1 - x0 < 34) continue;
     const whole = `${band.name} ${said}`;
     context.font = `10.5px ${theme.sans}`;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from heapq import merge
+from itertools import chain, islice, repeat
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from simulator.units import Nanos
 from simulator.wording import counted
 from viz.training.trained import Trained
 
-MOST_PAUSES = 5_000  # that are shown, of all tasks; the first ones of each
+MOST_PAUSES = 5_000  # that are shown, of all tasks; the first ones
 
 Kind: TypeAlias = Literal["late", "pause", "gone", "restores"]
 
@@ -55,10 +56,10 @@ def _crashes(trained: Trained) -> Iterator[Band]:
 
 
 def _pauses(trained: Trained) -> Iterator[Band]:
-    paused = _paused(trained)
-    for task, starts, length in paused:
-        for start in starts[: MOST_PAUSES // len(paused)]:
-            yield Band("pause", task, start, start + length)
+    """The first ones of all tasks."""
+    each = [zip(starts, repeat(task), repeat(length), strict=False) for task, starts, length in _paused(trained)]
+    for start, task, length in islice(merge(*each), MOST_PAUSES):
+        yield Band("pause", task, start, start + length)
 
 
 def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
@@ -66,17 +67,16 @@ def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
     disturbed, end_ns = trained.disturbed, trained.training.end_ns
     columns = (disturbed.pause_phase_ns, disturbed.pause_period_ns, disturbed.pause_length_ns)
     return [
-        (task, range(phase, end_ns, period) if period else range(phase, phase + 1), length)
+        (task, range(phase, end_ns, period or end_ns), length)
         for task, (phase, period, length) in enumerate(zip(*(one.tolist() for one in columns), strict=True))
-        if length
+        if length and phase < end_ns
     ]
 
 
 def not_drawn(trained: Trained) -> str:
     """A sentence on pauses that are too many to be drawn; "": all are there."""
-    paused = _paused(trained)
-    left = sum(max(0, len(starts) - MOST_PAUSES // len(paused)) for _, starts, _ in paused)
-    return f"{counted(left, 'pause')} that came later are not drawn" if left else ""
+    left = sum(len(starts) for _, starts, _ in _paused(trained)) - MOST_PAUSES
+    return f"{counted(left, 'pause')} that came later are not drawn" if left > 0 else ""
 
 
 def lost_updates(trained: Trained, found: Sequence[Band]) -> Ids:
