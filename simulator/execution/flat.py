@@ -148,6 +148,8 @@ class Threads(NamedTuple):
     own_tail: Annotated[Ids, "lanes"]  # its last
     pool_head: Annotated[Ids, "D"]  # queue of each device, -1: empty
     pool_tail: Annotated[Ids, "D"]  # its last
+    message_head: Annotated[Ids, "D"]  # work of transfers that is ready, -1: none
+    message_tail: Annotated[Ids, "D"]  # its last
     following: Annotated[Ids, "J"]  # next job in its queue, -1: none
     lane: Annotated[Ids, "J"]  # of the jobs that have begun, within the device
     unlaunched: Annotated[Ids, "n"]  # inputs that keep an op of a GPU from being launched

@@ -100,13 +100,16 @@ class Executor:
 
     A lane of a CPU is an inter-op thread with a queue of its own; the device's threads share a pool. Of the ops that
     the end of one makes ready, a thread appends the inexpensive ones to its own queue, keeps the last expensive one if
-    that queue is empty, and puts the others in front of the pool's. What an arrival makes ready, the ops without
-    inputs and the work of transfers go to the pool's end. A thread empties its own queue before it takes from the
-    front of the pool; among idle threads the lowest is served first. Constants and NoOps take no time, but a thread
-    has to pass them. With one thread this is the order of the real one (tests/oracle/test_order.py), but for the
-    readers of one op where there are more than eight, and for ops without inputs, which the session hands over one by
-    one while the thread runs. Several real threads race for the pool and steal from each other's ends, so that
-    TensorFlow promises no order.
+    that queue is empty, and puts the others in front of the pool's. What an arrival makes ready, and the ops without
+    inputs, go to the pool's end. A thread empties its own queue before it takes from the front of the pool; among idle
+    threads the lowest is served first. The work of transfers is that of gRPC's own threads, which get the core at
+    once, while the pool may be busy for a whole step: here it waits for the op that runs and comes before all others
+    (measured: who reads from a worker that computes waits as often as ops do, not messages; decision 0014).
+
+    Constants and NoOps take no time, but a thread has to pass them. With one thread this is the order of the real one
+    (tests/oracle/test_order.py), but for the readers of one op where there are more than eight, and for ops without
+    inputs, which the session hands over one by one while the thread runs. Several real threads race for the pool and
+    steal from each other's ends, so that TensorFlow promises no order.
 
     A GPU has one stream, whatever its lanes: its ops run in the order in which they were launched. An op is launched as
     soon as its inputs have arrived and the ops of its own device that it waits for are launched, not ended, as a
@@ -124,6 +127,7 @@ class Executor:
         self.idle = [list(range(1 if stream else n)) for n, stream in zip(lanes, self.streams, strict=True)]  # sorted
         self.own: list[list[deque[int]]] = [[deque() for _ in idle] for idle in self.idle]
         self.pool: list[deque[int]] = [deque() for _ in lanes]
+        self.messages: list[deque[int]] = [deque() for _ in lanes]  # work of transfers that is ready
         self.lane = [0] * len(wiring.run_ns)  # [J] of the jobs that have begun
         self.touched: list[int] = []
         self.local, self.local_ptr = wiring.local, wiring.local_ptr
@@ -145,7 +149,7 @@ class Executor:
             jobs = [job for job in jobs if self.device[job] != where]  # what reads copies of a constant, or a signal
         for job in jobs:
             where = self.device[job]
-            if not self.streams[where] or job >= len(self.cheap):
+            if not self.streams[where]:
                 self.pool[where].append(job)
                 self.touched.append(where)
             elif self.unlaunched[job] > 0:  # else the stream has it already
@@ -169,15 +173,17 @@ class Executor:
 
     def begin(self, released: list[int], fresh: list[int]) -> list[int]:
         """The jobs that start now, given those that have left their lanes, and the work of transfers that is ready."""
-        self.offer(sorted(fresh), -1)
+        for job in sorted(fresh):
+            self.messages[self.device[job]].append(job)
+            self.touched.append(self.device[job])
         for job in released:
             insort(self.idle[self.device[job]], self.lane[job])
             self.touched.append(self.device[job])
         begun = []
         for where in sorted(set(self.touched)):
-            idle, own, pool = self.idle[where], self.own[where], self.pool[where]
+            idle, own, pool, messages = self.idle[where], self.own[where], self.pool[where], self.messages[where]
             for thread in list(idle):
-                queue = own[thread] or pool
+                queue = messages or own[thread] or pool
                 if queue:
                     idle.remove(thread)
                     job = queue.popleft()
@@ -189,6 +195,7 @@ class Executor:
     def forget(self, owner: list[int], gone: int) -> None:
         """Drop the jobs of an owner, [J], that wait."""
         self.pool = [deque(job for job in queue if owner[job] != gone) for queue in self.pool]
+        self.messages = [deque(job for job in queue if owner[job] != gone) for queue in self.messages]
         self.own = [[deque(job for job in queue if owner[job] != gone) for queue in own] for own in self.own]
 
     def arrive(self, told: list[int]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.protocols import Protocol
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.engine import Outcome, makespan, run
 from simulator.execution.tables import Tables, of_step
@@ -54,6 +57,17 @@ def test_arrivals_go_to_the_end_of_the_pool() -> None:
     nodes = ("x = Const", "far = Neg x", "a = Neg x", "b = Neg x", "late = Neg far", "a1 = Neg a")
     tables, outcome = played(apart(2), [0, 1] + [LONG] * 4, [0, 1, 0, 0, 0, 0], *nodes)
     assert in_order(tables, outcome) == "b far a a1 late"
+
+
+def test_work_for_a_message_waits_for_the_op_that_runs_and_for_no_other() -> None:
+    # a hands x on; far's answer comes while a1 runs. Its reader is an op like others and waits for the whole chain.
+    nodes = ("x = Const", "a = Neg x", "far = Neg a", "back = Neg far", "a1 = Neg a", "a2 = Neg a1", "a3 = Neg a2")
+    on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, receive_ns=5))
+    tables, outcome = played(on, [0, LONG, 1, LONG, LONG, LONG, LONG], [0, 0, 1, 0, 0, 0, 0], *nodes)
+    assert in_order(tables, outcome) == "a a1 far a2 a3 back"
+    assert outcome.start_ns[4] == LONG + 7  # a is packed
+    assert outcome.start_ns[5] == 2 * LONG + 7 + 5  # far is unpacked
+    assert outcome.ready_ns[3] == 2 * LONG + 7 + 5
 
 
 def test_threads_have_queues_of_their_own_and_share_the_pool() -> None:

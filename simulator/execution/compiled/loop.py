@@ -462,7 +462,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 for i in range(news):
                     job = fresh[i]
                     here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
-                    append(job, here, threads.pool_head, threads.pool_tail, threads.following)
+                    append(job, here, threads.message_head, threads.message_tail, threads.following)
                     served = touch(here, touched, touched_in, turn, served)
                 for i in range(served):
                     here = touched[i]

@@ -21,7 +21,7 @@ def clear_threads(threads: Threads, nodes: Nodes, cpu: Flags, device: Ids) -> No
     for lane in range(len(threads.free)):
         threads.free[lane], threads.own_head[lane] = True, -1
     for where in range(len(threads.pool_head)):
-        threads.pool_head[where] = -1
+        threads.pool_head[where], threads.message_head[where] = -1, -1
     for op in range(len(waits)):
         threads.unlaunched[op], threads.merged[op] = waits[op], False
         threads.at_once[op] = instant[op] and not (threaded[op] and cpu[device[op]])
@@ -129,8 +129,12 @@ def schedule(
 
 @inner
 def next_job(threads: Threads, here: int, lane: int) -> int:
-    """What an idle thread takes: from its own queue, else from the pool; -1: there is nothing."""
-    job: int = np.int64(threads.own_head[lane])
+    """What an idle thread takes: work of a transfer, else from its own queue, else from the pool; -1: nothing."""
+    job: int = np.int64(threads.message_head[here])
+    if job >= 0:
+        threads.message_head[here] = threads.following[job]
+        return job
+    job = np.int64(threads.own_head[lane])
     if job >= 0:
         threads.own_head[lane] = threads.following[job]
         return job

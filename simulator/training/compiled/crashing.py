@@ -75,6 +75,7 @@ def _forget_queues(clients: Clients, flat: Flat, work: Work, ops: Ids, order: in
 def _forget_threads(clients: Clients, flat: Flat, work: Work, threads: Threads, client: int) -> None:
     for at in range(len(threads.pool_head)):
         _forget_list(clients, flat, work, threads.pool_head, threads.pool_tail, threads.following, at, client)
+        _forget_list(clients, flat, work, threads.message_head, threads.message_tail, threads.following, at, client)
     for at in range(len(threads.own_head)):
         _forget_list(clients, flat, work, threads.own_head, threads.own_tail, threads.following, at, client)
 
