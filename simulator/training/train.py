@@ -78,7 +78,7 @@ def train(
     if noted is None:  # or it hangs, or its times are more than the compiled loop can count
         noted = run(crew, laid, given, record=record)[1]
     how["engine"] = "compiled" if compiled else "python"
-    trace = trace_of(noted.recorder, clients, laid, given, how, noted.ledger.busy_ns, noted.end_ns)
+    trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
     return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces)
@@ -93,9 +93,10 @@ def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[
     played = play(laid.tables, given.crossing, given.wiring, given.queues, given.wires, director)
     if not director.over:
         raise director.deadlock()
-    director.ledger.close(played.makespan, director.state)
-    left = under_way(director.running, director.number, director.begin_ns, played.makespan)
-    return director, Noted(director.ledger, director.gates.dropped, director.recorder, played.makespan, left)
+    end_ns, ledger = played.makespan, director.ledger
+    left = under_way(director.running, director.number, director.begin_ns, end_ns)
+    spent, marks = ledger.spent(end_ns, director.state), tuple(director.milestones.kept)
+    return director, Noted(ledger, director.gates.dropped, director.recorder, end_ns, left, spent, marks)
 
 
 def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
@@ -112,13 +113,10 @@ def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
 
 def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Training:
     """What was noted, as columns."""
-    ledger, end_ns = noted.ledger, noted.end_ns
+    ledger = noted.ledger
     steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 5)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
     updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
-    computing, sending = np.array(ledger.compute_ns), np.array(ledger.send_ns)
-    task_ns = np.stack([computing, sending, end_ns - computing - sending], axis=1)
-    task_ns.setflags(write=False)
     return Training(
         regime="",
         tasks=cluster.tasks,
@@ -141,12 +139,10 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         update_examples=ints(updates[4]),
         dropped=noted.dropped,
         lost_updates=sum(ledger.lost),
-        task_ns=task_ns,
-        device_busy_ns=ints(ledger.busy_ns),
         device_lanes=ids([device.lanes for device in cluster.devices]),
-        link_bytes=ints(ledger.link_bytes()),
-        link_busy_ns=ints(ledger.link_busy_ns()),
-        end_ns=end_ns,
+        spent=noted.spent,
+        end_ns=noted.end_ns,
+        marks=noted.marks,
         under_way=noted.under_way,
         lost_by_crash=ints(ledger.lost),
         cut_short=tuple(ledger.cut),

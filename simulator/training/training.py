@@ -8,21 +8,44 @@ recorded steps have slices, in `trace`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ints
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simulator.execution.trace import Trace
     from simulator.partitioning import Partitions
     from simulator.units import Nanos
 
-# Columns of `Training.task_ns`. A moment at which a task computes and sends counts as computing.
-COMPUTING, SENDING, WAITING = range(3)
+Sums: TypeAlias = npt.NDArray[np.int64]
+# Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
+# on its way from or to it; else it waits.
+COMPUTING, HANDLING, SENDING, WAITING = range(4)
+
+
+class Spent(NamedTuple):
+    """What was done in a run's first part, or in another: how the time went. Axes: K tasks, D devices, L links."""
+
+    updates: int  # of the global step
+    ns: Nanos  # that it lasts
+    task_ns: Sums  # [K, 4] COMPUTING .. WAITING; a row's sum is `ns`
+    device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
+    link_bytes: Ints  # [L] of the transfers that have crossed it
+    link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
+
+    def since(self, earlier: Spent) -> Spent:
+        """What was done after an earlier moment of the same run."""
+        return Spent(
+            updates=self.updates - earlier.updates,
+            ns=self.ns - earlier.ns,
+            task_ns=self.task_ns - earlier.task_ns,
+            device_busy_ns=self.device_busy_ns - earlier.device_busy_ns,
+            link_bytes=self.link_bytes - earlier.link_bytes,
+            link_busy_ns=self.link_busy_ns - earlier.link_busy_ns,
+        )
 
 
 class CutShort(NamedTuple):
@@ -70,13 +93,10 @@ class Training:
     dropped: int  # gradients that came too late for their accumulator, counted once per step and accumulator
     lost_updates: int  # updates that fell behind the last checkpoint of a parameter server that died
 
-    task_ns: npt.NDArray[np.int64]  # [K, 3] COMPUTING, SENDING, WAITING; a row's sum is `end_ns`
-    device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     device_lanes: Ids  # [D]
-    link_bytes: Ints  # [L] of the transfers that crossed it
-    link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
-
+    spent: Spent  # by the whole run
     end_ns: Nanos
+    marks: tuple[Spent, ...] = ()  # by its first part, at some of its updates, ascending: no more than 128
     under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
     lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
     cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
-from simulator.training.training import Training
+from simulator.training.training import WAITING, Spent, Training
 
 
 def made(ends: Sequence[int], /, **changed: Any) -> Training:
@@ -41,14 +41,20 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "update_examples": ints([32] * count),
         "dropped": 0,
         "lost_updates": 0,
-        "task_ns": ints([[0, 0, end], [end, 0, 0]]),
-        "device_busy_ns": ints([0, end]),
         "device_lanes": ids([1, 1]),
-        "link_bytes": ints([0, 0]),
-        "link_busy_ns": ints([0, 0]),
         "end_ns": end,
     }
-    return Training(**{**columns, **changed})
+    spent: dict[str, Any] = {
+        "updates": count,
+        "ns": end,
+        "task_ns": ints([[0, 0, 0, end], [end, 0, 0, 0]]),
+        "device_busy_ns": ints([0, end]),
+        "link_bytes": ints([0, 0]),
+        "link_busy_ns": ints([0, 0]),
+    }
+    columns |= {name: value for name, value in changed.items() if name not in spent}
+    spent |= {name: value for name, value in changed.items() if name in spent} | {"ns": columns["end_ns"]}
+    return Training(**{"spent": Spent(**spent), **columns})
 
 
 def costs_of(cluster: Cluster, *rows: tuple[int, ...]) -> CostTable:
@@ -76,8 +82,9 @@ def trainings(draw: st.DrawFn) -> Training:
     shares = []
     for _ in range(workers + 1):
         computing = draw(st.integers(0, end))
-        sending = draw(st.integers(0, end - computing))
-        shares.append([computing, sending, end - computing - sending])
+        handling = draw(st.integers(0, end - computing))
+        sending = draw(st.integers(0, end - computing - handling))
+        shares.append([computing, handling, sending, end - computing - handling - sending])
     devices = [f"/job:worker/replica:0/task:{k}/device:CPU:0" for k in range(workers)]
     return made(
         ends,
@@ -95,8 +102,8 @@ def trainings(draw: st.DrawFn) -> Training:
         update_client=ids([row[1] for row in rows]),
         update_staleness=ids(np.maximum(staleness, 0)),
         update_examples=ints([draw(st.sampled_from([0, 8]))] * len(rows)),
-        task_ns=ints(np.array(shares, np.int64).reshape(workers + 1, 3)),
-        device_busy_ns=ints([row[0] for row in shares]),
+        task_ns=ints(np.array(shares, np.int64).reshape(workers + 1, WAITING + 1)),
+        device_busy_ns=ints([row[0] + row[1] for row in shares]),
         device_lanes=ids([1] * (workers + 1)),
         link_bytes=ints([draw(st.integers(0, 10**6)), 0]),
         link_busy_ns=ints([draw(st.integers(0, end)), 0]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -16,7 +16,6 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.execution.engine import prepare
-from simulator.execution.trace import Trace
 from simulator.partitioning import partition
 from simulator.training import train as training
 from simulator.training.compiled import engine as compiled
@@ -30,6 +29,7 @@ from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.training.alike import assert_alike, assert_spent_alike
 from tests.training.crew.test_crashes import drawn
 from tests.training.crews import Priced, chain, crew, pushing, updating
 
@@ -39,20 +39,6 @@ def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **opti
     clients, priced = [one for one, _ in given], [one for _, one in given]
     how = {"regime": None, "disturbances": [read_disturbance(text) for text in texts], **options}
     return [train(clients, on, priced, engine=engine, **how) for engine in ("python", "compiled")]  # type: ignore[arg-type]
-
-
-def assert_alike(plain: object, other: object) -> None:
-    """All columns are, but for the name of the engine."""
-    assert isinstance(plain, Training | Trace)
-    for name in (field.name for field in fields(plain)):
-        one, two = getattr(plain, name), getattr(other, name)
-        if isinstance(one, Trace):
-            assert_alike(one, two)
-        elif isinstance(one, np.ndarray):
-            assert one.dtype == two.dtype, name
-            np.testing.assert_array_equal(one, two, err_msg=name)
-        elif name != "engine":
-            assert one == two, name
 
 
 @settings(max_examples=60)
@@ -122,10 +108,9 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
     assert (plain is None) == (other is None)
     if plain is None or other is None:
         return
-    for name in ("steps", "updates", "lost", "cut", "compute_ns", "send_ns", "busy_ns"):
+    for name in ("steps", "updates", "lost", "cut"):
         assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
-    assert plain.ledger.link_bytes() == other.ledger.link_bytes()
-    assert plain.ledger.link_busy_ns() == other.ledger.link_busy_ns()
+    assert_spent_alike([plain.spent, *plain.marks], [other.spent, *other.marks])
     assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
     assert len(plain.recorder.recorded) == len(other.recorder.recorded)
     for one, two in zip(plain.recorder.recorded, other.recorder.recorded, strict=True):

@@ -61,8 +61,8 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         run = train([client], on, [priced], regime=None, steps=steps, **how)
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
-        assert run.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
-        assert run.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
+        assert run.spent.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+        assert run.spent.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
         check_repeats(run, trace, steps)
 
 
@@ -108,6 +108,6 @@ def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
     assert run.step_start_ns.tolist() == [0, 0, 184, 214]
     assert run.step_end_ns.tolist() == [184, 214, 368, 398]
     assert run.update_staleness.tolist() == [0, 1, 1, 1]
-    assert run.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
+    assert run.spent.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
     assert run.end_ns == 398
-    assert run.task_ns.tolist() == [[120, 208, 70], [130, 208, 60], [100, 208, 90]]
+    assert run.spent.task_ns.tolist() == [[120, 0, 208, 70], [130, 0, 208, 60], [100, 0, 208, 90]]

@@ -54,7 +54,7 @@ function tasksCard(model) {
   const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
   const legend = element("p", "legend", ...heads);
   const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
-  return card("Tasks", legend, table(["task", "", "comp.#", "send#", "wait#"], ["22%", "", "17%", "17%", "17%"], rows), more);
+  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "12%", "12%", "12%", "12%"], rows), more);
 }
 
 function linksCard(training) {

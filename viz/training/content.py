@@ -9,7 +9,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ints
 from simulator.training.disturbances.disturbance import Disturbance
 from viz.content_of_time import Json
-from viz.palette import CATEGORY_COLOURS, HUES, device_colour
+from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour
 from viz.training import figures
 from viz.training.content_of_time import recorded, timeline
 from viz.training.happened import not_drawn
@@ -18,6 +18,7 @@ from viz.training.trained import Trained
 MOST_LINKS = 12
 BINS = 32  # of the chart of step times
 
+_KIND_COLOURS = (HUES[0], CATEGORY_COLOURS[PACKING], CATEGORY_COLOURS["communication"], "")
 _KINDS = {
     "slow": "its ops take that many times as long",
     "noise": "the work of each step takes longer or shorter by chance",
@@ -59,7 +60,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "staleness_in_words": figures.staleness(found),
         "staleness": [[late, count] for late, count in found.staleness.items()],
         "colours": [device_colour(row) for row in range(len(trained.training.tasks))],
-        "kinds": [["computing", HUES[0]], ["sending", CATEGORY_COLOURS["communication"]], ["waiting", ""]],
+        "kinds": list(zip(figures.KINDS, _KIND_COLOURS, strict=True)),
         "tasks": [[short_task(task), *found.shares[row].tolist()] for row, task in enumerate(trained.training.tasks)],
         "links": _links(trained),
         "bottleneck": _bottleneck(trained),
@@ -101,10 +102,11 @@ def _bottleneck(trained: Trained) -> Json:
 def _links(trained: Trained) -> Json:
     """The busiest links, and how many more carried something."""
     training, found = trained.training, trained.answers
-    used = [row for row in range(len(training.links)) if found.link_bytes[row]]
+    used = [row for row in range(len(training.links)) if found.spent.link_bytes[row]]
     order = sorted(used, key=lambda row: (-found.link_share[row], row))
     shown: list[Json] = [
-        [training.links[row], float(found.link_share[row]), int(found.link_bytes[row])] for row in order[:MOST_LINKS]
+        [training.links[row], float(found.link_share[row]), int(found.spent.link_bytes[row])]
+        for row in order[:MOST_LINKS]
     ]
     return {"rows": shown, "more": max(0, len(order) - MOST_LINKS)}
 

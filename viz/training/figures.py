@@ -14,6 +14,7 @@ from viz.training.trained import Trained
 
 MOST_TASKS = 4  # named in the summary, those that wait most
 MOST_NAMED = 3
+KINDS = ("computing", "handling", "sending", "waiting")  # columns of `Answers.shares`
 
 
 def summary_lines(trained: Trained) -> list[str]:
@@ -157,7 +158,6 @@ def record(trained: Trained) -> Mapping[str, Any]:
     """The object `training` of --json, as docs/json.md describes it. Any: JSON."""
     training, found = trained.training, trained.answers
     tasks = [short_task(task) for task in training.tasks]
-    kinds = ("computing", "sending", "waiting")
     return {
         "regime": regime(trained),
         "replication": trained.replication,
@@ -174,11 +174,11 @@ def record(trained: Trained) -> Mapping[str, Any]:
         "lost_updates": training.lost_updates,
         "waiting_share": {task: float(found.shares[row, WAITING]) for row, task in enumerate(tasks)},
         "tasks": {
-            task: dict(zip(kinds, training.task_ns[row].tolist(), strict=True)) for row, task in enumerate(tasks)
+            task: dict(zip(KINDS, found.spent.task_ns[row].tolist(), strict=True)) for row, task in enumerate(tasks)
         },
         "gate_share": found.gate_share,
         "links": {
-            name: {"bytes": int(found.link_bytes[row]), "busy_share": float(found.link_share[row])}
+            name: {"bytes": int(found.spent.link_bytes[row]), "busy_share": float(found.link_share[row])}
             for row, name in enumerate(training.links)
         },
         "sessions": _sessions(trained),

@@ -41,7 +41,7 @@ class Direction(NamedTuple):
     runs_out: Callable[..., bool]  # (crew, flat, work, task, now): it is left of a step that was cut short
     length_of: Callable[..., int]  # (crew, flat, work, job, device, now): how long it takes when it begins now
     job_begins: Callable[..., None]  # (crew, flat, work, job, device, taken, now)
-    job_ends: Callable[..., None]  # (crew, device, now)
+    job_ends: Callable[..., None]  # (crew, job, device, now)
     sends: Callable[..., None]  # (crew, flat, work, transfer, now): it goes to the wire
     is_watched: Callable[..., bool]  # (crew, flat, work, transfer): whether it is told when bytes that wait begin
     carries: Callable[..., None]  # (crew, flat, work, transfer, now): its bytes are on the links from now on
@@ -156,7 +156,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                         else home[target_of[what - unpacking]]
                     )
                     if directed:
-                        job_ends(crew, here, now)
+                        job_ends(crew, what, here, now)
                     if order == PLAIN and head[here] < queue_end[here]:
                         job = row(queue[row(head[here])])
                         head[here] += 1

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steadiness import Mean, batch_means, warm_up
-from simulator.training.training import Training
+from simulator.training.training import WAITING, Spent, Training
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 
@@ -33,10 +33,10 @@ class Answers:
     step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
     staleness: Mapping[int, int]  # updates by others in between -> updates, ascending; all of the run
     dropped: int
-    shares: npt.NDArray[np.float64]  # [K, 3] of the run's time, as `Training.task_ns`; a row's sum is 1
-    gate_share: float  # of the time of training steps that they waited for tokens
+    spent: Spent  # after the warm-up
+    shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
+    gate_share: float  # of the time of training steps that begin after the warm-up: they waited for tokens
     device_share: npt.NDArray[np.float64]  # [D] busy share of all lanes
-    link_bytes: Ints  # [L]
     link_share: npt.NDArray[np.float64]  # [L]
     cut: int  # updates that count as warm-up
     cut_ns: Nanos  # until then
@@ -55,29 +55,36 @@ class Answers:
 
 
 def answers(training: Training) -> Answers:
-    """The answers of a run. Quantiles are of steps that begin after the warm-up, rates of updates after it."""
+    """The answers of a run: of its time after the warm-up, and of the steps that begin then.
+
+    The warm-up ends at a moment at which it is known what was done until then (`Training.marks`): in a run of many
+    updates, at the first such that does not come too early.
+    """
     gaps, cycle = _gaps(training)
     cut, settled = warm_up(gaps, cycle=cycle, least=_first_steps(training)) if len(gaps) else (0, False)
+    mark = next((one for one in training.marks if one.updates >= cut > 0 and one.ns < training.end_ns), None)
+    cut, spent = (cut, training.spent) if mark is None else (mark.updates, training.spent.since(mark))
     begin = int(training.update_ns[cut - 1]) if cut else 0
     mean = batch_means(gaps[cut:], cycle=cycle) if len(gaps) else Mean(0.0, None)
     span = int(training.update_ns[-1]) - begin if len(gaps) else 0
     examples = training.update_examples[cut:]
-    worker = training.is_worker[training.step_client]
-    spent = int((training.step_end_ns - training.step_start_ns)[worker].sum())
-    end = max(training.end_ns, 1)
+    kept = _measured(training, begin)
+    lengths = np.sort((training.step_end_ns - training.step_start_ns)[kept])
+    end = max(spent.ns, 1)
+    idle = np.eye(WAITING + 1)[[WAITING] * len(training.tasks)]
     return Answers(
         steps_per_s=_per_s(len(gaps) - cut, span),
         half_width=None if mean.half_width is None or not mean.mean else mean.half_width / mean.mean,
         examples_per_s=_per_s(int(examples.sum()), span) if examples.all() else None,
         gradients_per_s=_per_s(int(training.update_gradients[cut:].sum()), span),
-        step_ns=_quantiles(training, worker, begin),
+        step_ns=_quantiles(lengths),
         staleness=_histogram(training),
         dropped=training.dropped,
-        shares=_column(training.task_ns / end if training.end_ns else np.eye(3)[[2] * len(training.tasks)]),
-        gate_share=int(training.step_waiting_ns[worker].sum()) / spent if spent else 0.0,
-        device_share=_column(training.device_busy_ns / end / training.device_lanes),
-        link_bytes=training.link_bytes,
-        link_share=_column(training.link_busy_ns / end),
+        spent=spent,
+        shares=_column(spent.task_ns / end if spent.ns else idle),
+        gate_share=int(training.step_waiting_ns[kept].sum()) / int(lengths.sum()) if lengths.any() else 0.0,
+        device_share=_column(spent.device_busy_ns / end / training.device_lanes),
+        link_share=_column(spent.link_busy_ns / end),
         cut=cut,
         cut_ns=begin,
         settled=settled,
@@ -141,13 +148,18 @@ def _first_steps(training: Training) -> int:
     return max(1, int(np.searchsorted(training.update_ns, end[first].max(), side="right")))
 
 
-def _quantiles(training: Training, worker: Flags, begin: Nanos) -> Mapping[int, Nanos]:
-    """The smallest time that so many percent of the steps do not exceed; of all steps if none begins later."""
-    for kept in (flags(worker & (training.step_start_ns >= begin)), worker):
-        times = np.sort((training.step_end_ns - training.step_start_ns)[kept])
-        if len(times):
-            return MappingProxyType({q: int(times[-(-q * len(times) // 100) - 1]) for q in QUANTILES})
-    return MappingProxyType({})
+def _measured(training: Training, begin: Nanos) -> Flags:
+    """[S] training steps that begin after the warm-up; all if none does."""
+    worker = training.is_worker[training.step_client]
+    late = worker & (training.step_start_ns >= begin)
+    return flags(late if late.any() else worker)
+
+
+def _quantiles(lengths: Ints) -> Mapping[int, Nanos]:
+    """The smallest time that so many percent of the steps do not exceed; the lengths ascend."""
+    if not len(lengths):
+        return MappingProxyType({})
+    return MappingProxyType({q: int(lengths[-(-q * len(lengths) // 100) - 1]) for q in QUANTILES})
 
 
 def _histogram(training: Training) -> Mapping[int, int]:

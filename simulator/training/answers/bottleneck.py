@@ -56,7 +56,7 @@ def bottleneck(
     largest gain wins, the likelier one of equal gains.
     """
     known = answers(training)
-    found = candidates(training, cluster, disturbances, gate_share=known.gate_share)
+    found = candidates(training, cluster, disturbances, gate_share=known.gate_share, spent=known.spent)
     once = _once(disturbances)
     tried: list[Tried] = []
     for relief in found:

@@ -20,7 +20,7 @@ from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol, lane_ns
 from simulator.costs.table import CostTable
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import disturb, singled_out, slowed, slower_devices
-from simulator.training.training import SENDING, Training
+from simulator.training.training import SENDING, Spent, Training
 from simulator.wording import some
 
 if TYPE_CHECKING:
@@ -69,14 +69,20 @@ def relieve(
 
 
 def candidates(
-    training: Training, cluster: Cluster, disturbances: Sequence[Disturbance] = (), *, gate_share: float = 0.0
+    training: Training,
+    cluster: Cluster,
+    disturbances: Sequence[Disturbance] = (),
+    *,
+    gate_share: float = 0.0,
+    spent: Spent | None = None,
 ) -> tuple[Relief, ...]:
     """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
 
-    `gate_share` is that of `Answers`. The busy time of a processor is that of ops and that of messages: faster ops are
-    credited with the former, the protocol with the latter, or with latency, if that takes more.
+    `gate_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The busy time of a
+    processor is that of ops and that of messages: faster ops are credited with the former, the protocol with the
+    latter, or with latency, if that takes more.
     """
-    traffic = _Traffic(training, disturb(disturbances, cluster).cluster)
+    traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
     if gate_share > 0 and training.regime.startswith("sync"):
         found.append(
@@ -98,9 +104,10 @@ def candidates(
 class _Traffic:
     """What crossed in a run, and whose it was. Axes: L links, D devices."""
 
-    def __init__(self, training: Training, cluster: Cluster) -> None:
+    def __init__(self, training: Training, cluster: Cluster, spent: Spent | None) -> None:
         self.training, self.cluster = training, cluster
-        self.end = max(1, training.end_ns)
+        self.spent = training.spent if spent is None else spent
+        self.end = max(1, self.spent.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
         self.getters: list[set[int]] = [set() for _ in cluster.links]
         self.beside: list[set[int]] = [set() for _ in cluster.links]  # [L] links on the same routes, itself too
@@ -113,7 +120,7 @@ class _Traffic:
                     self.beside[link].update(route or ())
                     self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
         rates = [link.bytes_per_s for link in cluster.links]
-        carried = training.link_bytes.tolist()
+        carried = self.spent.link_bytes.tolist()
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
         self.message_ns = [0] * len(cluster)  # [D] of lanes, for bytes that leave a task or come in
         talk = cluster.between_tasks
@@ -135,15 +142,15 @@ class _Traffic:
 
 def _links(traffic: _Traffic) -> list[Relief]:
     """Links that carry the same kind of traffic together: what the tasks of a job send and get, or have within."""
-    training, cluster = traffic.training, traffic.cluster
+    busy_ns, cluster = traffic.spent.link_busy_ns, traffic.cluster
     groups: dict[tuple[str, ...], list[int]] = {}
-    for link in (training.link_busy_ns > 0).nonzero()[0].tolist():
+    for link in (busy_ns > 0).nonzero()[0].tolist():
         groups.setdefault(traffic.role(link), []).append(link)
     found = []
     for members in groups.values():
-        top = max(members, key=lambda link: (training.link_busy_ns[link], -link))
-        most = int(training.link_busy_ns[top])
-        members = [link for link in members if training.link_busy_ns[link] >= ALIKE * most]
+        top = max(members, key=lambda link: (busy_ns[link], -link))
+        most = int(busy_ns[top])
+        members = [link for link in members if busy_ns[link] >= ALIKE * most]
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
         if _of_client_alone(traffic, top):
@@ -175,8 +182,8 @@ def _devices(traffic: _Traffic) -> list[Relief]:
     training, cluster = traffic.training, traffic.cluster
     groups: dict[tuple[str, str], list[int]] = {}
     lanes = traffic.end * training.device_lanes.astype(float)
-    busy = (training.device_busy_ns / lanes).tolist()
-    ops = (np.maximum(training.device_busy_ns - np.array(traffic.message_ns), 0) / lanes).tolist()
+    busy = (traffic.spent.device_busy_ns / lanes).tolist()
+    ops = (np.maximum(traffic.spent.device_busy_ns - np.array(traffic.message_ns), 0) / lanes).tolist()
     for row, device in enumerate(cluster.devices):
         if ops[row] > 0:
             groups.setdefault((_job(device.task), device.type), []).append(row)
@@ -204,8 +211,8 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
     cluster, talk = traffic.cluster, traffic.cluster.between_tasks
     if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
         return []
-    busy = traffic.training.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
-    latency = int(traffic.training.task_ns[:, SENDING].max(initial=0) - busy)
+    busy = traffic.spent.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
+    latency = int(traffic.spent.task_ns[:, SENDING].max(initial=0) - busy)
     share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
     instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
     return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]

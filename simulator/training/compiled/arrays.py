@@ -12,6 +12,7 @@ from simulator.columns import Flags, Ids, Ints
 
 LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
 COLUMNS = 5  # of both
+ROUNDS_AT_ONCE = 1 << 18  # a tenth of a second or so
 DONE, MORE, HUNG = 1, 2, 3  # why the loop stopped: enough updates; to be emptied; no update comes any more
 
 
@@ -175,18 +176,19 @@ class Steps(NamedTuple):
     TOUCHED,
     FILLED,
     ENDS,
+    COUNTED,  # updates, of the whole run
+    MILESTONE,  # so many are to be noted
+    ROUNDS,  # until the loop stops, so that Python is asked now and then whether it was interrupted
     TOTALS,
-) = range(17)
+) = range(20)
 
 
 class Sums(NamedTuple):
     """What tasks, devices and links do; part of `Team`."""
 
-    computing: Annotated[Ints, "K"]
-    sending: Annotated[Ints, "K"]
+    under_way: Annotated[Ints, "3K"]  # [kind, K] how much
+    task_ns: Annotated[Ints, "3K"]  # [kind, K]
     since_ns: Annotated[Ints, "K"]
-    compute_ns: Annotated[Ints, "K"]
-    send_ns: Annotated[Ints, "K"]
     busy_ns: Annotated[Ints, "D"]  # with all of what has begun
     carried: Annotated[Ints, "W"]
     carry_ns: Annotated[Ints, "W"]

@@ -19,6 +19,7 @@ from simulator.training.compiled.arrays import (
     GLOBAL_STEP,
     GONE,
     MORE,
+    ROUNDS,
     STEPS,
     TOUCHED,
     UPDATES,
@@ -28,7 +29,7 @@ from simulator.training.compiled.crashing import cut_short, runs_out
 from simulator.training.compiled.lengths import length_of
 from simulator.training.compiled.owners import owner_of
 from simulator.training.compiled.stepping import count, end_step, push, read, schedule
-from simulator.training.compiled.sums import arrives, carries, computes, is_watched, job_ends, sends
+from simulator.training.compiled.sums import arrives, carries, is_watched, job_ends, sends, works
 from simulator.training.crew.combining import COUNT, READ
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _told(crew: Team, flat: Flat, work: Work, timer: int, now: int, order: int) 
 @inner
 def _job_begins(crew: Team, flat: Flat, work: Work, job: int, here: int, taken: int, now: int) -> None:
     rules, _, steps, sums = crew
-    computes(rules, sums, here, taken, now)
+    works(rules, sums, job, here, taken, now)
     if steps.totals[ASLEEP] > 0 and not rules.clients.idle[owner_of(rules.clients, flat, work, job)]:
         steps.totals[WOKEN] = 1
 
@@ -204,6 +205,9 @@ def _act(crew: Team, flat: Flat, work: Work, ops: Ids, size: int, now: int, orde
     rules, lines, steps, _ = crew
     totals, marks, clients = steps.totals, len(rules.marks.op), len(rules.clients.gap_ns)
     size = _wake(crew, flat, work, now, size)
+    totals[ROUNDS] -= 1
+    if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
+        steps.progress[4] = MORE
     if acted == 0 and asked == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
         return size
     sort(steps.acted, acted)

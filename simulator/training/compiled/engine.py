@@ -16,10 +16,25 @@ from simulator.execution.flat import CODES, LATEST, NEVER, Flat, Work
 from simulator.execution.flattening import work as work_of
 from simulator.execution.wiring import ranks
 from simulator.training.compiled import TRAINING
-from simulator.training.compiled.arrays import COLUMNS, DONE, DROPPED, MORE, STEPS, UPDATES, WRITTEN, Rules, Team
+from simulator.training.compiled.arrays import (
+    COLUMNS,
+    COUNTED,
+    DONE,
+    DROPPED,
+    MILESTONE,
+    MORE,
+    ROUNDS,
+    ROUNDS_AT_ONCE,
+    STEPS,
+    UPDATES,
+    WRITTEN,
+    Rules,
+    Team,
+)
 from simulator.training.compiled.director import DIRECTION
-from simulator.training.compiled.laying import close, rules_of, team_of, timers_of
+from simulator.training.compiled.laying import cut_short, rules_of, spent, team_of, timers_of
 from simulator.training.crew.ledger import Ledger, Noted, under_way
+from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times
 from simulator.training.disturbances.noise import MAX_FACTOR
 
@@ -79,18 +94,22 @@ def run(
     first = np.searchsorted(tables.tensor_op[carried], crew.op_ptr)
     recorder = Recorder(crew.op_ptr.tolist(), first.tolist(), record)
     ops = ids(np.argsort(ranks(tables, priority)) if order == "priority" and priority is not None else [])
-    why = np.array([MORE])
+    why, milestones, steps = np.array([MORE]), Milestones(), team.steps
     while why[0] == MORE:
-        noting = bool((team.steps.number < record).any())
+        steps.totals[ROUNDS] = ROUNDS_AT_ONCE
+        noting = bool((steps.number < record).any())
         play(flat, work, team, laid.device, CODES[order], ops, ints([]), noting, why)
         _take_away(team, work, flat, ledger, recorder, own_lanes=order == "tensorflow")
-    end_ns = int(team.steps.progress[0])
-    close(ledger, team, flat, work, laid.device, end_ns)
+        if steps.totals[COUNTED] >= milestones.next:
+            milestones.note(spent(ledger, team, flat, work, laid.device))
+            steps.totals[MILESTONE] = milestones.next
     if why[0] != DONE:
         return None
-    steps = team.steps
+    end_ns = int(steps.progress[0])
+    ledger.lost, ledger.cut = steps.lost.tolist(), cut_short(team)
     left = under_way(steps.running.tolist(), steps.number.tolist(), steps.begin_ns.tolist(), end_ns)
-    return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left)
+    whole = spent(ledger, team, flat, work, laid.device)
+    return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, tuple(milestones.kept))
 
 
 def _is_countable(crew: Crew, given: Prepared) -> bool:

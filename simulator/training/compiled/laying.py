@@ -11,7 +11,9 @@ from simulator.execution.flattening import fresh, rigid
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     COLUMNS,
+    COUNTED,
     LOG_ROWS,
+    MILESTONE,
     TOTALS,
     WRITTEN,
     Clients,
@@ -25,7 +27,7 @@ from simulator.training.crew.combining import COUNT
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.hanging import Watch
 from simulator.training.crew.synchronising import DEQUEUE, TAKE
-from simulator.training.training import CutShort
+from simulator.training.training import WAITING, CutShort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
     from simulator.training.crew.combining import Crew, Joined
     from simulator.training.crew.ledger import Ledger
-    from simulator.units import Nanos
+    from simulator.training.training import Spent
 
 
 def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence[int]], *, record: int) -> Rules:
@@ -153,6 +155,7 @@ def team_of(rules: Rules, flat: Flat) -> Team:
         "F": who,
         "2F": 2 * who,
         "K": len(rules.meets.noise_of),
+        "3K": WAITING * len(rules.meets.noise_of),
         "D": len(flat.places.lanes),
         "W": len(flat.places.latency_ns),
         "L": len(flat.shared.capacity),
@@ -169,18 +172,19 @@ def team_of(rules: Rules, flat: Flat) -> Team:
     for line in (lines.taker, lines.adder):
         line[:] = -1
     steps.number[:] = steps.cut_number[:] = -1
-    steps.totals[AT_SLOWEST] = rules.clients.clocked.sum()
+    steps.totals[AT_SLOWEST], steps.totals[MILESTONE] = rules.clients.clocked.sum(), 1
     return Team(rules, lines, steps, sums)
 
 
 def _on_the_wire(flat: Flat, work: Work, upcoming: Ids) -> Ids:
     """Transfers that are not there yet; `upcoming` are those in the heap of ends: of a way in turn the first."""
     queues, alone = work.queues, upcoming[~flat.places.in_turn[work.found.way_of[upcoming]]]
-    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head, queues.wire_end, strict=True)]
+    used = np.flatnonzero(queues.wire_head < queues.wire_end)
+    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head[used], queues.wire_end[used], strict=True)]
     return ids(np.concatenate([alone, *in_turn]))
 
 
-def _cut(team: Team) -> list[CutShort]:
+def cut_short(team: Team) -> list[CutShort]:
     """The steps that crashes cut short."""
     meets, steps = team.rules.meets, team.steps
     crash = np.repeat(np.arange(len(meets.crash_task)), np.diff(meets.hit_ptr))
@@ -188,22 +192,23 @@ def _cut(team: Team) -> list[CutShort]:
     return [CutShort(*row) for row in np.stack(columns, axis=1)[steps.cut_number >= 0].tolist()]
 
 
-def close(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids, now: Nanos) -> None:
-    """Enter the sums of the whole run, and what was under way when it ended."""
+def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Spent:
+    """What was done until now, that which is under way included."""
     sums, queues, found, home = team.sums, work.queues, work.found, flat.places.home
-    n, edges, size = len(device), len(flat.nodes.consumer), int(team.steps.progress[1])
+    now, size = (int(progress) for progress in team.steps.progress[:2])
+    n, edges = len(device), len(flat.nodes.consumer)
     key, task = queues.key[:size], queues.task[:size]
+    busy_ns, carry_ns = sums.busy_ns.copy(), sums.carry_ns.copy()
     for low, where in ((0, device), (n, home[found.source_of]), (n + edges, home[found.target_of])):
         inside = (task >= low) & (task < low + len(where))
-        np.subtract.at(sums.busy_ns, where[task[inside] - low], key[inside] - now)
+        np.subtract.at(busy_ns, where[task[inside] - low], key[inside] - now)
     wires = _on_the_wire(flat, work, task[(task >= n + 2 * edges) & (task < n + 3 * edges)] - (n + 2 * edges))
     lasting = found.end_ns[wires] - found.late_ns[wires]  # 0 of a flow
-    np.add.at(sums.carry_ns, found.way_of[wires], np.clip(now - work.record.sent_ns[wires], 0, lasting))
+    np.add.at(carry_ns, found.way_of[wires], np.clip(now - work.record.sent_ns[wires], 0, lasting))
     ahead = sums.through_ns - now  # known already, or of flows not known yet
-    sums.link_ns[:] -= np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
-    spent = now - sums.since_ns
-    ledger.compute_ns = (sums.compute_ns + np.where(sums.computing > 0, spent, 0)).tolist()
-    ledger.send_ns = (sums.send_ns + np.where((sums.computing == 0) & (sums.sending > 0), spent, 0)).tolist()
-    ledger.lost, ledger.cut = team.steps.lost.tolist(), _cut(team)
-    ledger.busy_ns, ledger.link_ns = sums.busy_ns.tolist(), sums.link_ns.tolist()
-    ledger.carried, ledger.carry_ns = sums.carried.tolist(), sums.carry_ns.tolist()
+    link_ns = sums.link_ns - np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
+    under_way, task_ns = sums.under_way.reshape(WAITING, -1) > 0, sums.task_ns.reshape(WAITING, -1)
+    counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of what is under way at a task, the first kind
+    task_ns = task_ns + np.where(counts, now - sums.since_ns, 0)
+    updates = int(team.steps.totals[COUNTED])
+    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, carry_ns, link_ns)

@@ -13,10 +13,12 @@ from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     BOUND,
     COLUMNS,
+    COUNTED,
     DONE,
     GLOBAL_STEP,
     HUNG,
     LIMIT,
+    MILESTONE,
     MORE,
     PATIENCE,
     RECORDED,
@@ -74,6 +76,9 @@ def count(crew: Team, client: int, now: int) -> None:
         steps.updates[at + 3] = lines.gradients[client] // takes
         steps.updates[at + 4] = lines.taken_examples[client] // takes
     totals[UPDATES] += 1
+    totals[COUNTED] += 1
+    if totals[COUNTED] >= totals[MILESTONE] and steps.progress[4] == 0:
+        steps.progress[4] = MORE  # what was done until now is noted
     for crash in range(len(steps.saved)):
         if now <= rules.meets.checkpoint_ns[crash]:
             steps.saved[crash] = totals[GLOBAL_STEP]

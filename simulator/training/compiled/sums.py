@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from simulator.execution.compiled.kernel import inner
 from simulator.training.compiled.arrays import Rules, Sums
+from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
 
 if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
@@ -14,32 +15,48 @@ if TYPE_CHECKING:
 
 @inner
 def _turn(sums: Sums, where: int, now: int) -> None:
-    """What the task does changes: enter what it has done."""
-    if sums.computing[where] > 0:
-        sums.compute_ns[where] += now - sums.since_ns[where]
-    elif sums.sending[where] > 0:
-        sums.send_ns[where] += now - sums.since_ns[where]
+    """What the task does changes: enter what it has done, of several kinds the first."""
+    tasks = len(sums.since_ns)
+    for kind in range(WAITING):
+        if sums.under_way[kind * tasks + where] > 0:
+            sums.task_ns[kind * tasks + where] += now - sums.since_ns[where]
+            break
     sums.since_ns[where] = now
 
 
 @inner
-def job_ends(crew: Team, here: int, now: int) -> None:
-    """A job leaves its device."""
-    rules, _, _, sums = crew
-    where = rules.task_of[here]
-    if sums.computing[where] == 1:
+def _more(sums: Sums, kind: int, where: int, now: int) -> None:
+    at = kind * len(sums.since_ns) + where
+    if sums.under_way[at] == 0:
         _turn(sums, where, now)
-    sums.computing[where] -= 1
+    sums.under_way[at] += 1
 
 
 @inner
-def computes(rules: Rules, sums: Sums, here: int, taken: int, now: int) -> None:
-    """A job begins on its device; its whole time counts at once."""
-    where = rules.task_of[here]
-    sums.busy_ns[here] += taken
-    if sums.computing[where] == 0:
+def _less(sums: Sums, kind: int, where: int, now: int) -> None:
+    at = kind * len(sums.since_ns) + where
+    if sums.under_way[at] == 1:
         _turn(sums, where, now)
-    sums.computing[where] += 1
+    sums.under_way[at] -= 1
+
+
+@inner
+def _kind(rules: Rules, job: int) -> int:
+    return COMPUTING if job < len(rules.clients.client_of) else HANDLING
+
+
+@inner
+def job_ends(crew: Team, job: int, here: int, now: int) -> None:
+    """A job leaves its device."""
+    rules, _, _, sums = crew
+    _less(sums, _kind(rules, job), rules.task_of[here], now)
+
+
+@inner
+def works(rules: Rules, sums: Sums, job: int, here: int, taken: int, now: int) -> None:
+    """A job begins on its device; its whole time counts at once."""
+    sums.busy_ns[here] += taken
+    _more(sums, _kind(rules, job), rules.task_of[here], now)
 
 
 @inner
@@ -49,9 +66,7 @@ def sends(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
     found = work.found
     for end in range(2):
         where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]
-        if sums.sending[where] == 0:
-            _turn(sums, where, now)
-        sums.sending[where] += 1
+        _more(sums, SENDING, where, now)
 
 
 @inner
@@ -110,9 +125,7 @@ def arrives(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None
     found = work.found
     for end in range(2):
         where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]
-        if sums.sending[where] == 1:
-            _turn(sums, where, now)
-        sums.sending[where] -= 1
+        _less(sums, SENDING, where, now)
     way = found.way_of[transfer]
     sums.carried[way] += flat.nodes.tensor_bytes[found.tensor_of[transfer]]
     sums.carry_ns[way] += _wire_ns(flat, work, transfer)

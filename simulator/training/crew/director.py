@@ -19,6 +19,7 @@ import numpy as np
 from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
+from simulator.training.crew.arming import arm
 from simulator.training.crew.combining import COUNT, READ
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.gating import GATES, Gates
@@ -26,6 +27,7 @@ from simulator.training.crew.hanging import Watch
 from simulator.training.crew.idling import Idlers
 from simulator.training.crew.ledger import Ledger
 from simulator.training.crew.lengths import Lengths
+from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times
 from simulator.training.crew.staleness import Staleness
 from simulator.training.crew.synchronising import DEQUEUE, Clocks
@@ -59,7 +61,6 @@ class Director:
         roots = np.array(wiring.roots, np.int64)
         bounds = np.searchsorted(roots, crew.op_ptr).tolist()
         self.roots: list[list[int]] = [wiring.roots[a:b] for a, b in pairwise(bounds)]
-        self.pulls = wiring.pulls
         self.op: list[int] = crew.marks.op.tolist()  # [M]
         self.gates = Gates(crew, [self.client[op] for op in self.op])
         self.mark_of = [-1] * len(wiring.run_ns)  # [J] of what does not matter; M + client for an END
@@ -84,7 +85,7 @@ class Director:
         self.gap_ns: list[int] = crew.gap_ns.tolist()
         self.counts: list[bool] = crew.counts.tolist()
         self.back_ns = [0] * clients  # not before it is back from a crash
-        self.staleness = Staleness(clients)
+        self.staleness, self.milestones = Staleness(clients), Milestones()
         self.at_end = [False] * clients  # its END came while an enqueue waited for room
         self.restarted = [False] * clients  # its session is a new one
         self.crashing: list[int] = []
@@ -121,8 +122,7 @@ class Director:
                     state.queues.unlaunched[op] += 1  # a stream gets it when it is let go
         for after in self.op_ptr[1:]:
             state.instant[after - 1] = ASKS
-        if isinstance(state.queues, Executor):
-            self.unlaunched = list(state.queues.unlaunched)
+        self.unlaunched = list(state.queues.unlaunched) if isinstance(state.queues, Executor) else []
         for client in range(len(self.crew)):
             self._schedule(client, self.begin_ns[client])
         for crash, when in enumerate(self.crashes.when):
@@ -151,20 +151,11 @@ class Director:
 
     def _arm(self, client: int, now: Nanos) -> None:
         """Make the rows of a client as if nothing had happened yet."""
-        state, wiring = self.state, self.wiring
-        a, b = self.op_ptr[client], self.op_ptr[client + 1]
-        x, y = self.transfer_ptr[client], self.transfer_ptr[client + 1]
-        state.waits[a:b] = wiring.waits[a:b]
-        state.first[a:b] = [-1] * (b - a)
-        if self.pulls:
-            state.conditions[x:y] = wiring.conditions[x:y]
-            state.due[x:y] = [now + request for request in wiring.request_ns[x:y]]
-        if isinstance(state.queues, Executor):
-            state.queues.unlaunched[a:b] = self.unlaunched[a:b]
-            state.queues.merged[a:b] = [False] * (b - a)
+        ops, transfers = (slice(*ptr[client : client + 2]) for ptr in (self.op_ptr, self.transfer_ptr))
+        arm(self.state, self.wiring, self.unlaunched, ops, transfers, now)
         for mark in self.marks_of[client]:
             if self.gates.kind[mark] in GATES or self.at_ready[mark]:
-                state.instant[self.op[mark]] = ASKS
+                self.state.instant[self.op[mark]] = ASKS
         self.running[client] = True
         self.number[client] += 1
         self.staleness.begin(client, self.global_step)
@@ -218,6 +209,8 @@ class Director:
                 self._end(client, now, begun)
         while self.crashing:
             self._crash(self.crashing.pop(0), now, begun)
+        if len(self.ledger.updates) >= self.milestones.next:
+            self.milestones.note(self.ledger.spent(now, self.state))
         return self.over or self.watch.hung
 
     def _acts(self, mark: int, now: Nanos) -> None:

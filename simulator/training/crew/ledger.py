@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.columns import Ints
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ints, ints
 from simulator.execution.ways import Ways
-from simulator.training.training import CutShort
+from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, CutShort, Spent
 
 if TYPE_CHECKING:
     from simulator.execution.crossings import Crossings
@@ -31,6 +34,8 @@ class Noted(NamedTuple):
     recorder: Recorder
     end_ns: Nanos
     under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
+    spent: Spent
+    marks: tuple[Spent, ...]  # at some updates before
 
 
 def under_way(
@@ -47,17 +52,21 @@ class Ledger:
     def __init__(self, crew: Crew, ways: Ways, crossing: Crossings, nbytes: Ints, wiring: Wiring, wires: Wires) -> None:
         tasks = int(crew.task_of.max(initial=0)) + 1
         self.jobs, self.transfers = len(wiring.run_ns), len(crossing)
+        self.ops = self.jobs - 2 * self.transfers
         self.device = wiring.device
         self.task: list[int] = crew.task_of[wiring.device].tolist()
         self.source: list[int] = crew.task_of[crossing.source].tolist()
         self.target: list[int] = crew.task_of[crossing.target].tolist()
         self.nbytes: list[int] = nbytes.tolist()
         self.way: list[int] = crossing.way.tolist()
-        self.links = ways.links
+        pairs = [(way, link) for way, links in enumerate(ways.links) for link in links]
+        self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
         self.shared = _shared(ways, crossing, wires)
+        self.is_held = np.array([link not in self.shared[way] for way, link in pairs], bool)  # [pairs]
         self.wire_ns, self.latency_ns, self.flows = wires.wire_ns, wires.latency_ns, wires.flows
-        self.computing, self.sending, self.since = [0] * tasks, [0] * tasks, [0] * tasks  # what is under way per task
-        self.compute_ns, self.send_ns = [0] * tasks, [0] * tasks  # [K]; a moment at which both go on is the first's
+        self.under_way = [[0] * tasks for _ in range(WAITING)]  # [kind, K] how much; of several kinds the first counts
+        self.task_ns = [[0] * tasks for _ in range(WAITING)]  # [kind, K]
+        self.since = [0] * tasks
         self.busy_ns = [0] * len(crew.task_of)  # [D]
         self.carried, self.carry_ns = [0] * len(ways.links), [0] * len(ways.links)  # [W] bytes; time on held links
         self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
@@ -76,13 +85,14 @@ class Ledger:
 
         What begins comes first: a task that goes on with something else does not change.
         """
-        computing, sending, jobs, start, sent = self.computing, self.sending, self.jobs, state.start, state.sent
+        (computing, handling, sending), jobs, ops = self.under_way, self.jobs, self.ops
+        start, sent = state.start, state.sent
         task_of, device, busy_ns = self.task, self.device, self.busy_ns
         for job in begun:
-            where = task_of[job]
-            if not computing[where]:
+            where, works = task_of[job], computing if job < ops else handling
+            if not works[where]:
                 self._turn(where, now)
-            computing[where] += 1
+            works[where] += 1
         for transfer in to_wire:
             for where in (self.source[transfer], self.target[transfer]):
                 if not sending[where]:
@@ -96,11 +106,11 @@ class Ledger:
                 self._turns(transfer, sent[transfer] + self.wire_ns[transfer], True, now)
         for task in ended:
             if task < jobs:
-                where = task_of[task]
+                where, works = task_of[task], computing if task < ops else handling
                 busy_ns[device[task]] += now - start[task]
-                if computing[where] == 1:
+                if works[where] == 1:
                     self._turn(where, now)
-                computing[where] -= 1
+                works[where] -= 1
             elif task < jobs + self.transfers:
                 self._arrive(task - jobs, now)
             elif jobs + 2 * self.transfers <= task < jobs + 3 * self.transfers:
@@ -108,11 +118,14 @@ class Ledger:
 
     def _turn(self, where: int, now: Nanos) -> None:
         """What the task does changes: enter what it has done."""
-        if self.computing[where]:
-            self.compute_ns[where] += now - self.since[where]
-        elif self.sending[where]:
-            self.send_ns[where] += now - self.since[where]
+        kind = self._kind(where)
+        if kind != WAITING:
+            self.task_ns[kind][where] += now - self.since[where]
         self.since[where] = now
+
+    def _kind(self, where: int) -> int:
+        """What the task does."""
+        return next((kind for kind in (COMPUTING, HANDLING, SENDING) if self.under_way[kind][where]), WAITING)
 
     def _turns(self, transfer: int, when: Nanos, ends: bool, now: Nanos) -> None:
         """Its bytes come to the links that it does not hold, or go; not before this moment."""
@@ -136,47 +149,52 @@ class Ledger:
 
     def _arrive(self, transfer: int, now: Nanos) -> None:
         for where in (self.source[transfer], self.target[transfer]):
-            if self.sending[where] == 1:
+            if self.under_way[SENDING][where] == 1:
                 self._turn(where, now)
-            self.sending[where] -= 1
+            self.under_way[SENDING][where] -= 1
         way = self.way[transfer]
         self.carried[way] += self.nbytes[transfer]
         self.carry_ns[way] += self.wire_ns[transfer]
         if self.flows[transfer]:
             self._turns(transfer, now, True, now)
 
-    def close(self, now: Nanos, state: State) -> None:
-        """The run is over: enter what is under way."""
+    def spent(self, now: Nanos, state: State) -> Spent:
+        """What was done until this moment, that which is under way included."""
+        busy_ns, carry_ns, link_ns = list(self.busy_ns), list(self.carry_ns), list(self.link_ns)
         mask = (1 << state.shift) - 1
         for task in [entry & mask for entry in state.heap]:
             if task < self.jobs:
-                self.busy_ns[self.device[task]] += now - state.start[task]
+                busy_ns[self.device[task]] += now - state.start[task]
             elif task < self.jobs + self.transfers:
                 transfer = task - self.jobs
-                self.carry_ns[self.way[transfer]] += min(self.wire_ns[transfer], max(0, now - state.sent[transfer]))
-        for where in range(len(self.since)):
-            self._turn(where, now)
+                carry_ns[self.way[transfer]] += min(self.wire_ns[transfer], max(0, now - state.sent[transfer]))
         for link in range(len(self.on_link)):
             self._count(link, now)
-            if self.on_link[link]:
-                self.link_ns[link] += now - self.link_since[link]
+            link_ns[link] = self.link_ns[link] + (now - self.link_since[link] if self.on_link[link] else 0)
+        task_ns = np.array(self.task_ns, np.int64)
+        for where, since in enumerate(self.since):
+            if self._kind(where) != WAITING:
+                task_ns[self._kind(where), where] += now - since
+        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, carry_ns, link_ns)
 
-    def link_bytes(self) -> list[int]:
-        """[L] bytes of the transfers that have crossed it."""
-        found = [0] * len(self.link_ns)
-        for way, nbytes in enumerate(self.carried):
-            for link in self.links[way]:
-                found[link] += nbytes
-        return found
-
-    def link_busy_ns(self) -> list[int]:
-        """[L] time in which bytes were on it."""
-        found = list(self.link_ns)
-        for way, spent in enumerate(self.carry_ns):
-            for link in self.links[way]:
-                if link not in self.shared[way]:
-                    found[link] += spent
-        return found
+    def summed(
+        self,
+        updates: int,
+        now: Nanos,
+        task_ns: npt.NDArray[np.int64],
+        busy_ns: Sequence[int] | Ints,
+        carried: Sequence[int] | Ints,
+        carry_ns: Sequence[int] | Ints,
+        link_ns: Sequence[int] | Ints,
+    ) -> Spent:
+        """Sums as columns. `task_ns` [kind, K] is without waiting; `carried` and `carry_ns` [W] are by way."""
+        way, link = self.links
+        link_bytes, link_busy_ns = np.zeros(len(link_ns), np.int64), np.array(link_ns, np.int64)
+        np.add.at(link_bytes, link, np.asarray(carried, np.int64)[way])
+        np.add.at(link_busy_ns, link[self.is_held], np.asarray(carry_ns, np.int64)[way[self.is_held]])
+        tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
+        tasks.setflags(write=False)
+        return Spent(updates, now, tasks, ints(busy_ns), ints(link_bytes), ints(link_busy_ns))
 
 
 def _shared(ways: Ways, crossing: Crossings, wires: Wires) -> list[tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ class Pace:
             device_busy_ns=ints(devices),
             device_lanes=ids([1] * len(devices)),
             task_ns=ints(
-                [[0, self.protocol_ns * count, (period - self.protocol_ns) * count]] * 4
+                [[0, 0, self.protocol_ns * count, (period - self.protocol_ns) * count]] * 4
             ),  # waits for latencies
         )
 
@@ -225,10 +225,11 @@ def test_tasks_that_only_wait_and_processors_that_pack_speak_for_the_protocol() 
     busy["device_busy_ns"] = (DEVICES["ps:0/CPU:0"], packing + 1000)
     columns = {}
     for name, (row, value) in busy.items():
-        columns[name] = getattr(training, name).copy()
+        columns[name] = getattr(training.spent, name).copy()
         columns[name][row] = value
-    columns["task_ns"] = ints([[0, 0, 60_000], [0, 0, 60_000], [0, 60_000, 0], [0, 0, 60_000]])
-    protocol, link, device = candidates(replace(training, **columns), CLUSTER)
+    columns["task_ns"] = ints([[0, 0, 0, 60_000], [0, 0, 0, 60_000], [0, 0, 60_000, 0], [0, 0, 0, 60_000]])
+    spent = training.spent._replace(**columns)
+    protocol, link, device = candidates(training, CLUSTER, spent=spent)
     assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])
     assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)
 
@@ -251,7 +252,7 @@ def test_reliefs_change_what_they_name_and_nothing_else(spec: str, instead: list
         devices=tuple(device.name for device in cluster.devices),
         links=tuple(link.name for link in cluster.links),
         client_task=ids([0]),
-        task_ns=ints([[0, 0, 100]] * len(cluster.tasks)),
+        task_ns=ints([[0, 0, 0, 100]] * len(cluster.tasks)),
         device_busy_ns=ints([50] * len(cluster)),
         device_lanes=ids([device.lanes for device in cluster.devices]),
         link_busy_ns=ints([100] * count),

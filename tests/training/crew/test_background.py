@@ -32,7 +32,7 @@ def test_traffic_that_meets_nobody_carries_what_was_asked_for_and_delays_nobody(
     # A message of 1000 bytes each 2000 ns, 1100 ns on the wire.
     messages = (busy.step_client == 1).sum()
     assert messages == (busy.end_ns - 1100) // 2000 + 1
-    assert busy.link_bytes[link] == 1000 * messages
+    assert busy.spent.link_bytes[link] == 1000 * messages
     assert busy.step_start_ns[busy.step_client == 1].tolist() == [2000 * k for k in range(messages)]
     assert busy.clients == ("worker:0", "traffic 0, w:1 to w:2")
     assert busy.is_worker.tolist() == [True, False]
@@ -45,12 +45,12 @@ def test_traffic_on_the_same_link_delays_and_updates_stay_the_workers(nbytes: in
     assert len(busy.update_ns) == len(quiet.update_ns) == 20
     assert set(busy.update_client.tolist()) == {0}
     assert busy.end_ns >= quiet.end_ns
-    assert busy.link_bytes[0] <= quiet.link_bytes[0] + rate * busy.end_ns // 1000 + 2 * nbytes
+    assert busy.spent.link_bytes[0] <= quiet.spent.link_bytes[0] + rate * busy.end_ns // 1000 + 2 * nbytes
 
 
 def test_a_full_link_carries_less_than_was_asked_for() -> None:
     busy = run("link:w:0->w:2=traffic:10 GB/s,bytes=1000", shared=True)
-    assert busy.link_busy_ns[0] > 0.9 * busy.end_ns
+    assert busy.spent.link_busy_ns[0] > 0.9 * busy.end_ns
     # Worker and traffic take turns: a step waits for the message before its own hop.
     assert busy.end_ns == pytest.approx(20 * (400 + 104 + 100) + 20 * 1100, rel=0.6)
 

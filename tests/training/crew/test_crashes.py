@@ -66,10 +66,10 @@ def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int,
     how = {"order": order, "contention": contention}
     run = trained(crew, on, texts, seed, **how)
     assert len(run.update_ns) - run.lost_updates == 6 * updates
-    assert run.task_ns.min() >= 0
-    assert (run.task_ns.sum(axis=1) == run.end_ns).all()
-    assert (run.device_busy_ns <= run.end_ns * run.device_lanes).all()
-    assert (run.link_busy_ns <= run.end_ns).all()
+    assert run.spent.task_ns.min() >= 0
+    assert (run.spent.task_ns.sum(axis=1) == run.end_ns).all()
+    assert (run.spent.device_busy_ns <= run.end_ns * run.device_lanes).all()
+    assert (run.spent.link_busy_ns <= run.end_ns).all()
     assert (run.step_waiting_ns <= run.step_end_ns - run.step_start_ns).all()
     for client in range(len(crew)):
         own = run.step_client == client

@@ -19,6 +19,7 @@ from simulator.training.disturbances.noise import entry, lognormal, scaled
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
+from tests.training.alike import assert_spent_alike
 from tests.training.crews import Priced, chain, pushing, ran, updating
 
 HOP, TOKEN = 104, 108  # ns on the way: 100 and one per byte
@@ -114,7 +115,7 @@ def test_a_worker_that_dies_begins_anew_when_it_is_back() -> None:
     run = disturbed([chain(on, "w", [(0, 100)])], on, 3, "w:0=crash:at=130 ns,for=300 ns")
     assert run.step_number.tolist() == [0, 2, 3]
     assert run.step_start_ns.tolist() == [0, 430, 530]
-    assert run.device_busy_ns.tolist() == [400, 0]
+    assert run.spent.device_busy_ns.tolist() == [400, 0]
 
 
 def test_a_worker_waits_for_what_is_left_of_its_step() -> None:
@@ -129,8 +130,8 @@ def test_what_was_on_the_wire_runs_out_and_tells_nobody() -> None:
     on = apart(2)
     run = disturbed([chain(on, "w", [(1, 50), (0, 30)], task=1)], on, 1, "w:1=crash:at=120 ns,for=10 ns")
     assert run.step_start_ns.tolist() == [154]
-    assert run.device_busy_ns.tolist() == [30, 100]
-    assert run.link_bytes.sum() == 8
+    assert run.spent.device_busy_ns.tolist() == [30, 100]
+    assert run.spent.link_bytes.sum() == 8
 
 
 def test_a_worker_s_death_between_steps_puts_its_next_step_off() -> None:
@@ -242,8 +243,9 @@ def test_a_client_that_is_like_another_is_that_one_on_its_own_devices() -> None:
     same = [chain(on, f"w{k}", [(k, 51), (0, 30)], task=k) for k in (1, 2, 3)]
     first = train(alike, on, [priced] * 3, regime=None, steps=4)
     second = train([one for one, _ in same], on, [one for _, one in same], regime=None, steps=4)
-    for name in ("step_client", "step_start_ns", "step_end_ns", "update_ns", "device_busy_ns", "link_bytes"):
+    for name in ("step_client", "step_start_ns", "step_end_ns", "update_ns"):
         assert getattr(first, name).tolist() == getattr(second, name).tolist()
+    assert_spent_alike([first.spent, *first.marks], [second.spent, *second.marks])
 
 
 def swap(device: int) -> Ids:

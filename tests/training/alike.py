@@ -1,0 +1,37 @@
+"""Whether two runs were the same, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from simulator.execution.trace import Trace
+from simulator.training.training import Spent, Training
+
+
+def assert_alike(plain: object, other: object) -> None:
+    """All columns are, but for the name of the engine."""
+    assert isinstance(plain, Training | Trace)
+    for name in (field.name for field in fields(plain)):
+        one, two = getattr(plain, name), getattr(other, name)
+        if isinstance(one, Trace):
+            assert_alike(one, two)
+        elif name == "spent":
+            assert_spent_alike([one], [two])
+        elif name == "marks":
+            assert_spent_alike(one, two)
+        elif isinstance(one, np.ndarray):
+            assert one.dtype == two.dtype, name
+            np.testing.assert_array_equal(one, two, err_msg=name)
+        elif name != "engine":
+            assert one == two, name
+
+
+def assert_spent_alike(plain: Sequence[Spent], other: Sequence[Spent]) -> None:
+    """As many moments, and what was done until each."""
+    assert len(plain) == len(other)
+    for one, two in zip(plain, other, strict=True):
+        for name in one._fields:
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
