@@ -194,16 +194,17 @@ def _stage(
 def _relieved(
     stage: _Stage, wanted: Wanted, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
 ) -> Training | None:
-    """The run with one thing relieved; None where that cannot be had."""
+    """The run with that relieved; None where it cannot be had."""
     say(f"simulating again {relief.change}")
-    if relief.backups:
-        return _with_backups(stage, wanted, graph, relief.backups, stage.short(steps))
-    cluster, costs, left = relieve(stage.cluster, stage.costs, wanted.disturbances, relief)
-    return stage.run(steps if relief.without else stage.short(steps), left, cluster, costs)
+    changed = _with_backups(stage, wanted, graph, relief.backups) if relief.backups else stage
+    if changed is None:
+        return None
+    cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
+    return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs)
 
 
-def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, steps: int) -> Training | None:
-    """The run with so many more workers as backup; None where the graph says how many, or there are too few."""
+def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int) -> _Stage | None:
+    """With so many more workers as backup; None where the graph says how many, or there are too few."""
     known = stage.regime
     if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
         return None
@@ -211,8 +212,7 @@ def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int, ste
     request = replace(stage.request, training=replace(wanted, regime=fewer))
     assert request.training is not None
     programs, _ = make_programs(request, request.training, graph, stage.cluster)
-    other = _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
-    return other.run(steps, wanted.disturbances)
+    return _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
 
 
 def _scaling(

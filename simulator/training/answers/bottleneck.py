@@ -9,16 +9,18 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.training.answers.answers import answers, rate
-from simulator.training.answers.relieving import Relief, candidates
+from simulator.training.answers.relieving import Relief, all_of, candidates
 from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturbance
 from simulator.training.disturbances.pausing import Pauses
 from simulator.training.training import Training
 from simulator.units import Nanos, show_figure
 
 MOST_TRIED = 4
+MOST_TOGETHER = 4  # of those
 LEAST_SHARE = 0.02  # what takes less is not tried
 LEAST_UPDATES = 20  # before something that comes once, for a rate without it
 WORTHWHILE = 1.05  # a gain below it is none
+KEPT = 0.99  # of a gain: whatever can be left out for less has no part in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Bottleneck:
     """The answer; `tried` has the best first."""
 
     sentence: str
-    relief: Relief | None  # None: nothing single is worth while
+    relief: Relief | None  # None: nothing that was tried is worth while
     gain: float  # 1 where there is none
     tried: tuple[Tried, ...] = ()
 
@@ -53,39 +55,68 @@ def bottleneck(
 
     `rerun` simulates with one thing relieved, for as many steps as it likes (a crash that is relieved must have time
     to come): rates are compared over equally many updates. It returns None for a relief that cannot be had. The
-    largest gain wins, the likelier one of equal gains.
+    largest gain wins, the likelier one of equal gains. Where none is worth while several are relieved together.
     """
     known = answers(training)
     found = candidates(training, cluster, disturbances, gate_share=known.gate_share, spent=known.spent)
     once = _once(disturbances)
+
+    def tries(relief: Relief) -> Tried | None:
+        again = rerun(relief)
+        return None if again is None else _gained(relief, training, again, known.cut, once)
+
     tried: list[Tried] = []
     for relief in found:
-        if len(tried) == most:
-            break
-        if relief.share >= LEAST_SHARE:
-            again = rerun(relief)
-            made = None if again is None else _gained(relief, training, again, known.cut, once)
+        if len(tried) < most and relief.share >= LEAST_SHARE:
+            made = tries(relief)
             tried += [] if made is None else [made]
-    tried.sort(key=lambda one: -one.gain)  # stable
     if not tried:
         return Bottleneck("Nothing was found that could hold this run back.", None, 1.0)
-    best = tried[0]
-    if best.gain < WORTHWHILE:
+    together: list[Tried] = []
+    if max(one.gain for one in tried) < WORTHWHILE:
+        together = _together([one.relief for one in tried[:MOST_TOGETHER]], tries)
+    ranked = tuple(sorted([*together, *tried], key=lambda one: -one.gain))  # stable
+    if ranked[0].gain < WORTHWHILE:
         named = "; ".join(one.relief.bottleneck for one in tried)
-        return Bottleneck(
-            f"No single bottleneck: of what was tried, one at a time ({named}), none makes the run more than "
-            f"{100 * (WORTHWHILE - 1):.0f} % faster.",
-            None,
-            1.0,
-            tuple(tried),
-        )
-    said = (
-        f"The bottleneck is {best.relief.bottleneck}: {best.relief.change} there would be {best.gain:.2g} times as "
-        f"many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
+        how = "one at a time and together" if together else "one at a time"
+        sentence = f"No bottleneck was found: of what was tried, {how} ({named}), nothing makes the run more than"
+        return Bottleneck(f"{sentence} {100 * (WORTHWHILE - 1):.0f} % faster.", None, 1.0, ranked)
+    return _named(ranked, alone=not together)
+
+
+def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]) -> list[Tried]:
+    """Where several limits are equal no single relief helps: relieve the likeliest two, three, .. together.
+
+    Of more than two that help, each but the last is left out once, so that nothing is named that has no part in it.
+    With n reliefs there are at most 2 n - 2 runs. Returns what is to be named, else all that was tried.
+    """
+    tried: list[Tried] = []
+    for count in range(2, len(reliefs) + 1):
+        group = list(reliefs[:count])
+        made = tries(all_of(group))
+        tried += [] if made is None else [made]
+        if made is None or made.gain < WORTHWHILE:
+            continue
+        for relief in reliefs[: count - 1] if count > 2 else ():
+            fewer = [one for one in group if one is not relief]
+            without = tries(all_of(fewer)) if len(fewer) > 1 else None
+            if without is not None and without.gain >= WORTHWHILE and without.gain >= KEPT * made.gain:
+                group, made = fewer, without
+        return [made]
+    return tried
+
+
+def _named(ranked: tuple[Tried, ...], *, alone: bool) -> Bottleneck:
+    """The best relief helps; `alone`: it is a single one."""
+    best = ranked[0]
+    said = "The bottleneck is" if alone else "No single bottleneck, but several that are equal:"
+    said += (
+        f" {best.relief.bottleneck}{':' if alone else ';'} {best.relief.change} there would be {best.gain:.2g} times "
+        f"as many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
     )
-    if len(tried) > 1 and tried[1].gain >= WORTHWHILE:
-        said += f"; next, {tried[1].relief.bottleneck} ({tried[1].gain:.2g} times {tried[1].relief.change})"
-    return Bottleneck(f"{said}.", best.relief, best.gain, tuple(tried))
+    if alone and len(ranked) > 1 and ranked[1].gain >= WORTHWHILE:
+        said += f"; next, {ranked[1].relief.bottleneck} ({ranked[1].gain:.2g} times {ranked[1].relief.change})"
+    return Bottleneck(f"{said}.", best.relief, best.gain, ranked)
 
 
 def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> Tried | None:

@@ -34,7 +34,7 @@ _PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # 
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """One change of a run, and of what."""
+    """A change of a run, and of what."""
 
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
     change: str  # "with twice its bandwidth"
@@ -66,6 +66,29 @@ def relieve(
     changed, faster = slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
     left = [one for one in disturbances if one.text not in relief.without]
     return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
+
+
+def all_of(reliefs: Sequence[Relief]) -> Relief:
+    """Several changes at once."""
+    links: dict[int, int] = {}
+    for relief in reliefs:
+        for link, rate in relief.links:
+            links[link] = max(rate, links.get(link, 0))
+    protocols = [relief.protocol for relief in reliefs if relief.protocol is not None]
+    return Relief(
+        bottleneck=_listed([relief.bottleneck for relief in reliefs]),
+        change=_listed([relief.change for relief in reliefs]),
+        share=max(relief.share for relief in reliefs),
+        links=tuple(sorted(links.items())),
+        devices=tuple(sorted({row for relief in reliefs for row in relief.devices})),
+        without=tuple(text for relief in reliefs for text in relief.without),
+        backups=sum(relief.backups for relief in reliefs),
+        protocol=protocols[0] if protocols else None,
+    )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
 
 
 def candidates(

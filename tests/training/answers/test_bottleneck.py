@@ -15,7 +15,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import PLAIN, RDMA, Protocol
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
-from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
+from simulator.training.answers.bottleneck import MOST_TOGETHER, MOST_TRIED, bottleneck
 from simulator.training.answers.relieving import Relief, candidates, relieve
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.training import Training
@@ -122,12 +122,46 @@ def test_a_gain_is_what_simulating_again_gave(works: list[int], rest: int) -> No
     assert (found.relief is None) == (found.tried[0].gain < 1.05)
 
 
-def test_two_equal_resources_leave_no_single_bottleneck() -> None:
+def test_two_equal_resources_are_relieved_together_and_both_are_named() -> None:
     pace = Pace({"worker:0/GPU:0": 1000, "ps0 nic out": 1000})
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert found.gain == pytest.approx(2)
+    assert found.sentence.startswith("No single bottleneck, but several that are equal: the ")
+    for named in ("the link ps0 nic out", "the GPU of worker (worker:0/GPU:0)"):
+        assert named in found.sentence
+    assert "with its ops twice as fast" in found.sentence
+    assert len(found.tried) == 4  # both, the protocol, by which the processor of ps:0 packs, and both together
+
+
+def test_of_what_is_relieved_together_only_what_has_a_part_in_it_is_named() -> None:
+    """Three take as long; a fourth, between them by its share of time, waits for them alone."""
+    work = {"worker:0/GPU:0": 1000, "ps0 nic out": 1000, "ps:0/CPU:0": 1000}
+    pace = Pace({**work, "worker0 gpu0 pcie out": 990}, rest_ns=1)
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    for named in ("worker:0/GPU:0", "ps0 nic out", "ps:0/CPU:0", "pcie out"):
+        assert named in found.relief.bottleneck  # 990 is a limit, too, once the others are gone
+    pace = Pace({**work, "worker0 gpu0 pcie out": 300})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.relief is not None
+    assert "pcie" not in found.relief.bottleneck
+    assert found.gain == pytest.approx(2)
+
+
+def test_a_limit_that_nothing_relieves_is_no_bottleneck_of_what_was_tried() -> None:
+    pace = Pace({"worker:0/GPU:0": 1000, "ps0 nic out": 900}, rest_ns=1000)
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert (found.relief, found.gain) == (None, 1.0)
-    assert found.sentence.startswith("No single bottleneck: of what was tried, one at a time (the ")
-    assert len(found.tried) == 3  # both, and the protocol, by which the processor of ps:0 packs
+    assert found.sentence.startswith("No bottleneck was found: of what was tried, one at a time and together (the ")
+    assert found.sentence.endswith("nothing makes the run more than 5 % faster.")
+
+
+@given(st.lists(st.integers(900, 1000), min_size=5, max_size=5), st.integers(1, 1100))
+def test_reliefs_that_are_tried_together_are_few(works: list[int], rest: int) -> None:
+    pace = Pace(dict(zip(NAMES, works, strict=True)), rest_ns=rest)
+    bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert len(pace.asked) <= MOST_TRIED + 2 * MOST_TOGETHER - 2
 
 
 def test_alike_links_are_relieved_together_and_those_beside_them_follow() -> None:
