@@ -14,6 +14,7 @@ TRAINING = Sources(
     (
         *STEP.parts,
         "training/crew/combining.py",
+        "training/training.py",
         "training/compiled",
         "training/disturbances/noise.py",
         "training/disturbances/pausing.py",
