@@ -46,9 +46,7 @@ def read_script(
             raise
         return _without_gradients(graph)
     trained = [gradient.variable for gradient in found.gradients]
-    if (
-        held is not None
-    ):  # its variables may be anywhere: what the clients share is where they meet, not where they read
+    if held is not None:  # its variables may be anywhere: clients share what they meet at, not what each reads from
         meets = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
         trained = [one.owner for one in meets if one.owner >= 0]
     jobs = {parse(graph.requested[row]).job for row in trained}
