@@ -93,10 +93,7 @@ def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[
     played = play(laid.tables, given.crossing, given.wiring, given.queues, given.wires, director)
     if not director.over:
         raise director.deadlock()
-    end_ns, ledger = played.makespan, director.ledger
-    left = under_way(director.running, director.number, director.begin_ns, end_ns)
-    spent, marks = ledger.spent(end_ns, director.state), tuple(director.milestones.kept)
-    return director, Noted(ledger, director.gates.dropped, director.recorder, end_ns, left, spent, marks)
+    return director, director.noted(played.makespan)
 
 
 def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:

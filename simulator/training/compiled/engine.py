@@ -21,6 +21,7 @@ from simulator.training.compiled.arrays import (
     COUNTED,
     DONE,
     DROPPED,
+    LIMIT,
     MILESTONE,
     MORE,
     ROUNDS,
@@ -33,6 +34,7 @@ from simulator.training.compiled.arrays import (
 )
 from simulator.training.compiled.director import DIRECTION
 from simulator.training.compiled.laying import cut_short, rules_of, spent, team_of, timers_of
+from simulator.training.crew.goal import Goal
 from simulator.training.crew.ledger import Ledger, Noted, under_way
 from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times
@@ -82,6 +84,7 @@ def run(
     order: str,
     contention: str,
     record: int = 0,
+    goal: Goal | None = None,
 ) -> Noted | None:
     """The same as `train.run`; None for what is left to the specification: it hangs, or its times are too long."""
     if not _is_countable(crew, given):
@@ -89,13 +92,22 @@ def run(
     tables, flat = laid.tables, laid.tables.layouts.flat(contention)
     carried = given.crossing.tensor
     ledger = Ledger(crew, tables.ways, given.crossing, tables.tensor_bytes[carried], given.wiring, given.wires)
-    rules = rules_of(crew, laid, given, ledger.shared, record=record)
+    rules, goal = rules_of(crew, laid, given, ledger.shared, record=record), goal or Goal(crew.limit)
     team, work = team_of(rules, flat), work_of(flat, timers_of(rules))
     first = np.searchsorted(tables.tensor_op[carried], crew.op_ptr)
     recorder = Recorder(crew.op_ptr.tolist(), first.tolist(), record)
     ops = ids(np.argsort(ranks(tables, priority)) if order == "priority" and priority is not None else [])
     why, milestones, steps = np.array([MORE]), Milestones(), team.steps
+
+    def noted() -> Noted:
+        end_ns = int(steps.progress[0])
+        ledger.lost, ledger.cut = steps.lost.tolist(), cut_short(team)
+        left = under_way(steps.running.tolist(), steps.number.tolist(), steps.begin_ns.tolist(), end_ns)
+        whole, marks = spent(ledger, team, flat, work, laid.device), tuple(milestones.kept)
+        return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks)
+
     while why[0] == MORE:
+        team = _until(team, goal.limit)
         steps.totals[ROUNDS] = ROUNDS_AT_ONCE
         noting = bool((steps.number < record).any())
         play(flat, work, team, laid.device, CODES[order], ops, ints([]), noting, why)
@@ -103,13 +115,18 @@ def run(
         if steps.totals[COUNTED] >= milestones.next:
             milestones.note(spent(ledger, team, flat, work, laid.device))
             steps.totals[MILESTONE] = milestones.next
-    if why[0] != DONE:
-        return None
-    end_ns = int(steps.progress[0])
-    ledger.lost, ledger.cut = steps.lost.tolist(), cut_short(team)
-    left = under_way(steps.running.tolist(), steps.number.tolist(), steps.begin_ns.tolist(), end_ns)
-    whole = spent(ledger, team, flat, work, laid.device)
-    return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, tuple(milestones.kept))
+            goal.tell(int(steps.totals[COUNTED]))
+        if why[0] == DONE and goal.put_off(noted):
+            why[0], steps.progress[4] = MORE, 0
+    return noted() if why[0] == DONE else None
+
+
+def _until(team: Team, limit: int) -> Team:
+    """With another number of updates to be made."""
+    numbers = np.array(team.rules.numbers)
+    numbers[LIMIT] = limit
+    numbers.setflags(write=False)
+    return team._replace(rules=team.rules._replace(numbers=numbers))
 
 
 def _is_countable(crew: Crew, given: Prepared) -> bool:

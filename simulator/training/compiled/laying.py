@@ -73,7 +73,7 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
             task_of=crew.task_of,
             on_ptr=_pointers(links),
             on=ids([link for of_way in links for link in of_way]),
-            numbers=ints(np.array([crew.limit, crew.bound, _signed(crew.seed), Watch(crew).patience, record])),
+            numbers=ints(np.array([crew.limit, crew.bound, _signed(crew.seed), Watch(crew, crew.limit).patience, record])),
         )
     )
     return made

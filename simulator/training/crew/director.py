@@ -23,9 +23,10 @@ from simulator.training.crew.arming import arm
 from simulator.training.crew.combining import COUNT, READ
 from simulator.training.crew.crashing import Crashes
 from simulator.training.crew.gating import GATES, Gates
+from simulator.training.crew.goal import Goal
 from simulator.training.crew.hanging import Watch
 from simulator.training.crew.idling import Idlers
-from simulator.training.crew.ledger import Ledger
+from simulator.training.crew.ledger import Ledger, Noted, under_way
 from simulator.training.crew.lengths import Lengths
 from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times
@@ -46,10 +47,12 @@ class Director:
     state: State
     times: Times
 
-    def __init__(self, crew: Crew, tables: Tables, given: Prepared, record: int = 0) -> None:
+    def __init__(
+        self, crew: Crew, tables: Tables, given: Prepared, record: int = 0, goal: Goal | None = None
+    ) -> None:
         """`record` is how many steps of each client are recorded."""
         crossing, wiring, wires = given.crossing, given.wiring, given.wires
-        self.crew, self.wiring = crew, wiring
+        self.crew, self.wiring, self.goal = crew, wiring, goal or Goal(crew.limit)
         clients, ops, transfers = len(crew), len(tables), len(crossing)
         self.ledger = Ledger(crew, tables.ways, crossing, tables.tensor_bytes[crossing.tensor], wiring, wires)
         self.op_ptr: list[int] = crew.op_ptr.tolist()
@@ -92,7 +95,7 @@ class Director:
         owner = [*self.client, *of_transfer.tolist()]
         self.crashes = Crashes(crew, wiring.device, owner, transfers)
         self.idlers = Idlers(crew.idle.tolist(), owner, len(self.client))
-        self.watch = Watch(crew)
+        self.watch = Watch(crew, self.goal.limit)
         self.lengths = Lengths(crew, wiring.run_ns, self.client, self.ledger.task)
 
     @property
@@ -211,7 +214,16 @@ class Director:
             self._crash(self.crashing.pop(0), now, begun)
         if len(self.ledger.updates) >= self.milestones.next:
             self.milestones.note(self.ledger.spent(now, self.state))
+            self.goal.tell(len(self.ledger.updates))
+        if self.over and self.goal.put_off(lambda: self.noted(now)):
+            self.over, self.watch.limit = False, self.goal.limit
         return self.over or self.watch.hung
+
+    def noted(self, now: Nanos) -> Noted:
+        """What there is to say of the run until now."""
+        left = under_way(self.running, self.number, self.begin_ns, now)
+        spent, marks = self.ledger.spent(now, self.state), tuple(self.milestones.kept)
+        return Noted(self.ledger, self.gates.dropped, self.recorder, now, left, spent, marks)
 
     def _acts(self, mark: int, now: Nanos) -> None:
         """A marked op that is no gate has ended."""
@@ -244,7 +256,7 @@ class Director:
         gradients, examples = self.gates.applied(client)
         self.ledger.updates.append((now, client, staleness, gradients, examples))
         self.ledger.reached.append(self.global_step)
-        self.over |= self.global_step >= self.crew.limit
+        self.over |= self.global_step >= self.goal.limit
 
     def _end(self, client: int, now: Nanos, begun: list[int]) -> None:
         """A step is over; the next may follow."""

@@ -20,8 +20,9 @@ PATIENCE = 100  # steps of each client
 class Watch:
     """Counts the steps since the last update; `hung` once there will be none. Axis: C clients."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.names, self.limit = crew.names, crew.limit
+    def __init__(self, crew: Crew, limit: int) -> None:
+        """`limit` is how many updates are asked for."""
+        self.names, self.limit = crew.names, limit
         self.idle: list[bool] = crew.idle.tolist()
         most = int(crew.marks.amount.max(initial=0)) + int(crew.shared.tokens.sum())
         self.patience = (PATIENCE + most) * len(crew)  # an update may need so many gradients, some of them too late
