@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from simulator.training.crew.assembling import crew_of, lay_out
 from simulator.training.crew.background import background
 from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
 from simulator.training.crew.director import Director
-from simulator.training.crew.ledger import Noted, under_way
+from simulator.training.crew.goal import Goal
+from simulator.training.crew.ledger import Noted
 from simulator.training.crew.recording import trace_of
 from simulator.training.crew.starting import Starts, starts
 from simulator.training.disturbances.disturbing import disturb, slowed
@@ -46,12 +47,19 @@ def train(
     record: int = 2,
     seed: int = 0,
     engine: str = "auto",
+    most: int = 0,
+    further: Callable[[Training, int], int] | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 
     `costs` has the table of each client's graph. `record` is how many steps of each client the trace has, the first
     ones. `order`, `contention`, `trips` and `branches` are those of `simulate`; `seed` is also that of the noise.
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
+
+    `further` is asked when these steps are taken, with the training so far, how many there are to be, up to `most`; it
+    goes on as if it had been asked for them at first, and is over when `further` wants no more. `told` hears now and
+    then how many updates there are, and are to be.
 
     Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
     """
@@ -64,19 +72,28 @@ def train(
     settled = check(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
     bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
-    crew = crew_of(clients, laid, cluster, begins.session_ns, steps=steps, tokens=tokens, bound=bound)
+    crew = crew_of(clients, laid, cluster, begins.session_ns, steps=max(steps, most), tokens=tokens, bound=bound)
     gap_ns = ints([*np.zeros(len(clients) - len(others.clients)), *others.gap_ns])
     crew = replace(crew, disturbed=disturbed, seed=seed, gap_ns=gap_ns)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)
     how = {"order": chosen, "contention": contention}
-    noted = None
-    compiled = choose(engine, steps * (len(laid.tables) + len(given.crossing)), TRAINING)
+    noted, each = None, crew.limit // max(steps, most)
+
+    def goal() -> Goal:
+        def more(noted: Noted) -> int:
+            assert further is not None
+            return each * min(most, further(_training(cluster, begins, crew, noted), made.limit // each))
+
+        made = Goal(each * steps, None if further is None else more, told)
+        return made
+
+    compiled = choose(engine, (1 + 3 * (most > steps)) * steps * (len(laid.tables) + len(given.crossing)), TRAINING)
     if compiled:
-        noted = load(TRAINING).run(crew, laid, given, priority, **how, record=record)
+        noted = load(TRAINING).run(crew, laid, given, priority, **how, record=record, goal=goal())
     if noted is None:  # or it hangs, or its times are more than the compiled loop can count
-        noted = run(crew, laid, given, record=record)[1]
+        noted = run(crew, laid, given, record=record, goal=goal())[1]
     how["engine"] = "compiled" if compiled else "python"
     trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
     made = _training(cluster, begins, crew, noted)
@@ -84,15 +101,17 @@ def train(
     return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces)
 
 
-def run(crew: Crew, laid: Joined, given: Prepared, *, record: int = 0) -> tuple[Director, Noted]:
-    """Let the crew work until its limit: the director, and what it has noted.
+def run(
+    crew: Crew, laid: Joined, given: Prepared, *, record: int = 0, goal: Goal | None = None
+) -> tuple[Director, Noted]:
+    """Let the crew work until its limit, or its goal: the director, and what it has noted.
 
     Raises DeadlockError where nothing can happen any more before.
     """
-    director = Director(crew, laid.tables, given, record)
+    director = Director(crew, laid.tables, given, record, goal)
     played = play(laid.tables, given.crossing, given.wiring, given.queues, given.wires, director)
     if not director.over:
-        raise director.deadlock()
+        raise director.watch.error(director.gates, director.global_step)
     return director, director.noted(played.makespan)
 
 

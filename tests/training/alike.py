@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 import numpy as np
 
 from simulator.execution.trace import Trace
 from simulator.training.training import Spent, Training
+
+
+def anew(run: Callable[[int], Training], steps: int) -> Callable[[Callable[[Training, int], int]], Training]:
+    """A run that begins anew with as many steps as there are to be; from `steps` on."""
+
+    def asking(further: Callable[[Training, int], int]) -> Training:
+        taken, made = steps, run(steps)
+        while (more := further(made, taken)) > taken:
+            taken, made = more, run(more)
+        return made
+
+    return asking
 
 
 def assert_alike(plain: object, other: object) -> None:

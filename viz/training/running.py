@@ -14,7 +14,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
-from simulator.training.answers.answers import answers, until_ci
+from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.holding import Held, holding
 from simulator.training.answers.relieving import Relief, relieve
@@ -58,8 +58,13 @@ class _Stage:
         cluster: Cluster | None = None,
         costs: Sequence[CostTable] | None = None,
         record: int = 0,
+        further: Callable[[Training, int], int] | None = None,
+        told: Callable[[int, int], None] | None = None,
     ) -> Training:
-        """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace."""
+        """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace.
+
+        `further` and `told` are those of `train`.
+        """
         request = self.request
         return train(
             self.clients,
@@ -75,6 +80,9 @@ class _Stage:
             record=record,
             seed=request.seed,
             engine=request.engine,
+            most=steps if further is None else max(steps, MOST_STEPS),
+            further=further,
+            told=told,
         )
 
     def short(self, steps: int) -> int:
@@ -102,14 +110,17 @@ def trained(
     what = f"training, {counted(len(stage.clients), 'client')}"
     if wanted.until_ci is None:
         say(f"{what}, {counted(steps, 'step')}")
-        training = stage.run(steps, wanted.disturbances, record=RECORDED)
+        training = stage.run(steps, wanted.disturbances, record=RECORDED, told=_telling(say, what))
     else:
-
-        def run(steps: int) -> Training:
-            say(f"{what}, {counted(steps, 'step')}, until steps per second are known")
-            return stage.run(steps, wanted.disturbances, record=RECORDED)
-
-        reached = until_ci(run, relative=wanted.until_ci, steps=steps)
+        what += ", until steps per second are known"
+        reached = until_ci(
+            lambda further: stage.run(
+                steps, wanted.disturbances, record=RECORDED, further=further, told=_telling(say, what)
+            ),
+            relative=wanted.until_ci,
+            steps=steps,
+            most=max(steps, MOST_STEPS),
+        )
         training, steps, narrow = reached.training, reached.steps, reached.reached
     say("looking for what holds it back")
     held = bottleneck(
@@ -156,6 +167,11 @@ def _memory(stage: _Stage) -> Held:
         )
 
     return holding(stage.clients, stage.cluster, step_of)
+
+
+def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:
+    """Say how far a run is."""
+    return lambda updates, limit: say(f"{what}: {updates:,} of {counted(limit, 'update')}")
 
 
 def _unused(request: Request) -> tuple[str, ...]:

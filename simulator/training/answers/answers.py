@@ -19,6 +19,7 @@ from simulator.training.training import WAITING, Spent, Training
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 
+MOST_STEPS = 10_000  # of a run that goes on until its rate is known
 QUANTILES = (50, 90, 99)  # percent
 
 
@@ -102,23 +103,36 @@ class Reached:
     reached: bool  # the confidence interval is narrow enough
 
 
-def until_ci(run: Callable[[int], Training], *, relative: float = 0.02, steps: int = 50, most: int = 10_000) -> Reached:
-    """Run for twice as many steps until half of the 95 % confidence interval of steps/s is below `relative`.
+def until_ci(
+    run: Callable[[Callable[[Training, int], int]], Training],
+    *,
+    relative: float = 0.02,
+    steps: int = 50,
+    most: int = MOST_STEPS,
+) -> Reached:
+    """Let a run go on until half of the 95 % confidence interval of steps/s is below `relative`.
 
-    `run` is given the number of steps; a longer run begins as the shorter one. An interval of a run that has not
-    settled does not count. Stops at `most` steps. Raises SimvizError for a share or numbers that make no sense.
+    `run` is given whom to ask whenever `steps` steps are taken, and then twice as many (`further` of `train`). An
+    interval of a run that has not settled does not count. Stops at `most` steps. Raises SimvizError for a share or
+    numbers that make no sense.
     """
     if not 0 < relative < 1:
         raise SimvizError(f"a confidence interval of {relative:g} is none; give a share between 0 and 1 such as 2%")
     if not 0 < steps <= most:
         raise SimvizError(f"a run from {steps} to {most} steps is none; begin with at least 1 and at most the limit")
-    while True:
-        training = run(steps)
-        found = answers(training)
-        narrow = found.half_width is not None and found.settled and found.half_width <= relative
-        if narrow or steps == most:
-            return Reached(training, found, steps, narrow)
-        steps = min(2 * steps, most)
+    taken = steps
+
+    def narrow(found: Answers) -> bool:
+        return found.half_width is not None and found.settled and found.half_width <= relative
+
+    def further(training: Training, now: int) -> int:
+        nonlocal taken
+        taken = now
+        return now if narrow(answers(training)) else min(2 * now, most)
+
+    training = run(further)
+    found = answers(training)
+    return Reached(training, found, taken, narrow(found))
 
 
 def rate(update_ns: Ints, count: int, cut: int) -> float | None:

@@ -50,6 +50,7 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
     asks, takes = np.zeros(count, bool), np.zeros(count, bool)
     asks[of_mark[marks.kind == DEQUEUE]] = True
     takes[of_mark[marks.kind == TAKE]] = True
+    patience = Watch(crew, crew.limit).patience
     made: Rules = rigid(
         Rules(
             clients=Clients(
@@ -73,7 +74,7 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
             task_of=crew.task_of,
             on_ptr=_pointers(links),
             on=ids([link for of_way in links for link in of_way]),
-            numbers=ints(np.array([crew.limit, crew.bound, _signed(crew.seed), Watch(crew, crew.limit).patience, record])),
+            numbers=ints(np.array([crew.limit, crew.bound, _signed(crew.seed), patience, record])),
         )
     )
     return made

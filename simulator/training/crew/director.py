@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.errors import DeadlockError
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
 from simulator.training.crew.arming import arm
@@ -47,9 +46,7 @@ class Director:
     state: State
     times: Times
 
-    def __init__(
-        self, crew: Crew, tables: Tables, given: Prepared, record: int = 0, goal: Goal | None = None
-    ) -> None:
+    def __init__(self, crew: Crew, tables: Tables, given: Prepared, record: int = 0, goal: Goal | None = None) -> None:
         """`record` is how many steps of each client are recorded."""
         crossing, wiring, wires = given.crossing, given.wiring, given.wires
         self.crew, self.wiring, self.goal = crew, wiring, goal or Goal(crew.limit)
@@ -79,8 +76,7 @@ class Director:
         kind = self.gates.kind
         self.own_step = [all(kind[mark] != DEQUEUE for mark in own) for own in self.marks_of]  # reads the global step
         self.clocks = Clocks(crew.clocked.tolist(), crew.bound)
-        self.global_step = 0
-        self.over = False
+        self.global_step, self.over = 0, False
         self.number = [-1] * clients
         self.running = [False] * clients
         self.recorder = Recorder(self.op_ptr, self.transfer_ptr, record)
@@ -299,7 +295,3 @@ class Director:
         self.begin_ns[client] = now
         if not self.crashes.cut_short(client, begun, self.state):
             self._schedule(client, now)
-
-    def deadlock(self) -> DeadlockError:
-        """The error for a run in which there will be no update any more."""
-        return self.watch.error(self.gates, self.global_step)

@@ -11,6 +11,7 @@ from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers, rate, until_ci
 from simulator.training.training import Training
+from tests.training.alike import anew
 from tests.training.runs import made, trainings
 
 S = 10**9
@@ -147,7 +148,7 @@ def test_a_run_is_doubled_until_its_interval_is_narrow() -> None:
         asked.append(steps)
         return process(3, steps)
 
-    found = until_ci(run, relative=0.02, steps=50)
+    found = until_ci(anew(run, 50), relative=0.02, steps=50)
     assert asked == [50 * 2**k for k in range(len(asked))]
     assert found.reached
     assert found.steps == asked[-1] == len(found.training.update_ns)
@@ -159,7 +160,7 @@ def test_a_run_is_doubled_until_its_interval_is_narrow() -> None:
 
 
 def test_a_run_ends_at_its_limit() -> None:
-    found = until_ci(lambda steps: process(3, steps), relative=0.0001, steps=30, most=100)
+    found = until_ci(anew(lambda steps: process(3, steps), 30), relative=0.0001, steps=30, most=100)
     assert (found.steps, found.reached) == (100, False)
 
 
@@ -167,7 +168,7 @@ def test_the_interval_that_ended_a_run_covers_the_truth() -> None:
     """10 steps a second, of 100 runs. Who stops when it looks narrow covers a little less than 95 %."""
     covered = 0
     for seed in range(100):
-        found = until_ci(lambda steps, seed=seed: process(seed, steps), relative=0.03, steps=100).answers
+        found = until_ci(anew(lambda steps, seed=seed: process(seed, steps), 100), relative=0.03, steps=100).answers
         assert found.steps_per_s is not None
         assert found.half_width is not None
         covered += abs(found.steps_per_s - 10) <= found.half_width * found.steps_per_s
@@ -179,4 +180,4 @@ def test_the_interval_that_ended_a_run_covers_the_truth() -> None:
 )
 def test_intervals_that_make_no_sense_are_refused(relative: float, steps: int, most: int) -> None:
     with pytest.raises(SimvizError, match="none; "):
-        until_ci(lambda count: process(0, count), relative=relative, steps=steps, most=most)
+        until_ci(anew(lambda count: process(0, count), steps), relative=relative, steps=steps, most=most)

@@ -25,6 +25,7 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs
 from tests.strategies import INT32, Rows, type_attr, typed
+from tests.training.alike import anew
 from tests.training.crews import Priced, chain
 
 FLOAT = 4  # bytes that a hop of a chain carries
@@ -132,7 +133,7 @@ def test_a_parameter_server_bounds_the_scaling() -> None:
 
 def test_a_run_without_noise_is_certain_at_once() -> None:
     on, crew = busy_ps(4)
-    found = until_ci(lambda steps: trained(crew, on, steps))
+    found = until_ci(anew(lambda steps: trained(crew, on, steps), 50))
     assert (found.steps, found.reached, found.answers.half_width) == (50, True, 0)
     assert found.answers.cut == 8  # the first updates come late; a batch is two rounds of four
 
