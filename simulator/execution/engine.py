@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.errors import ClusterError, DeadlockError, SimvizError, UnsupportedError
+from simulator.columns import Ids, Ints, ids, ints
+from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.crossings import Crossings, checked, crossings
+from simulator.execution.links import flowing, holds, wire_end, wires_of
 from simulator.execution.loop import Played, Wires, play
 from simulator.execution.queues import ByPriority, Executor, Fifo, Queues
-from simulator.execution.sharing import MAX_FLOW_BYTES, Sharing
 from simulator.execution.tables import Tables
 from simulator.execution.ways import Discipline, discipline
 from simulator.execution.wiring import Wiring, job_device, job_ns, ranks, wire
@@ -30,11 +30,12 @@ Column = Sequence[int] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What happened. Axes: n ops, X transfers of `crossings`.
+    """What happened. Axes: n ops, X transfers of `crossings`, H holds: per transfer and serial link of its route, a row.
 
     A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
     its source, on the wire, under way for its latency, and unpacked by the one at its target: each stretch begins no
-    earlier than the one before it ends, and has no length where the protocol asks for no work.
+    earlier than the one before it ends, and has no length where the protocol asks for no work. On the wire it holds
+    one serial link after the other, each for as long as its bytes take.
     """
 
     makespan: Nanos
@@ -47,14 +48,18 @@ class Outcome:
     transfer_ready_ns: Ints  # [X] asked for
     pack_start_ns: Ints  # [X]
     pack_end_ns: Ints  # [X]
-    transfer_start_ns: Ints  # [X]
-    wire_end_ns: Ints  # [X] its bytes are through: who waits for its links may have them
+    transfer_start_ns: Ints  # [X] on the wire: its first link begins with it
+    wire_end_ns: Ints  # [X] its bytes are through the last link
     transfer_end_ns: Ints  # [X] arrived: a latency later, or at once where its latency came first (see `wire_end`)
     unpack_start_ns: Ints  # [X]
     unpack_end_ns: Ints  # [X] its readers have it
     lane: Ids  # [n] lane within the device; 0 for instant ops
     pack_lane: Ids  # [X] of the processor
     unpack_lane: Ids  # [X]
+    hold_ptr: Ids  # [X+1] first hold of each transfer
+    hold_link: Ids  # [H] in order of the route
+    hold_start_ns: Ints  # [H]
+    hold_end_ns: Ints  # [H]
 
     @property
     def events(self) -> int:
@@ -91,33 +96,31 @@ def run(
     that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
     ready = prepare(tables, device, priority, order=order, contention=contention)
-    column, crossing, wiring, queues, wires = ready
+    column, crossing, wiring, queues, _ = ready
     played = _played(tables, ready)
     start_ns, asked = ints(played.start), ints(played.asked)
     run_ns = np.array(wiring.run_ns, np.int64)
     lane = queues.lane if isinstance(queues, Executor) else lanes(tables, column, crossing, start_ns)
-    flows = flags(wires.flows)
-    return outcome(tables, column, crossing, flows, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
+    rule = discipline(tables.ways, contention)
+    return outcome(tables, column, crossing, rule, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
 
 
 def outcome(
     tables: Tables,
     device: Ids,
     crossing: Crossings,
-    flows: Flags,
+    rule: Discipline,
     played: Played,
     start_ns: Ints,
     end_ns: Ints,
     asked: Ints,
     lane: Ids,
 ) -> Outcome:
-    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs.
-
-    `flows` says which transfers share links.
-    """
+    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs."""
     n, transfers = len(tables), len(crossing)
     packs, unpacks = slice(n, n + transfers), slice(n + transfers, n + 2 * transfers)
-    came = ints(played.came)
+    came, flows = ints(played.came), flowing(tables, crossing, rule)
+    hold_ptr, hold_link, hold_ns = holds(crossing, rule.held)
     return Outcome(
         makespan=played.makespan,
         device=device,
@@ -137,6 +140,10 @@ def outcome(
         lane=ids(lane[:n]),
         pack_lane=ids(lane[packs]),
         unpack_lane=ids(lane[unpacks]),
+        hold_ptr=hold_ptr,
+        hold_link=hold_link,
+        hold_start_ns=ints(played.begun_on),
+        hold_end_ns=ints(ints(played.begun_on) + hold_ns),
     )
 
 
@@ -163,7 +170,7 @@ def prepare(
     """Find the transfers and lay out what the loop reads; options and errors are those of `run`."""
     column = checked(tables, device)
     crossing = crossings(tables, column)
-    wires = _wires(tables, crossing, contention)
+    wires = wires_of(tables, crossing, contention)
     wiring = wire(tables, column, crossing)
     return Prepared(column, crossing, wiring, _queues(tables, wiring, priority, order), wires)
 
@@ -196,55 +203,6 @@ def _queues(tables: Tables, wiring: Wiring, priority: Column | None, order: str 
     if chosen == "priority" and priority is not None:
         return ByPriority(tables, wiring, ranks(tables, priority))
     return Fifo(tables, wiring)
-
-
-def _wires(tables: Tables, crossing: Crossings, contention: str) -> Wires:
-    ways = tables.ways
-    rule = discipline(ways, contention)
-    way, flows = crossing.way, flowing(tables, crossing, rule)
-    check_flows(tables, crossing, flows, tables.tensor_bytes[crossing.tensor])
-    sharing = Sharing(rule.shared, ways.link_bytes_per_s.tolist(), rule.cap) if flows.any() else None
-    return Wires(
-        held=[rule.held[row] for row in way.tolist()],
-        wire_ns=np.where(flows, 0, crossing.wire_ns).tolist(),
-        latency_ns=crossing.latency_ns.tolist(),
-        flows=flows.tolist(),
-        sharing=sharing,
-        links=len(ways.link_names),
-    )
-
-
-def flowing(tables: Tables, crossing: Crossings, rule: Discipline) -> Flags:
-    """[X] transfers that share links; what has no bytes only takes its latency."""
-    return flags(rule.flows[crossing.way] & (tables.tensor_bytes[crossing.tensor] > 0))
-
-
-def wire_end(tables: Tables, way: Ids, latency_ns: Ints, flows: Flags, came: Ints) -> Ints:
-    """[X] when the bytes were through of transfers that came then.
-
-    A latency earlier; a flow has its latency before its bytes, and a hand-over is over when it arrives.
-    """
-    wires = ~flows & (tables.ways.bytes_per_s[way] > 0)
-    return ints(came - np.where(wires, latency_ns, 0))
-
-
-def check_flows(tables: Tables, crossing: Crossings, flows: Flags, nbytes: Ints) -> None:
-    """Refuse what shared links can't count: too large a transfer, or links too slow for as many flows."""
-    if not flows.any():
-        return
-    largest = int(np.argmax(np.where(flows, nbytes, 0)))
-    if nbytes[largest] > MAX_FLOW_BYTES:
-        name = tables.names[tables.tensor_op[crossing.tensor[largest]]]
-        raise ClusterError(
-            f"The output of {name!r} has {int(nbytes[largest])} bytes, and a transfer over shared links can have "
-            f'{MAX_FLOW_BYTES} at most; choose the contention "serial" or "none" for them.'
-        )
-    slowest = int(tables.ways.bytes_per_s[crossing.way[flows]].min())
-    if slowest < int(flows.sum()):
-        raise ClusterError(
-            f"{int(flows.sum())} transfers may share a link of {slowest} bytes/s, which leaves less than one byte per "
-            'second for each; use faster links or the contention "serial".'
-        )
 
 
 def deadlock(tables: Tables, ready: Column) -> DeadlockError:

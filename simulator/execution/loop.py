@@ -6,8 +6,13 @@ the wires; an event is the end of one. At each instant, in rounds until nothing 
     1. every task that ends now is retired, in order of number: ops whose last needed input arrived are ready, instant
        ones end at once and retire with them, and values that others need elsewhere ask for their transfers;
     2. transfers whose value is there and whose Recv was posted early enough are packed, where that takes time, or go to
-       the wire, in the order of `Crossings`;
+       the wire; these, and those that go on to their next link now, join lines in the order of `Crossings`;
     3. idle lanes take from the queues of their devices.
+
+Each serial link has a line and serves it first come, first served, every transfer for as long as its bytes take at the
+slowest link of its route. When a link begins to serve a transfer, the transfer joins the line of its next one: bytes
+cut through, and where that link is busy they wait in a buffer before it, which has room for all of them. So a link never
+idles while a transfer stands in its line, and nobody waits there for a link elsewhere.
 
 A task of no length ends at the instant at which it starts, in a round of its own. A Merge waits for its control inputs
 and the first of its data inputs; of several that come in one round it takes the lowest edge. Any other op waits for
@@ -40,24 +45,26 @@ AT_ONCE, ASKS = 1, 2  # entries of `instant`: the op ends when it is ready; it a
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the loop wrote down. Axes: n ops, X transfers, J = n + 2X jobs."""
+    """What the loop wrote down. Axes: n ops, X transfers, J = n + 2X jobs, H holds of `Wires`."""
 
     makespan: Nanos
     ready: Column  # [n] -1: never
     first: Column  # [n] the edge that made a Merge ready, -1
     start: Column  # [J] 0 for work that is not done
     asked: Column  # [X]
-    sent: Column  # [X] on the wire
+    sent: Column  # [X] on the wire: its first serial link begins
     came: Column  # [X] arrived
+    begun_on: Column  # [H] when each serial link began
 
 
 @dataclass(frozen=True, slots=True)
 class Wires:
-    """How transfers use links. Axes: X transfers."""
+    """How transfers use links. Axes: X transfers, H holds: of each transfer in turn, a row per serial link."""
 
-    held: list[tuple[int, ...]]  # [X] links for which it waits, and has to itself while its bytes pass
-    wire_ns: list[int]  # [X] for how long that is; 0 of a flow, and of what has no bytes
-    latency_ns: list[int]  # [X] from then until it arrives, links free for others; of a flow, until it joins the others
+    held: list[tuple[int, ...]]  # [X] serial links of its route, in order: it has each to itself while its bytes pass
+    held_ptr: list[int]  # [X+1] first hold of each
+    wire_ns: list[int]  # [X] how long one link takes; 0 of a flow, and of what has no bytes, which stands in line, too
+    latency_ns: list[int]  # [X] from its last bytes until it arrives; of a flow, until it joins the others
     flows: list[bool]  # [X] shares links: joins the flows once its latency is over
     sharing: Sharing | None
     links: int
@@ -77,6 +84,8 @@ class State(NamedTuple):
     asked: list[int]  # [X]
     sent: list[int]  # [X]
     came: list[int]  # [X]
+    begun_on: list[int]  # [H]
+    joined: list[int]  # [X] serial links that a transfer under way has joined; 0 of what waits for none any more
     heap: list[int]  # end << shift | task
     shift: int
     timer: int  # the first task number that is the director's
@@ -101,8 +110,8 @@ class Director(Protocol):
         """A timer has ended: who is told, as in `Wiring.local`; a new list."""
 
     def act(self, now: Nanos, ended: list[int], asks: list[int], to_wire: list[int], begun: list[int]) -> bool:
-        """What happened in this round: ends, marked ops that became ready, transfers and jobs that begin, whose time it
-        may set. Whether the run is over.
+        """What happened in this round: ends, marked ops that became ready, transfers that go to the wire, not those
+        that go on there, and jobs that begin, whose time it may set. Whether the run is over.
         """
 
 
@@ -117,19 +126,20 @@ def play(
     """Run the step, or all that the director begins, until nothing happens any more.
 
     One long function, because a call per event would double its time. A heap entry is end time and task in one
-    number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers on the wire, transfers
-    whose request is under way, flows whose latency is not over, and timers: the beginning of the step, or a director's.
+    number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers that arrive, transfers whose
+    request is under way, transfers that go on (flows once their latency is over, others when they join their next
+    link), and timers: the beginning of the step, or a director's.
     """
     n, transfers = len(tables), len(crossing)
     packing, unpacking, wire = n, n + transfers, n + 2 * transfers
-    request, flow, timer = wire + transfers, wire + 2 * transfers, wire + 3 * transfers
+    request, onward, timer = wire + transfers, wire + 2 * transfers, wire + 3 * transfers
     shift = (timer if director is None else timer + director.timers).bit_length()
     task_of = (1 << shift) - 1
     waits, local, local_ptr, asked_ptr = list(wiring.waits), wiring.local, wiring.local_ptr, wiring.asked_ptr
     served, served_ptr, usual, run_ns = wiring.served, wiring.served_ptr, wiring.run_ns, list(wiring.run_ns)
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
     consumer = tables.consumer.tolist()
-    held, wire_ns, latency_ns = wires.held, wires.wire_ns, wires.latency_ns
+    held, held_ptr, wire_ns, latency_ns = wires.held, wires.held_ptr, wires.wire_ns, wires.latency_ns
     flows, sharing = wires.flows, wires.sharing
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
     works = any(usual[packing:])
@@ -139,17 +149,19 @@ def play(
     first, in_round = [-1] * n, [-1] * n
     ready, start = [-1] * n, [0] * wire
     asked, sent, came = [0] * transfers, [0] * transfers, [0] * transfers
+    begun_on, joined = [0] * held_ptr[-1], [0] * transfers
     due = list(request_ns)  # when the sender knows of a Recv
     heap: list[int] = []
     now = rounds = 0
     ended = [timer]  # the step begins
     if director is not None:
         ended = []
-        progress = (asked, sent, came, heap, shift, timer, queues, sharing)
+        progress = (asked, sent, came, begun_on, joined, heap, shift, timer, queues, sharing)
         director.begin(State(waits, instant, first, ready, start, run_ns, conditions, due, *progress))
     while True:
         valued: list[int] = []  # transfers of which one more condition holds
         to_wire: list[int] = []
+        moving: list[int] = []  # transfers that join their next link now
         released: list[int] = [] if director is None else director.sift(ended, now)
         fresh: list[int] = []  # jobs that are ready now
         asks: list[int] = []  # marked ops that are ready now
@@ -175,13 +187,15 @@ def play(
                     to_wire.append(task - packing)
                     continue
                 told = served[served_ptr[task - unpacking] : served_ptr[task - unpacking + 1]]
-            elif task < flow:
+            elif task < onward:
                 valued.append(task - request)
                 continue
             elif task < timer:
-                transfer = task - flow
-                assert sharing is not None
-                sharing.join(transfer, way[transfer], nbytes[transfer], now)
+                transfer = task - onward
+                if sharing is not None and flows[transfer]:
+                    sharing.join(transfer, way[transfer], nbytes[transfer], now)
+                else:
+                    moving.append(transfer)
                 continue
             else:
                 told = list(wiring.roots) if director is None else director.told(task - timer, now)
@@ -236,26 +250,30 @@ def play(
                 fresh += [packing + transfer for transfer in valued if usual[packing + transfer]]
                 valued = [transfer for transfer in valued if not usual[packing + transfer]]
         to_wire += valued
-        to_wire.sort()
-        for transfer in to_wire:
-            begin = now
-            for link in held[transfer]:
-                if free[link] > begin:
-                    begin = free[link]
-            through = begin + wire_ns[transfer]
-            for link in held[transfer]:
-                free[link] = through
-            end = through + latency_ns[transfer]
-            sent[transfer] = begin
+        for transfer in sorted(to_wire + moving):
+            begin, place, links = now, joined[transfer], held[transfer]
+            while begin == now and place < len(links):
+                begin = max(now, free[links[place]])
+                free[links[place]] = begin + wire_ns[transfer]
+                begun_on[held_ptr[transfer] + place] = begin
+                place += 1
+            if not joined[transfer]:
+                sent[transfer] = begun_on[held_ptr[transfer]] if links else now
+            if place < len(links):
+                joined[transfer] = place
+                heappush(heap, begin << shift | onward + transfer)
+                continue
+            joined[transfer] = 0
+            end = begin + wire_ns[transfer] + latency_ns[transfer]
             if sharing is None or not flows[transfer]:
                 heappush(heap, end << shift | wire + transfer)
             elif end > now:
-                heappush(heap, end << shift | flow + transfer)
+                heappush(heap, end << shift | onward + transfer)
             else:
                 sharing.join(transfer, way[transfer], nbytes[transfer], now)
         begun = queues.begin(released, fresh) if released or fresh or executor is not None else []
         if director is not None and director.act(now, ended, asks, to_wire, begun):
-            return Played(now, ready, first, start, asked, sent, came)
+            return Played(now, ready, first, start, asked, sent, came, begun_on)
         for job in begun:
             start[job] = now
             heappush(heap, now + run_ns[job] << shift | job)
@@ -267,7 +285,7 @@ def play(
         else:
             upcoming = NEVER
         if upcoming == NEVER:
-            return Played(now, ready, first, start, asked, sent, came)
+            return Played(now, ready, first, start, asked, sent, came, begun_on)
         now = upcoming
         rounds += 1
         limit = now + 1 << shift

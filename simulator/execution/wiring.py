@@ -66,7 +66,8 @@ def wire(tables: Tables, device: Ids, crossing: Crossings) -> Wiring:
     for transfer in np.flatnonzero(poster >= 0).tolist():
         posts.setdefault(int(poster[transfer]), []).append(transfer)
     run_ns = job_ns(tables, device, crossing)
-    columns = (run_ns, crossing.wire_ns, crossing.latency_ns)
+    links = np.array([max(1, len(route)) for route in tables.ways.links], np.float64)[crossing.way]
+    columns = (run_ns, crossing.wire_ns * links, crossing.latency_ns)  # it may wait anew for each of its links
     if sum(float(column.sum(dtype=np.float64)) for column in columns) > MAX_NS:
         raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
     return Wiring(

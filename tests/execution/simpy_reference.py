@@ -1,7 +1,8 @@
 """A second implementation of the engine's semantics, by SimPy's processes and resources, from the graph's own words.
 
 It reads names and inputs, not tables, and knows nothing of the engine: a lane is a place in the resource of its device,
-a link that transfers hold in turn is a resource of one, and whoever asks first is served first; on links that are
+a link that transfers hold in turn is a resource of one, and whoever asks first is served first; who is served asks for
+the next link of its route; on links that are
 shared fairly each transfer counts down what it still has to carry. What happens at one instant is collected and settled
 after everything else of it. Tasks of no length are left to the engine's own tests.
 """
@@ -27,6 +28,7 @@ OP, PACK, UNPACK = 0, 1, 2  # what takes a lane, in the order in which it is ser
 
 Span = tuple[int, int]
 Sent = tuple[int, int, int]  # on the wire, off it, and in its readers' hands
+Holds = list[tuple[int, int]]  # the links that a transfer holds, in turn, and when each began
 
 
 class Crossing(NamedTuple):
@@ -36,6 +38,14 @@ class Crossing(NamedTuple):
     port: int
     target: int
     value: str  # "a:0", or "^a" where only its end is waited for
+
+
+class Simulated(NamedTuple):
+    """Start and end of every node, and of transfers, by value and target."""
+
+    times: dict[str, Span]
+    sent: dict[tuple[str, int], Sent]
+    holds: dict[tuple[str, int], Holds]
 
 
 class _Job(NamedTuple):
@@ -55,11 +65,11 @@ def simulate(
     *,
     contention: str = "serial",
     priority: Sequence[int] | None = None,
-) -> tuple[dict[str, Span], dict[tuple[str, int], Sent]]:
-    """Start and end of every node; of transfers, by value and target. All nodes run, placeholders are fed."""
+) -> Simulated:
+    """Run the step. All nodes run, placeholders are fed."""
     run = _Run(graph, on, priced, rows, contention, priority)
     run.env.run()
-    return run.times, run.sent
+    return Simulated(run.times, run.sent, {(one.value, one.target): held for one, held in run.began.items()})
 
 
 class _Run:
@@ -86,6 +96,8 @@ class _Run:
         self.ready = [i for i in range(len(graph)) if not self.missing[i]]
         self.asking: list[Crossing] = []
         self.leaving: list[Crossing] = []  # for the wire
+        self.going_on: list[Crossing] = []  # there, to the next link
+        self.began: dict[Crossing, Holds] = {}
         self.working: list[tuple[int, Crossing]] = []  # PACK or UNPACK
         self.over: list[tuple[simpy.PriorityResource, simpy.Request]] = []  # lanes to be given back
         self.settling = False
@@ -123,14 +135,15 @@ class _Run:
                 self.working.append((PACK, crossing))
             else:
                 self.leaving.append(crossing)
-        for crossing in sorted(self.leaving):
-            self.env.process(self._wire(crossing))
+        on_the_wire = [(crossing, self._go_on) for crossing in self.going_on]
+        for crossing, moves in sorted([*on_the_wire, *((crossing, self._leave) for crossing in self.leaving)]):
+            moves(crossing)
         jobs += [self._work(kind, crossing) for kind, crossing in self.working]
         for job in sorted(jobs, key=lambda job: job.urgency):
             self.env.process(self._hold(job, self.lanes[job.where].request(self._rank(job))))
         for lane, request in self.over:  # after all that ask, among whom the most urgent is to get it
             lane.release(request)
-        self.asking, self.leaving, self.working, self.over = [], [], [], []
+        self.asking, self.leaving, self.going_on, self.working, self.over = [], [], [], [], []
         self.flows.settle()
         self.settling = False
 
@@ -187,21 +200,57 @@ class _Run:
         self.asking.append(crossing)
         self._settle_soon()
 
-    def _wire(self, crossing: Crossing) -> Iterator[simpy.Event]:
-        route = self.on.routes[self.rows[crossing.node]][crossing.target] or ()
-        nbytes = self._nbytes(crossing)
-        held = [(self.links[row], self.links[row].request()) for row in route if row in self.links]
-        yield self.env.all_of([request for _, request in held])
-        start = self.env.now
-        if nbytes > 0 and any(self.contention[row] == "fair" for row in route):
-            yield self.env.timeout(self._latency_ns(crossing))
-            self._settle_soon()
-            yield self.flows.join(route, nbytes)
+    def _leave(self, crossing: Crossing) -> None:
+        """It goes to the wire."""
+        self.began[crossing] = []
+        if self._nbytes(crossing) > 0 and any(self.contention[row] == "fair" for row in self._rows(crossing)):
+            self.env.process(self._flow(crossing))
         else:
-            yield self.env.timeout(self._bytes_ns(crossing))
-            for link, request in held:
-                link.release(request)
-            yield self.env.timeout(self._latency_ns(crossing))
+            self._go_on(crossing)
+
+    def _go_on(self, crossing: Crossing) -> None:
+        """Ask for one link after the other, as far as they are free at once; then wait for one, or arrive."""
+        serial = [row for row in self._rows(crossing) if row in self.links]
+        for row in serial[len(self.began[crossing]) :]:
+            request = self.links[row].request()
+            if not request.triggered:
+                self.env.process(self._wait(crossing, row, request))
+                return
+            self._hold_link(crossing, row, request)
+        start = self.began[crossing][0][1] if serial else self.env.now
+        self.env.process(self._arrive_from(crossing, start))
+
+    def _wait(self, crossing: Crossing, row: int, request: simpy.Request) -> Iterator[simpy.Event]:
+        """In line for a link; those that get one at the same instant go on in order."""
+        yield request
+        self._hold_link(crossing, row, request)
+        self.going_on.append(crossing)
+        self._settle_soon()
+
+    def _hold_link(self, crossing: Crossing, row: int, request: simpy.Request) -> None:
+        self.began[crossing].append((row, self.env.now))
+        if self._bytes_ns(crossing):
+            self.env.process(self._give_back(crossing, row, request))
+        else:
+            self.links[row].release(request)
+
+    def _give_back(self, crossing: Crossing, row: int, request: simpy.Request) -> Iterator[simpy.Event]:
+        yield self.env.timeout(self._bytes_ns(crossing))
+        self.links[row].release(request)
+
+    def _arrive_from(self, crossing: Crossing, start: int) -> Iterator[simpy.Event]:
+        """Its last link has begun: its bytes, then its latency."""
+        yield self.env.timeout(self._bytes_ns(crossing) + self._latency_ns(crossing))
+        self._arrived(crossing, start)
+
+    def _flow(self, crossing: Crossing) -> Iterator[simpy.Event]:
+        start = self.env.now
+        yield self.env.timeout(self._latency_ns(crossing))
+        self._settle_soon()
+        yield self.flows.join(self._rows(crossing), self._nbytes(crossing))
+        self._arrived(crossing, start)
+
+    def _arrived(self, crossing: Crossing, start: int) -> None:
         self.sent[crossing.value, crossing.target] = (start, self.env.now, -1)
         if self._work_ns(UNPACK, crossing):
             self.working.append((UNPACK, crossing))
@@ -247,8 +296,11 @@ class _Run:
         )
         return fixed + math.ceil(Fraction(self._nbytes(crossing) * each, 1000))
 
+    def _rows(self, crossing: Crossing) -> tuple[int, ...]:
+        return self.on.routes[self.rows[crossing.node]][crossing.target] or ()
+
     def _route(self, crossing: Crossing) -> list[Link]:
-        return [self.on.links[row] for row in self.on.routes[self.rows[crossing.node]][crossing.target] or ()]
+        return [self.on.links[row] for row in self._rows(crossing)]
 
     def _latency_ns(self, crossing: Crossing) -> int:
         route = self._route(crossing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,10 +53,11 @@ def agree(
 ) -> None:
     tables = of_step(graph, whole(graph), on, priced)
     ours = run(tables, rows, priority, contention=contention)
-    theirs, sent = simpy_reference.simulate(graph, on, priced, rows, contention=contention, priority=priority)
+    theirs, sent, held = simpy_reference.simulate(graph, on, priced, rows, contention=contention, priority=priority)
     times = zip(tables.names, ours.start_ns.tolist(), ours.end_ns.tolist(), strict=True)
     assert {name: (start, end) for name, start, end in times} == theirs
     assert transfers(graph, tables, ours) == sent
+    assert holds(graph, tables, ours) == held
     assert ours.makespan == max(span[-1] for span in [*theirs.values(), *sent.values()])
 
 
@@ -79,9 +81,21 @@ def some_without_contention(on: Cluster) -> Cluster:
 
 def transfers(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int], simpy_reference.Sent]:
     """When each value was on the wire to each device, and when its readers had it."""
+    columns = (outcome.transfer_start_ns, outcome.transfer_end_ns, outcome.unpack_end_ns)
+    spans = zip(*(column.tolist() for column in columns), strict=True)
+    return dict(zip(named(graph, tables, outcome), spans, strict=True))
+
+
+def holds(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int], simpy_reference.Holds]:
+    """The links that each value took to each device, and when each began."""
+    rows = list(zip(outcome.hold_link.tolist(), outcome.hold_start_ns.tolist(), strict=True))
+    found = [rows[a:b] for a, b in pairwise(outcome.hold_ptr.tolist())]
+    return dict(zip(named(graph, tables, outcome), found, strict=True))
+
+
+def named(graph: Graph, tables: Tables, outcome: Outcome) -> list[tuple[str, int]]:
+    """What each transfer brings, and to which device."""
     crossing = outcome.crossings
     rows = tables.tensor_row[crossing.tensor].tolist()
     values = [graph.tensor_name(row) if row >= 0 else "^" + graph.names[-1 - row] for row in rows]
-    columns = (outcome.transfer_start_ns, outcome.transfer_end_ns, outcome.unpack_end_ns)
-    spans = zip(*(column.tolist() for column in columns), strict=True)
-    return dict(zip(zip(values, crossing.target.tolist(), strict=True), spans, strict=True))
+    return list(zip(values, crossing.target.tolist(), strict=True))

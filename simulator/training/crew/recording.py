@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids, ints
-from simulator.execution.engine import pack_lanes, wire_end
+from simulator.execution.engine import pack_lanes
+from simulator.execution.links import wire_end
 from simulator.execution.queues import Executor
 from simulator.execution.trace import Trace
 
