@@ -1,4 +1,4 @@
-// The compiled engine's base mode once more, in C++: first ready first, and links that one transfer at a time holds.
+// The compiled engine's base mode once more, in C++: first ready first, and links that serve one transfer at a time.
 //
 // The benchmark compiles this file and hands it the same arrays (simulator/execution/flat.py, where they are
 // explained); what it computes has to be equal, bit for bit, before its time counts. It goes the same way, too: a pass
@@ -80,13 +80,15 @@ class Engine {
     using Times = std::vector<int64_t>;
 
     const Flat f;
-    const int32_t n, tensors;
+    const int32_t n, tensors, onward, starting;  // tasks: ops, transfers that arrive, that go on, that begin
     const int32_t* device = nullptr;
+    bool several = false;  // some way has several links
     int32_t transfers = 0;
     Heap heap;
     Rows told, local_end, asked_ptr, span_from, span_to, way_of, conditions, posted_ptr, posted;
     Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
-    Times across, took_ns, end_ns, free_ns;
+    Rows line_head, line_end, joined;  // of ways with several links: simulator/execution/flat.py, Lines
+    Times across, took_ns, end_ns, free_ns, onward_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
     Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;
     Times start_ns, since_ns, nbytes, level, peak, freed, begun, brief;
@@ -94,16 +96,22 @@ class Engine {
 
   public:
     explicit Engine(const Flat& flat)
-        : f(flat), n(static_cast<int32_t>(f.ops)), tensors(static_cast<int32_t>(f.tensors)), told(f.edges + f.roots),
-          local_end(n), asked_ptr(n + 1), span_from(f.edges), span_to(f.edges), way_of(f.edges),
+        : f(flat), n(static_cast<int32_t>(f.ops)), tensors(static_cast<int32_t>(f.tensors)),
+          onward(n + static_cast<int32_t>(f.edges)), starting(onward + static_cast<int32_t>(f.edges)),
+          told(f.edges + f.roots), local_end(n), asked_ptr(n + 1), span_from(f.edges), span_to(f.edges), way_of(f.edges),
           conditions(f.pulls ? f.edges : 0), posted_ptr(n + 1), posted(conditions.size()), waits(n), merged(n),
           first(n), woken(n), asking(f.edges), chain(n), queue(n), wire(f.edges), idle(f.devices), head(f.devices),
-          tail(f.devices), wire_head(f.ways), wire_end(f.ways), across(f.edges), took_ns(n), end_ns(f.edges),
-          free_ns(f.links), tensor_of(f.edges), target_of(f.edges), came_by(f.edges), began(n + f.edges),
+          tail(f.devices), wire_head(f.ways), wire_end(f.ways), line_head(f.link_ptr[f.ways]),
+          line_end(line_head.size()), across(f.edges), took_ns(n), end_ns(f.edges), free_ns(f.links),
+          tensor_of(f.edges), target_of(f.edges), came_by(f.edges), began(n + f.edges),
           ended(n + f.edges), owner(tensors + f.edges), holds(tensors + f.edges), held_by(tensors + f.edges),
           start_ns(n), since_ns(tensors + f.edges), nbytes(tensors + f.edges), level(f.devices),
           peak(f.devices), freed(f.devices), begun(f.devices), brief(f.devices), over(n + f.edges) {
-        int64_t running = f.ways + f.edges + 1;  // on the wire in turn, and, of a record, those that will begin
+        // the first of those that arrive and wait in turn on each way, and, of a record, those that will begin
+        int64_t running = f.ways + f.link_ptr[f.ways] + f.edges + 1;
+        for (int64_t way = 0; way < f.ways; ++way) several |= f.link_ptr[way] + 1 < f.link_ptr[way + 1];
+        joined.resize(several ? f.edges : 0);
+        onward_ns.resize(joined.size());
         for (int64_t where = 0; where < f.devices; ++where) running += std::min(f.lanes[where], n);
         heap.key.resize(running);
         heap.task.resize(running);
@@ -126,6 +134,7 @@ class Engine {
         if (f.pulls) post();
         divide(head, tail);
         divide(wire_head, wire_end);
+        if (several) clear_lines();
         if (kRecord) hold_residents();
         return play<kRecord>();
     }
@@ -250,11 +259,54 @@ class Engine {
         }
     }
 
+    // Nobody waits before one of several links.
+    void clear_lines() {
+        for (int64_t way = 0; way < f.ways; ++way)
+            for (int32_t place = f.link_ptr[way]; place < f.link_ptr[way + 1]; ++place)
+                line_head[place] = line_end[place] = wire_head[way];
+        std::fill(joined.begin(), joined.begin() + transfers, 0);
+    }
+
+    // Join the line of the next link and, as long as that begins at once, of the one after it: when the last link begins,
+    // or -1 where that is not known yet. `sent` is when the first one does, where it is the next.
+    int64_t join_lines(int32_t transfer, int64_t now, int64_t& sent) {
+        const int32_t way = way_of[transfer], first = f.link_ptr[way], last = f.link_ptr[way + 1] - 1;
+        const int64_t taken = end_ns[transfer] - f.latency_ns[way];
+        for (int32_t place = first + joined[transfer];; ++place) {
+            int64_t& free = free_ns[f.link[place]];
+            const int64_t from = std::max(now, free);
+            free = from + taken;
+            if (place == first) sent = from;
+            if (place == last) {
+                joined[transfer] = 0;
+                return from;
+            }
+            wire[line_end[place]++] = transfer;
+            if (from > now) {
+                joined[transfer] = place - first + 1;
+                onward_ns[transfer] = from;
+                if (line_head[place] + 1 == line_end[place]) heap.push(from, onward + transfer);
+                return -1;
+            }
+            ++line_head[place];
+        }
+    }
+
+    // The link before which a transfer waits begins: it goes on, and the next one that waits there takes its place.
+    void leave_line(int32_t transfer) {
+        const int32_t place = f.link_ptr[way_of[transfer]] + joined[transfer] - 1;
+        if (++line_head[place] < line_end[place]) {
+            const int32_t next = wire[line_head[place]];
+            heap.replace(onward_ns[next], onward + next);
+        } else {
+            heap.pop();
+        }
+    }
+
     template <bool kRecord>
     int64_t play() {
         int64_t now = 0;
         int32_t left = n, turn = 0, low = static_cast<int32_t>(f.edges), high = static_cast<int32_t>(told.size());
-        const int32_t starting = n + static_cast<int32_t>(f.edges);
         for (bool opening = true;; opening = false) {
             int32_t ready = 0, asks = 0, chained = 0, instantly = 0, starts = 0, ends = 0;
             ++turn;
@@ -262,8 +314,13 @@ class Engine {
                 if (!opening) {
                     const int32_t what = heap.task[0];
                     if (kRecord && what >= starting) {
-                        began[starts++] = what - static_cast<int32_t>(f.edges);
+                        began[starts++] = what - starting + n;
                         heap.pop();
+                        continue;
+                    }
+                    if (what >= onward) {
+                        asking[asks++] = what - onward;
+                        leave_line(what - onward);
                         continue;
                     }
                     if (kRecord) ended[ends++] = what;
@@ -336,19 +393,25 @@ class Engine {
             if (asks > 1) std::sort(asking.begin(), asking.begin() + asks);
             for (int32_t at = 0; at < asks; ++at) {
                 const int32_t transfer = asking[at], way = way_of[transfer];
-                const int32_t *link = f.link + f.link_ptr[way], *stop = f.link + f.link_ptr[way + 1];
-                int64_t from = now;
-                for (const int32_t* one = link; one < stop; ++one) from = std::max(from, free_ns[*one]);
-                const int64_t until = from + end_ns[transfer], through = until - f.latency_ns[way];
-                for (const int32_t* one = link; one < stop; ++one) free_ns[*one] = through;
-                end_ns[transfer] = until;
+                const int32_t link = f.link_ptr[way], links = f.link_ptr[way + 1] - link;
+                int64_t sent = now, from = now;  // on its first link; on its last one
+                if (links == 1) {
+                    int64_t& free = free_ns[f.link[link]];
+                    sent = from = std::max(now, free);
+                    free = from + end_ns[transfer] - f.latency_ns[way];
+                } else if (links > 1) {
+                    sent = -1;
+                    from = join_lines(transfer, now, sent);
+                }
+                if (kRecord && sent > now)
+                    heap.push(sent, starting + transfer);
+                else if (kRecord && sent == now)
+                    began[starts++] = n + transfer;
+                if (from < 0) continue;
+                end_ns[transfer] += from;
                 const bool alone = wire_head[way] == wire_end[way];
                 wire[wire_end[way]++] = transfer;
-                if (alone) heap.push(until, n + transfer);
-                if (kRecord && from > now)
-                    heap.push(from, starting + transfer);
-                else if (kRecord)
-                    began[starts++] = n + transfer;
+                if (alone) heap.push(end_ns[transfer], n + transfer);
             }
             if (ready > 1) std::sort(woken.begin(), woken.begin() + ready);
             for (int32_t at = 0; at < ready; ++at) {

@@ -241,7 +241,7 @@ def _run_block(
         given = (rows, CODES[rule.order], orders, rule.rest_ns)
 
         def some(start: int, step: int) -> None:
-            with tables.layouts.workspace() as work:
+            with tables.layouts.workspace(rule.contention) as work:
                 play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
         each(some, len(rows))

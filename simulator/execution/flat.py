@@ -91,9 +91,10 @@ class Places(NamedTuple):
     receive_cores: Ints  # [W] of the receiver's
     flowing: Flags  # [W] what has bytes shares links
     held_ptr: Ids  # [W+1]
-    held: Ids  # links that a transfer has to itself
+    held: Ids  # serial links, in order of the route: a transfer has one after the other to itself
     handed: Flags  # [W] a hand-over: no links
     in_turn: Flags  # [W] transfers arrive in the order in which they went to the wire
+    several: Flags  # [1] some way has several serial links: transfers pass from line to line
     pulls: Flags  # [1] some Recv is posted late, or some request takes time
     requests: Flags  # [1] some request takes time
     works: Flags  # [1] some protocol keeps processors busy
@@ -195,7 +196,7 @@ class Found(NamedTuple):
     late_ns: Annotated[Ints, "X"]  # how much later it arrives than its bytes are through; the whole loop reads it
     end_ns: Annotated[
         Ints, "X"
-    ]  # how long it is on the wire, of a flow its latency; once it is sent, when that is over
+    ]  # how long it is on the wire, of a flow its latency; once its last link is known to begin, when that is over
 
 
 class Queues(NamedTuple):
@@ -212,8 +213,23 @@ class Queues(NamedTuple):
     wire: Annotated[Ids, "V"]  # transfers on the wire, a region per way; where they go in turn the first is in the heap
     wire_base: Annotated[Ids, "W"]  # where in `wire` its region begins
     wire_head: Annotated[Ids, "W"]  # where the first of its transfers that is on the wire is
-    wire_end: Annotated[Ids, "W"]  # where they end
+    wire_end: Annotated[Ids, "W"]  # where those end of which the arrival is known; behind them: `Lines`
     free_ns: Annotated[Ints, "L"]  # when each link is free
+
+
+class Lines(NamedTuple):
+    """Who waits before which of several serial links; part of `Work`. A way with one has no use for it.
+
+    Transfers of a way pass its links in one order, which is that of its region of `Queues.wire`: first those of which
+    the arrival is known, then those that wait for the last link but one to begin, and so on. The heap of ends has the
+    first of each.
+    """
+
+    head: Annotated[Ids, "P"]  # where in `wire` the first is that waits for this link of the way to begin
+    end: Annotated[Ids, "P"]  # where those that have joined its line end
+    joined: Annotated[Ids, "X"]  # links of its way whose lines it has joined; 0 of what waits for none
+    onward_ns: Annotated[Ints, "X"]  # when the link begins before which it waits, and it goes on
+    begun_ns: Annotated[Ints, "B"]  # when its second link began, of all transfers; then the third; where that is noted
 
 
 class Pending(NamedTuple):
@@ -249,7 +265,7 @@ class Record(NamedTuple):
     ready_ns: Annotated[Ints, "n"]  # -1: never
     start_ns: Annotated[Ints, "J"]
     asked_ns: Annotated[Ints, "X"]
-    sent_ns: Annotated[Ints, "X"]  # on the wire
+    sent_ns: Annotated[Ints, "X"]  # on the wire: its first link begins
     came_ns: Annotated[Ints, "X"]  # arrived
 
 
@@ -258,12 +274,13 @@ class Work(NamedTuple):
     Q and V places in queues: J and X, twice as many where steps follow each other.
 
     Jobs take lanes: the n ops, n + x packs transfer x, n + E + x unpacks it; J = n + 2E, or n where no protocol keeps
-    processors busy. Tasks are jobs and, from n + 2E on in steps of E, transfers on the wire, requests under way, flows
-    whose latency is not over, transfers that begin.
+    processors busy. Tasks are jobs and, from n + 2E on in steps of E, transfers that arrive, requests under way,
+    transfers that go on (flows once their latency is over, others to their next link), transfers that begin.
     """
 
     found: Found
     queues: Queues
+    lines: Lines
     pending: Pending
     round: Round
     record: Record
@@ -272,7 +289,7 @@ class Work(NamedTuple):
     memory: Memory
 
 
-PARTS = (Found, Queues, Pending, Round, Record, Fair, Threads, Memory)  # of Work
+PARTS = (Found, Queues, Lines, Pending, Round, Record, Fair, Threads, Memory)  # of Work
 MATRICES = frozenset({"kind_ns", "way", "big_ns"})  # all other arrays have one axis
 
 

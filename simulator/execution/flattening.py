@@ -13,7 +13,7 @@ import numpy.typing as npt
 from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.assembling import starts
 from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Nodes, Places, Shared, Work, columns
-from simulator.execution.ways import CONTENTIONS, Discipline, Ways, discipline
+from simulator.execution.ways import Discipline, Ways, discipline
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
@@ -28,7 +28,7 @@ class Layouts:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._flats: dict[str, Flat] = {}
-        self._spare: list[Work] = []
+        self._spare: dict[str, list[Work]] = {}
 
     def flat(self, contention: str) -> Flat:
         """The tables, with links used as `contention` says."""
@@ -37,14 +37,15 @@ class Layouts:
         return self._flats[contention]
 
     @contextmanager
-    def workspace(self) -> Iterator[Work]:
-        """Memory for one thread; it is kept for the next."""
+    def workspace(self, contention: str) -> Iterator[Work]:
+        """Memory for one thread, with as many lines before links as that needs; it is kept for the next."""
+        spare = self._spare.setdefault(contention, [])
         try:
-            mine = self._spare.pop()
+            mine = spare.pop()
         except IndexError:  # all are taken
-            mine = work(self.flat(CONTENTIONS[0]))
+            mine = work(self.flat(contention))
         yield mine
-        self._spare.append(mine)
+        spare.append(mine)
 
 
 def flat(tables: Tables, contention: str) -> Flat:
@@ -116,6 +117,7 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         held=_joined(rule.held),
         handed=flags([not links for links in ways.links]),
         in_turn=flags((np.array(in_turn, bool) | rule.flows) & ~beside),  # flows: as to their latency
+        several=flags([any(len(links) > 1 for links in rule.held)]),
         pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
         requests=flags([(ways.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
@@ -210,6 +212,8 @@ def work(flat: Flat, timers: int = 0) -> Work:
         "D+1": devices + 1,
         "W": len(places.latency_ns),
         "L": len(flat.shared.capacity),
+        "P": len(places.held),
+        "B": edges * max(int(np.diff(places.held_ptr).max(initial=0)) - 1, 0),
         "H": busy + 2 * edges + 2 * len(places.latency_ns) + 1 + timers,  # of a transfer its end, and that it begins
         "2": 2,
         "lanes": int(lanes.sum()),

@@ -279,7 +279,7 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_works_in_memory_of_its_own() -> None:
     tables, _ = network(20)
-    with tables.layouts.workspace() as work:
+    with tables.layouts.workspace("serial") as work:
         work.queues.idle[0] = 1
         child = os.fork()
         if not child:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.execution.compiled.kernel import inner
+from simulator.execution.compiled.lines import clear_lines
 from simulator.execution.compiled.memory import hand_in, resident
 from simulator.execution.compiled.shares import clear_flows
 from simulator.execution.compiled.threads import clear_threads
@@ -76,13 +77,15 @@ def set_up(flat: Flat, work: Work, device: Ids, order: int, ops: Ids, full: bool
     Queues have twice the room where steps follow each other: `shift_down`.
     """
     nodes, places, shared, held = flat
-    found, queues, pending, in_round, noted, fair, threads, memory = work
+    found, queues, lines, pending, in_round, noted, fair, threads, memory = work
     clear(nodes, places, queues, pending, full)
     transfers = find(nodes, places, found, queues, in_round.asking, memory.came_by, device, full, record)
     if transfers < 0:
         return transfers
     divide(queues.region, queues.head, queues.end, 1 + directed)
     divide(queues.wire_base, queues.wire_head, queues.wire_end, 1 + directed)
+    if places.several[0]:
+        clear_lines(places, queues, lines, transfers)
     for position in range(len(ops)):
         queues.place[ops[position]] = position
     for where in range(len(in_round.touched_in)):

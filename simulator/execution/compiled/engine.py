@@ -91,7 +91,7 @@ def run(
         ops = np.argsort(ranks(tables, priority))[None].astype(np.int32)
     makespan = np.zeros(1, np.int64)
     given = (ids(column[None]), CODES[chosen], ids(ops), ints([]))
-    with tables.layouts.workspace() as work:
+    with tables.layouts.workspace(contention) as work:
         play(tables.layouts.flat(contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
             return engine.run(tables, device, priority, order=order, contention=contention)

@@ -2,8 +2,8 @@
 
 `execution.loop` says what simulated time means; nothing is decided here. What is different is how it is found:
 
-    - the heap of ends holds only what runs: a job per busy lane, and of the transfers that leave a way in turn the
-      first; where order is by readiness the next job takes the place of the one that ended;
+    - the heap of ends holds only what runs: a job per busy lane, and of the transfers that leave a way in turn, or wait
+      on it for the same link, the first; where order is by readiness the next job takes the place of the one that ended;
     - within a round jobs that are ready are sorted by number, and so are transfers that go to the wire; what ends in
       it is sorted only for TensorFlow's executor, as nothing else depends on that order.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from simulator.execution.compiled.clearing import set_up, shift_down
 from simulator.execution.compiled.heaps import offer, rise, row, sink, sort, take
 from simulator.execution.compiled.kernel import inner
+from simulator.execution.compiled.lines import join_lines, leave_line
 from simulator.execution.compiled.memory import advance, begin_all, end_all, give_back
 from simulator.execution.compiled.shares import join, leave, put_way, serve, settle
 from simulator.execution.compiled.threads import append, launch, next_job, schedule, touch
@@ -78,7 +79,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         directed run stops where the director says so; it goes on with the next call.
         """
         nodes, places, shared, held = flat
-        found, queues, pending, in_round, noted, fair, threads, memory = work
+        found, queues, lines, pending, in_round, noted, fair, threads, memory = work
         block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
         home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
         held_ptr, held_link, latency_ns = places.held_ptr, places.held, places.latency_ns
@@ -89,6 +90,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         key, task, queue, free_ns, place_of = queues.key, queues.task, queues.queue, queues.free_ns, queues.place
         idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
         wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
+        onward_ns = lines.onward_ns
         waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
         due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
         batch, woken, fresh, asking = in_round.batch, in_round.woken, in_round.fresh, in_round.asking
@@ -115,7 +117,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         pulls, requesting = places.pulls[0], full and places.requests[0]
         works, record, times = full and places.works[0], full and noting and not directed, full and noting
         unpacking, wires = n + edges, n + 2 * edges
-        requests, latent, begins, timers = wires + edges, wires + 2 * edges, wires + 3 * edges, wires + 4 * edges
+        requests, onward, begins, timers = wires + edges, wires + 2 * edges, wires + 3 * edges, wires + 4 * edges
         last, executor, shares = len(chain) - 1, full and order == EXECUTOR, full and len(shared.link) > 0
         asked_by_mark, acted_by_mark = np.int64(0), np.int64(0)  # no literals, for which `act` would be compiled, too
         now, size, left, turn = np.int64(0), np.int64(0), n, 0
@@ -184,12 +186,17 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                         idle[here] += 1
                         if order == RANKED:
                             served = touch(here, touched, touched_in, turn, served)
-                elif not full or what < requests or latent <= what < begins:
-                    way = row(way_of[row(what - wires if what < requests else what - latent)])
+                elif not full or what < requests or onward <= what < begins:
+                    transfer = row(what - wires if what < requests else what - onward)
+                    way = row(way_of[transfer])
                     if directed:
                         if what < requests:
-                            arrives(crew, flat, work, what - wires, now)
-                    if in_turn[way]:
+                            arrives(crew, flat, work, transfer, now)
+                    if what >= onward and not flowing[way]:
+                        transfer = leave_line(places, wire, lines, transfer, way)
+                        if transfer >= 0:
+                            when, follows = onward_ns[transfer], onward + transfer
+                    elif in_turn[way]:
                         wire_head[way] += 1
                         if wire_head[way] < wire_end[way]:
                             transfer = row(wire[row(wire_head[way])])
@@ -197,7 +204,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                             if directed:
                                 when = until_ns[transfer]
                             joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
-                            follows = (latent if joins else wires) + transfer
+                            follows = (onward if joins else wires) + transfer
                 elif record and what >= begins:
                     began[starts] = n + what - begins
                     starts += 1
@@ -257,11 +264,19 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                     if record:
                         ended[ends] = what
                         ends += 1
-                elif full and latent <= what < begins:
-                    path = way_of[what - latent]
-                    join(fair, wire_base[path], path, what - latent, tensor_bytes[tensor_of[what - latent]], now, turn)
-                    if directed:
-                        carries(crew, flat, work, what - latent, now)
+                elif onward <= what < begins:
+                    transfer = row(what - onward)
+                    path = row(way_of[transfer])
+                    if not full:
+                        valued[values] = transfer
+                        values += 1
+                    elif not flowing[path]:
+                        asking[asks] = transfer
+                        asks += 1
+                    else:
+                        join(fair, wire_base[path], path, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
+                        if directed:
+                            carries(crew, flat, work, transfer, now)
                     continue
                 elif full and requests <= what < begins:
                     valued[values] = what - requests
@@ -418,26 +433,41 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
             for i in range(asks):
                 transfer = row(asking[row(i)])
                 way = row(way_of[transfer])
-                begin = now
-                for place in range(held_ptr[way], held_ptr[way + 1]):
-                    begin = max(begin, free_ns[row(held_link[row(place)])])
-                end = begin + end_ns[transfer]
-                through = end - (late_ns[transfer] if full else latency_ns[way])
-                for place in range(held_ptr[way], held_ptr[way + 1]):
-                    free_ns[row(held_link[row(place)])] = through
+                place, links = row(held_ptr[way]), held_ptr[way + 1] - held_ptr[way]
+                wire_ns = end_ns[transfer] - (late_ns[transfer] if full else latency_ns[way])
+                sent, begin = now, now  # on its first link; on its last one
+                if links == 1:
+                    link = row(held_link[place])
+                    begin = max(now, free_ns[link])
+                    free_ns[link] = begin + wire_ns
+                    sent = begin
+                elif links > 1:
+                    sent, begin, size = join_lines(
+                        places, queues, lines, transfer, way, wire_ns, now, size, onward, directed or times
+                    )
                 joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
+                end = begin + end_ns[transfer]
+                if directed:
+                    if sent >= 0:
+                        sends(crew, flat, work, transfer, now)
+                        if sent > now:
+                            if is_watched(crew, flat, work, transfer):
+                                size = rise(key, task, size, sent, begins + transfer)
+                        elif not joins or end == now:
+                            carries(crew, flat, work, transfer, now)
+                if (directed or times) and sent >= 0:
+                    sent_ns[transfer] = sent
+                if record and sent > now:
+                    size = rise(key, task, size, sent, begins + transfer)
+                elif record and sent >= 0:
+                    began[starts] = n + transfer
+                    starts += 1
+                if begin < 0:
+                    continue  # it waits for one of its links
                 if directed:
                     until_ns[transfer] = end
-                    sends(crew, flat, work, transfer, now)
-                    if begin > now:
-                        if is_watched(crew, flat, work, transfer):
-                            size = rise(key, task, size, begin, begins + transfer)
-                    elif not joins or end == now:
-                        carries(crew, flat, work, transfer, now)
                 else:
                     end_ns[transfer] = end
-                if directed or times:
-                    sent_ns[transfer] = begin
                 if joins and end == now:
                     join(fair, wire_base[way], way, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
                 else:
@@ -449,13 +479,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                         wire[row(wire_end[way])] = transfer
                         wire_end[way] += 1
                     if alone:
-                        size = rise(key, task, size, end, (latent if joins else wires) + transfer)
-                if record:
-                    if begin > now:
-                        size = rise(key, task, size, begin, begins + transfer)
-                    else:
-                        began[starts] = n + transfer
-                        starts += 1
+                        size = rise(key, task, size, end, (onward if joins else wires) + transfer)
             if executor:
                 if news > 1:
                     sort(fresh, news)

@@ -25,12 +25,24 @@ def owner_of(clients: Clients, flat: Flat, work: Work, task: int) -> int:
 
 
 @inner
+def _behind(clients: Clients, flat: Flat, work: Work, first: int, end: int, client: int, idle: bool) -> int:
+    """How many of the transfers behind the first, counted as in `under_way`."""
+    count = 0
+    for at in range(first + 1, end):
+        owner = owner_of(clients, flat, work, len(clients.client_of) + work.queues.wire[at])
+        count += not clients.idle[owner] if idle else owner == client
+    return count
+
+
+@inner
 def under_way(clients: Clients, flat: Flat, work: Work, size: int, client: int, idle: bool) -> int:
     """How much is under way, or asked for, of a client or, with `idle`, of all that are no idlers; timers too there.
 
-    In the heap of ends there is of a way in turn the first transfer alone, the others are behind it; flows are apart.
+    In the heap of ends there is of a way in turn the first transfer alone, and the first before each of its links; the
+    others are behind it; flows are apart.
     """
-    queues, fair, n, edges = work.queues, work.fair, len(clients.client_of), len(flat.nodes.consumer)
+    queues, lines, fair, held_ptr = work.queues, work.lines, work.fair, flat.places.held_ptr
+    n, edges = len(clients.client_of), len(flat.nodes.consumer)
     count = 0
     for at in range(size):
         task = np.int64(queues.task[at])
@@ -42,9 +54,9 @@ def under_way(clients: Clients, flat: Flat, work: Work, size: int, client: int, 
             count += timer >= len(clients.idle) or not clients.idle[timer]
     for way in range(len(queues.wire_base)):
         if flat.places.in_turn[way]:
-            for at in range(queues.wire_head[way] + 1, queues.wire_end[way]):
-                owner = owner_of(clients, flat, work, n + queues.wire[at])
-                count += not clients.idle[owner] if idle else owner == client
+            count += _behind(clients, flat, work, queues.wire_head[way], queues.wire_end[way], client, idle)
+            for place in range(held_ptr[way], held_ptr[way + 1] - 1):
+                count += _behind(clients, flat, work, lines.head[place], lines.end[place], client, idle)
         for at in range(fair.flows[way] if len(flat.shared.link) > 0 else 0):
             owner = owner_of(clients, flat, work, n + fair.task[queues.wire_base[way] + at])
             count += not clients.idle[owner] if idle else owner == client
