@@ -13,19 +13,22 @@ from simulator.execution import engine
 from simulator.execution.caching import STEP
 from simulator.execution.compiled.addressing import tuple_of
 from simulator.execution.compiled.kernel import made
+from simulator.execution.compiled.lines import begun_on
 from simulator.execution.compiled.loop import loop
 from simulator.execution.crossings import checked, crossings
-from simulator.execution.engine import Outcome, chosen_order, flowing, lanes, outcome
+from simulator.execution.engine import Outcome, chosen_order, lanes, outcome
 from simulator.execution.flat import CODES, EXECUTOR, NEVER, RANKED, Flat, Work
+from simulator.execution.links import holds
 from simulator.execution.loop import Played
 from simulator.execution.ways import discipline
 from simulator.execution.wiring import ranks
 
 if TYPE_CHECKING:
-    from simulator.columns import Flags, Ids, Ints
+    from simulator.columns import Ids, Ints
     from simulator.execution.crossings import Crossings
     from simulator.execution.engine import Column
     from simulator.execution.tables import Tables
+    from simulator.execution.ways import Discipline
     from simulator.units import Nanos
 
     Rows = npt.NDArray[np.int32]
@@ -95,12 +98,12 @@ def run(
         play(tables.layouts.flat(contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
             return engine.run(tables, device, priority, order=order, contention=contention)
-        flows = flowing(tables, crossing, discipline(tables.ways, contention))
-        return _outcome(tables, column, crossing, flows, work, int(makespan[0]), own_lanes=chosen == "tensorflow")
+        rule = discipline(tables.ways, contention)
+        return _outcome(tables, column, crossing, rule, work, int(makespan[0]), own_lanes=chosen == "tensorflow")
 
 
 def _outcome(
-    tables: Tables, device: Ids, crossing: Crossings, flows: Flags, work: Work, makespan: Nanos, *, own_lanes: bool
+    tables: Tables, device: Ids, crossing: Crossings, rule: Discipline, work: Work, makespan: Nanos, *, own_lanes: bool
 ) -> Outcome:
     n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
 
@@ -119,7 +122,8 @@ def _outcome(
         asked=[],
         sent=work.record.sent_ns[:transfers].tolist(),
         came=work.record.came_ns[:transfers].tolist(),
+        begun_on=begun_on(work.lines, work.record.sent_ns, holds(crossing, rule.held).ptr).tolist(),
     )
     lane = ids(of_jobs(work.threads.lane)) if own_lanes else lanes(tables, device, crossing, start_ns)
     times = (start_ns, ints(start_ns + took_ns), ints(work.record.asked_ns[:transfers]))
-    return outcome(tables, device, crossing, flows, played, *times, lane)
+    return outcome(tables, device, crossing, rule, played, *times, lane)

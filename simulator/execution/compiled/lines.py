@@ -14,7 +14,7 @@ from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import Lines, Places, Queues
 
 if TYPE_CHECKING:
-    from simulator.columns import Ids
+    from simulator.columns import Ids, Ints
 
 
 @inner
@@ -92,6 +92,16 @@ def join_lines(
     if not in_turn or head[place] + 1 == end[place]:
         size = rise(queues.key, queues.task, size, begin, goes_on + transfer)
     return sent, np.int64(-1), size
+
+
+def begun_on(lines: Lines, sent_ns: Ints, hold_ptr: Ids) -> Ints:
+    """[H] when each link of each transfer began that were noted; `hold_ptr` [X+1] as in `links.Holds`."""
+    count = np.diff(hold_ptr)
+    transfer = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(transfer)) - np.repeat(hold_ptr[:-1], count)
+    begun, later = sent_ns[transfer], place > 0
+    begun[later] = lines.begun_ns[(place[later] - 1) * len(lines.joined) + transfer[later]]
+    return begun
 
 
 @inner
