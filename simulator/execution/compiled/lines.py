@@ -33,7 +33,7 @@ def leave_line(places: Places, wire: Ids, lines: Lines, transfer: int, way: int)
 
     It joins the line of its next link in this round.
     """
-    follows = np.int64(-1)
+    follows: int = np.int64(-1)
     if places.in_turn[way]:
         place = row(places.held_ptr[way] + lines.joined[transfer] - 1)
         lines.head[place] += 1
