@@ -4,8 +4,10 @@ A task starts when its last needed input has come (for a Merge: the data input t
 it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
 is up to five tasks, one after the other: its request, packing, the wire, its latency, in which its links are free for
 others, and unpacking. So each task on the path ends exactly when the next one starts, and the path explains the whole
-makespan. Where transfers share a link, what the
-others took from one of them counts as its own time.
+makespan. On the wire it may wait for each of its serial links anew: what is on the path is the last of them for which it
+waited, and before that whatever held this one, so that the wire counts for as long as a link is held, and one transfer
+may be there twice, for two of its links. Where transfers share a link, what the others took from one of them counts as
+its own time.
 """
 
 from __future__ import annotations
@@ -32,12 +34,16 @@ class _Record:
     begin: list[list[int]]  # [5][X] of each stretch of each transfer
     until: list[list[int]]  # [5][X] its end
     lane_until: dict[tuple[int, int], int]  # (device, time) -> a task of some length that ended then
-    link_until: dict[tuple[int, int], list[int]]  # (link, time) -> transfers whose bytes were through then
+    first_hold: list[int]  # [X+1]
+    held_by: list[int]  # [H] transfer
+    hold_start: list[int]  # [H]
+    link: list[int]  # [H]
+    link_until: dict[tuple[int, int], int]  # (link, time) -> the hold of some length that ended then
 
 
 def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
     """Tasks in order of time, ops (>= 0) and stretches of transfers (`transfer_task`): from one that starts at 0 to one
-    that ends last.
+    that ends last. A transfer's wire lasts for as long as its bytes take on one link.
     """
     if not len(tables):
         return []
@@ -50,7 +56,9 @@ def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
     while (before := _before(record, path[-1], seen)) is not None:
         path.append(before)
         seen.add(before)
-    return [task for task in path[::-1] if task >= 0 or _length(record, task) or transfer_of(task)[1] == WIRE]
+    ops = len(tables)
+    named = [transfer_task(record.held_by[task - ops], WIRE) if task >= ops else task for task in path[::-1]]
+    return [task for task in named if task >= 0 or _length(record, task) or transfer_of(task)[1] == WIRE]
 
 
 def _record(tables: Tables, outcome: Outcome) -> _Record:
@@ -63,16 +71,30 @@ def _record(tables: Tables, outcome: Outcome) -> _Record:
     request = (outcome.transfer_ready_ns - tables.ways.request_ns[crossing.way]).tolist()
     begin = [request, outcome.pack_start_ns.tolist(), sent, through, outcome.unpack_start_ns.tolist()]
     until = [asked, packed, through, came, outcome.unpack_end_ns.tolist()]
-    link_until: dict[tuple[int, int], list[int]] = {}
-    for transfer, way in enumerate(crossing.way.tolist()):
-        for link in tables.ways.links[way]:
-            link_until.setdefault((link, through[transfer]), []).append(transfer)
+    link, until_ns = outcome.hold_link.tolist(), outcome.hold_end_ns.tolist()
+    lasting = np.flatnonzero(outcome.hold_end_ns > outcome.hold_start_ns).tolist()
+    link_until = {(link[hold], until_ns[hold]): hold for hold in lasting}
     lane_until = {(device[op], end[op]): op for op in range(len(end)) if end[op] > start[op]}
     for stretch, where in ((PACK, crossing.source), (UNPACK, crossing.target)):
         for transfer, home in enumerate(tables.home[where].tolist()):
             if until[stretch][transfer] > begin[stretch][transfer]:
                 lane_until.setdefault((home, until[stretch][transfer]), transfer_task(transfer, stretch))
-    return _Record(tables, outcome, device, outcome.ready_ns.tolist(), start, end, begin, until, lane_until, link_until)
+    return _Record(
+        tables=tables,
+        outcome=outcome,
+        device=device,
+        ready=outcome.ready_ns.tolist(),
+        start=start,
+        end=end,
+        begin=begin,
+        until=until,
+        lane_until=lane_until,
+        first_hold=outcome.hold_ptr.tolist(),
+        held_by=np.repeat(np.arange(len(crossing)), np.diff(outcome.hold_ptr)).tolist(),
+        hold_start=outcome.hold_start_ns.tolist(),
+        link=link,
+        link_until=link_until,
+    )
 
 
 def _length(record: _Record, task: int) -> int:
@@ -81,7 +103,12 @@ def _length(record: _Record, task: int) -> int:
 
 
 def _before(record: _Record, task: int, seen: set[int]) -> int | None:
-    """The task whose end let this one start; None: nothing held it, it starts at 0."""
+    """The task whose end let this one start; None: nothing held it, it starts at 0.
+
+    While the path is looked for, n + h stands for the wire of a transfer as its hold h has it.
+    """
+    if task >= len(record.start):
+        return _before_hold(record, task - len(record.start))
     if task >= 0:
         if record.start[task] > record.ready[task]:
             return record.lane_until[record.device[task], record.start[task]]
@@ -93,9 +120,10 @@ def _before(record: _Record, task: int, seen: set[int]) -> int | None:
     if stretch == PACK and began == record.until[REQUEST][transfer]:
         return _asker(record, transfer)
     if began == record.until[stretch - 1][transfer]:
+        last = record.first_hold[transfer + 1] - 1
+        if stretch - 1 == WIRE and last >= record.first_hold[transfer]:
+            return len(record.start) + last
         return transfer_task(transfer, stretch - 1)
-    if stretch == WIRE:
-        return _holder(record, transfer)
     home = record.tables.home[getattr(record.outcome.crossings, "source" if stretch == PACK else "target")[transfer]]
     return record.lane_until[int(home), began]
 
@@ -117,26 +145,14 @@ def _poster(record: _Record, transfer: int) -> int | None:
     return poster if poster >= 0 else None
 
 
-def _holder(record: _Record, transfer: int) -> int:
-    """The wire of the transfer that had a link until this one got it.
-
-    It may be one without bytes that stood in line, too, and held nothing: the next on the shortest way over such to one
-    that did hold it.
-    """
-    began, sent, packed = record.begin[WIRE][transfer], record.begin[WIRE], record.until[PACK]
-    way = record.outcome.crossings.way
-    first = {transfer: transfer}
-    line = [transfer]
-    for one in line:  # grows meanwhile
-        for link in record.tables.ways.links[way[one]]:
-            for other in record.link_until.get((link, began), ()):
-                if other in first or (sent[other] == began and packed[other] == began):  # it waited for nobody
-                    continue
-                first[other] = other if one == transfer else first[one]
-                if sent[other] < began:
-                    return transfer_task(first[other], WIRE)
-                line.append(other)
-    raise AssertionError("a transfer waited for a link that nobody had")
+def _before_hold(record: _Record, hold: int) -> int:
+    """What kept a transfer from a link until then: whoever had this link, or the one before it, or packing."""
+    transfer, began = record.held_by[hold], record.hold_start[hold]
+    while hold > record.first_hold[transfer] and record.hold_start[hold - 1] == began:
+        hold -= 1
+    if hold == record.first_hold[transfer] and began == record.until[PACK][transfer]:
+        return transfer_task(transfer, PACK)
+    return len(record.start) + record.link_until[record.link[hold], began]
 
 
 def _last_input(record: _Record, op: int, seen: set[int]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a shared link never carries more
-    than its rate over any interval; no transfer is faster than its way allows, and only shared links make one slower;
-    one leaves its links when its bytes are through, a latency before it arrives; nobody starts
-    before its last needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the
-    end of what ends last; memory is never below what is resident and ends there; the recorded peak is the curve's, or
-    more for what lived for no time.
+    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a transfer holds the serial links of
+    its route in order, and joins the line of each when the one before begins with it; no such link idles while somebody
+    is in its line, and who joined first is first; a shared link never carries more than its rate over any interval; no
+    transfer is faster than its way allows, and only lines and shared links make one slower; nobody starts before its last
+    needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the end of what ends
+    last; memory is never below what is resident and ends there; the recorded peak is the curve's, or more for what lived
+    for no time.
     """
     return [
         *_lanes(trace, partitions, cluster),
@@ -74,34 +75,63 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
 
 
 def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[str]:
-    held: dict[int, list[tuple[int, int, str]]] = {}
+    lines: dict[int, list[_Turn]] = {}
     shared: dict[int, list[tuple[int, int, int]]] = {}  # (bytes from, to, how many)
-    for transfer, nbytes, (start, through, end) in zip(
-        trace.transfer.tolist(), _sizes(trace, partitions), _times(trace), strict=True
-    ):
+    rows = zip(trace.transfer.tolist(), _sizes(trace, partitions), _times(trace), _holds(trace), strict=True)
+    for transfer, nbytes, (packed, start, through, end), holds in rows:
         key, source, target = (
             partitions.key[transfer], int(partitions.src_device[transfer]), int(partitions.dst_device[transfer])
         )  # fmt: skip
         least, latency = cluster.transfer_ns(source, target, nbytes), cluster.latency_ns(source, target, nbytes)
         route = cluster.routes[source][target] or ()
-        kinds = {cluster.links[link].contention or trace.contention for link in route}
-        if end - start < least or (end - start > least and "fair" not in kinds):
-            yield f"The transfer {key!r} takes {end - start} ns instead of {least}."
-        leaves = end if not route or ("fair" in kinds and nbytes) else start + least - latency
+        kinds = {link: cluster.links[link].contention or trace.contention for link in route}
+        if [link for link, _, _ in holds] != [link for link in route if kinds[link] == "serial"]:
+            yield f"The transfer {key!r} does not hold the serial links of its route."
+        begins = [begin for _, begin, _ in holds]
+        if begins != sorted(begins) or start != min(begins, default=start):
+            yield f"The transfer {key!r} is on its links out of order."
+        last = max(begins, default=start)
+        if end - last < least or (end - last > least and "fair" not in kinds.values()):
+            yield f"The transfer {key!r} takes {end - last} ns instead of {least}."
+        leaves = end if not route or ("fair" in kinds.values() and nbytes) else last + least - latency
         if through != leaves:
             yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
-        for link in route:
-            kind = cluster.links[link].contention or trace.contention
-            if kind == "serial":
-                held.setdefault(link, []).append((start, leaves, key))
-            elif kind == "fair":
-                shared.setdefault(link, []).append((start + latency, end, nbytes))
-    for link, rows in held.items():
-        for before, after in _overlaps(rows):
-            yield f"The transfers {before!r} and {after!r} overlap on link {cluster.links[link].name!r}."
+        for (link, begin, until), joined in zip(holds, [packed, *begins], strict=False):
+            lines.setdefault(link, []).append(_Turn(joined, begin, until, key))
+            if until - begin != least - latency:
+                name = cluster.links[link].name
+                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {least - latency}."
+        for link in [link for link in route if kinds[link] == "fair"]:
+            shared.setdefault(link, []).append((start + latency, end, nbytes))
+    for link, turns in lines.items():
+        yield from _line(turns, cluster.links[link].name)
     for link, flows in shared.items():
         if _too_much(np.array(flows), cluster.links[link].bytes_per_s):
             yield f"Link {cluster.links[link].name!r} carries more than its rate."
+
+
+class _Turn(NamedTuple):
+    """Workings: a transfer in the line of a serial link."""
+
+    joined: int
+    begin: int
+    end: int
+    key: str
+
+
+def _line(turns: list[_Turn], name: str) -> Iterator[str]:
+    """What is wrong with a serial link: nobody shares it or overtakes in its line, and it serves while somebody waits."""
+    for earlier, later in pairwise(sorted(turns)):  # in order of joining
+        if later.joined > earlier.joined and later.begin < earlier.begin:
+            yield f"The transfer {later.key!r} overtakes {earlier.key!r} in the line of link {name!r}."
+    until, last = 0, ""
+    for turn in sorted(turns, key=lambda turn: (turn.begin, turn.end)):
+        if turn.begin < until:
+            yield f"The transfers {last!r} and {turn.key!r} overlap on link {name!r}."
+        if turn.begin > max(until, turn.joined):
+            yield f"Link {name!r} idles before {turn.begin} ns, though {turn.key!r} is in its line."
+        if turn.end >= until:
+            until, last = turn.end, turn.key
 
 
 def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
@@ -110,9 +140,16 @@ def _sizes(trace: Trace, partitions: Partitions) -> list[int]:
     return sizes
 
 
-def _times(trace: Trace) -> list[tuple[int, int, int]]:
-    columns = (trace.transfer_start_ns, trace.wire_end_ns, trace.transfer_end_ns)
+def _times(trace: Trace) -> list[tuple[int, int, int, int]]:
+    columns = (trace.pack_end_ns, trace.transfer_start_ns, trace.wire_end_ns, trace.transfer_end_ns)
     return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _holds(trace: Trace) -> list[list[tuple[int, int, int]]]:
+    """[X] (link, from, to) of what each transfer holds."""
+    rows = zip(trace.hold_link.tolist(), trace.hold_start_ns.tolist(), trace.hold_end_ns.tolist(), strict=True)
+    every = list(rows)
+    return [every[a:b] for a, b in pairwise(trace.hold_ptr.tolist())]
 
 
 def _too_much(flows: npt.NDArray[np.int64], bytes_per_s: int) -> bool:

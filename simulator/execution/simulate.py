@@ -47,8 +47,8 @@ def simulate(
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
     first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
     assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
-    time, in the order in which they ask, for the time of their bytes ("serial"), at the same time in max-min fair
-    shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was posted
+    time, in the order in which they come to it, for the time of their bytes ("serial"), at the same time in max-min
+    fair shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was posted
     and the request for it has arrived; its protocol may keep the processors at both ends busy for a while. A plan that
     exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
 
@@ -125,6 +125,10 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         unpack_end_ns=outcome.unpack_end_ns,
         pack_lane=outcome.pack_lane,
         unpack_lane=outcome.unpack_lane,
+        hold_ptr=outcome.hold_ptr,
+        hold_link=outcome.hold_link,
+        hold_start_ns=outcome.hold_start_ns,
+        hold_end_ns=outcome.hold_end_ns,
         memory_device=used.device,
         memory_time_ns=used.time_ns,
         memory_bytes=used.nbytes,

@@ -3,13 +3,18 @@
 A lane is one queue of one device, numbered within the device. Nodes that only stand for communication (Send, Recv and
 the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
 are slices of no length on lane 0. What is dead does not run and is no slice. A node in a loop has one per iteration.
+
+A hold is a transfer's turn on a serial link of its route: as long as its bytes take, on one link after the other, the
+next beginning no earlier, and later where others are before it in that link's line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.columns import Flags, Ids, Ints
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, ints
 from simulator.units import Nanos
 
 # A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
@@ -56,7 +61,8 @@ class Trace:
     """One simulated step.
 
     Axes: S slices in order of (start, device, lane), ties as in `Tables`, X transfers in order of (iteration, transfer
-    of the partitions), M memory events, D devices, I iterations.
+    of the partitions), H holds in order of (transfer, place of the link on its route), M memory events, D devices, I
+    iterations.
     """
 
     node: Ids  # [S] row of Partitions.graph
@@ -76,13 +82,17 @@ class Trace:
     transfer_ready_ns: Ints  # [X] the value is there and asked for
     pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
     pack_end_ns: Ints  # [X]
-    transfer_start_ns: Ints  # [X] on the wire
-    wire_end_ns: Ints  # [X] its bytes are through: who waits for its links may have them
+    transfer_start_ns: Ints  # [X] on the wire: its first link begins with it
+    wire_end_ns: Ints  # [X] its bytes are through the last link
     transfer_end_ns: Ints  # [X] arrived: a latency later; at once what shares links, whose latency comes first
     unpack_start_ns: Ints  # [X] the processor at the target works
     unpack_end_ns: Ints  # [X] the readers have it
     pack_lane: Ids  # [X] lane of the CPU that stands for the source, 0 where there is no work
     unpack_lane: Ids  # [X]
+    hold_ptr: Ids  # [X+1] first hold of each transfer; it has none without serial links
+    hold_link: Ids  # [H] row of Cluster.links
+    hold_start_ns: Ints  # [H]
+    hold_end_ns: Ints  # [H]
     memory_device: Ids  # [M] one row per change, in order of time
     memory_time_ns: Ints  # [M]
     memory_bytes: Ints  # [M] in use on that device from that moment
@@ -99,3 +109,10 @@ class Trace:
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
     residents: Residents | None = None  # whose memory it was before the step began
+
+    @property
+    def crossing_ns(self) -> Ints:
+        """[X] how long the bytes of each take: on every link that it holds, else from its start until they are through."""
+        start, holds = np.array(self.transfer_start_ns), self.hold_ptr[1:] > self.hold_ptr[:-1]
+        start[holds] = self.hold_start_ns[self.hold_ptr[1:][holds] - 1]
+        return ints(self.wire_end_ns - start)

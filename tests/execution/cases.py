@@ -220,3 +220,26 @@ def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, object]:
         attrs["num"] = AttrValue(i=2)
         shapes.append((size,))
     return {**attrs, "_output_shapes": shapes_attr(*shapes)}
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[Graph, Cluster, list[int], list[int]]:
+    """Messages of few sizes, and routes of one to four links that meet in different orders; times, a device per node."""
+    count, links = draw(st.integers(2, 12)), draw(st.integers(2, 5))
+    made = Rows()
+    made.add("x", "Const", **attrs_of("Const", 1, 250))
+    for at in range(count):
+        size = draw(st.sampled_from([1, 25, 250, 250, 999]))
+        made.add(f"n{at}", "AddN", ["x"], **attrs_of("AddN", 1, size))
+        made.add(f"m{at}", "AddN", [f"n{at}"], **attrs_of("AddN", 1, size))
+        made.add(f"c{at}", "NoOp", [f"^n{at}"])
+    graph = made.built()
+    orders = st.permutations(range(links)).flatmap(lambda rows: st.integers(1, 4).map(lambda most: tuple(rows[:most])))
+    routes = {(s, t): draw(orders) for s in range(4) for t in range(4) if s != t}
+    rates, latency = st.sampled_from([10**9, 10**9, 10**8]), st.sampled_from([0, 0, 10])
+    none = draw(st.sampled_from([-1, 0]))  # a link on which nobody waits
+    wires = [Link(f"l{at}", draw(latency), draw(rates), "none" if at == none else None) for at in range(links)]
+    on = cluster([f"w:{at}/CPU:0" for at in range(4)], wires, routes, lanes=4)
+    times = draw(st.lists(st.sampled_from([1, 2, 100, 1000]), min_size=len(graph), max_size=len(graph)))
+    rows = draw(st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph)))
+    return graph, on, times, rows

@@ -14,7 +14,7 @@ from simulator.execution.engine import Outcome, run
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
-from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, dags, runs, whole
+from tests.execution.cases import PROTOCOLS, attrs_of, cluster, costs, crowded, dags, runs, whole
 from tests.strategies import Rows
 
 RATES = st.sampled_from([10**8, 7 * 10**8, 10**9, 3 * 10**9])
@@ -46,6 +46,13 @@ def test_they_agree_where_many_transfers_share_ports_and_a_switch(data: st.DataO
     times = data.draw(st.lists(st.sampled_from([1, 2, 100, 500]), min_size=len(graph), max_size=len(graph)))
     rows = data.draw(st.lists(st.integers(0, len(on) - 1), min_size=len(graph), max_size=len(graph)))
     agree(graph, on, costs(graph, on, times), rows, data.draw(st.sampled_from(["serial", "fair"])), None)
+
+
+@settings(deadline=None, max_examples=80)
+@given(crowded())
+def test_they_agree_where_routes_meet_in_different_orders(crowd: tuple[Graph, Cluster, list[int], list[int]]) -> None:
+    graph, on, times, rows = crowd
+    agree(graph, on, costs(graph, on, times), rows, "serial", None)
 
 
 def agree(

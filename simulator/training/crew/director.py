@@ -79,7 +79,7 @@ class Director:
         self.global_step, self.over = 0, False
         self.number = [-1] * clients
         self.running = [False] * clients
-        self.recorder = Recorder(self.op_ptr, self.transfer_ptr, record)
+        self.recorder = Recorder(self.op_ptr, self.transfer_ptr, wires.held_ptr, record)
         self.begin_ns: list[int] = crew.start_ns.tolist()  # when its next step begins, or that under way began
         self.gap_ns: list[int] = crew.gap_ns.tolist()
         self.counts: list[bool] = crew.counts.tolist()
@@ -110,6 +110,7 @@ class Director:
             asked=state.asked,
             sent=state.sent,
             came=state.came,
+            begun_on=state.begun_on,
             packs=self.ops,
             unpacks=self.ops + self.transfers,
         )

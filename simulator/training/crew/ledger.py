@@ -1,7 +1,8 @@
 """What is counted while many steps run: work per device and task, bytes per link, steps, updates.
 
 Sums alone, so that memory grows by a few numbers per step and update, whatever the graph. A link is busy while bytes
-are on it: latencies go by without it.
+are on it: latencies go by without it. On a link without contention that is while they are on the first one that they
+hold.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Ledger:
         self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
         self.shared = _shared(ways, crossing, wires)
         self.is_held = np.array([link not in self.shared[way] for way, link in pairs], bool)  # [pairs]
+        self.held, self.held_ptr = wires.held, wires.held_ptr
         self.wire_ns, self.latency_ns, self.flows = wires.wire_ns, wires.latency_ns, wires.flows
         self.under_way = [[0] * tasks for _ in range(WAITING)]  # [kind, K] how much; of several kinds the first counts
         self.task_ns = [[0] * tasks for _ in range(WAITING)]  # [kind, K]
@@ -114,7 +116,9 @@ class Ledger:
             elif task < jobs + self.transfers:
                 self._arrive(task - jobs, now)
             elif jobs + 2 * self.transfers <= task < jobs + 3 * self.transfers:
-                self._turns(task - jobs - 2 * self.transfers, now, False, now)
+                transfer = task - jobs - 2 * self.transfers
+                if self.flows[transfer]:
+                    self._turns(transfer, now, False, now)
 
     def _turn(self, where: int, now: Nanos) -> None:
         """What the task does changes: enter what it has done."""
@@ -160,22 +164,30 @@ class Ledger:
 
     def spent(self, now: Nanos, state: State) -> Spent:
         """What was done until this moment, that which is under way included."""
-        busy_ns, carry_ns, link_ns = list(self.busy_ns), list(self.carry_ns), list(self.link_ns)
+        for link in range(len(self.on_link)):
+            self._count(link, now)
+        turns = zip(self.link_ns, self.on_link, self.link_since, strict=True)
+        busy_ns, link_ns = list(self.busy_ns), [spent + (now - since if on else 0) for spent, on, since in turns]
         mask = (1 << state.shift) - 1
         for task in [entry & mask for entry in state.heap]:
             if task < self.jobs:
                 busy_ns[self.device[task]] += now - state.start[task]
             elif task < self.jobs + self.transfers:
-                transfer = task - self.jobs
-                carry_ns[self.way[transfer]] += min(self.wire_ns[transfer], max(0, now - state.sent[transfer]))
-        for link in range(len(self.on_link)):
-            self._count(link, now)
-            link_ns[link] = self.link_ns[link] + (now - self.link_since[link] if self.on_link[link] else 0)
+                self._cut_off(task - self.jobs, len(self.held[task - self.jobs]), now, state, link_ns)
+            elif self.jobs + 2 * self.transfers <= task < state.timer:
+                transfer = task - self.jobs - 2 * self.transfers
+                self._cut_off(transfer, state.joined[transfer], now, state, link_ns)
         task_ns = np.array(self.task_ns, np.int64)
         for where, since in enumerate(self.since):
             if self._kind(where) != WAITING:
                 task_ns[self._kind(where), where] += now - since
-        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, carry_ns, link_ns)
+        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, self.carry_ns, link_ns)
+
+    def _cut_off(self, transfer: int, joined: int, now: Nanos, state: State, link_ns: list[int]) -> None:
+        """Add what links have done for a transfer that is under way, those whose lines it has joined."""
+        first = self.held_ptr[transfer]
+        for link, begin in zip(self.held[transfer], state.begun_on[first : first + joined], strict=False):
+            link_ns[link] += min(self.wire_ns[transfer], max(0, now - begin))
 
     def summed(
         self,

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids, ints
 from simulator.execution.engine import pack_lanes
-from simulator.execution.links import wire_end
+from simulator.execution.links import holds, wire_end
 from simulator.execution.queues import Executor
 from simulator.execution.trace import Trace
+from simulator.execution.ways import discipline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ MAX_ROWS = 2_000_000  # jobs that are recorded at most, over all steps
 
 
 class Recorded(NamedTuple):
-    """One step. Axes: n ops of its client, X transfers, J = n + 2X jobs as in `Wiring`."""
+    """One step. Axes: n ops of its client, X transfers, J = n + 2X jobs as in `Wiring`; holds as in `Wires`."""
 
     client: int
     number: int
@@ -38,6 +39,7 @@ class Recorded(NamedTuple):
     asked_ns: Ints  # [X]
     sent_ns: Ints  # [X]
     came_ns: Ints  # [X]
+    begun_ns: Ints  # of its holds
 
 
 class Times(NamedTuple):
@@ -50,6 +52,7 @@ class Times(NamedTuple):
     asked: Column  # [X]
     sent: Column
     came: Column
+    begun_on: Column  # of holds
     packs: int  # the first job that packs
     unpacks: int  # the first that unpacks
 
@@ -57,8 +60,9 @@ class Times(NamedTuple):
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    def __init__(self, op_ptr: list[int], transfer_ptr: list[int], steps: int) -> None:
-        self.op_ptr, self.transfer_ptr, self.steps = op_ptr, transfer_ptr, steps
+    def __init__(self, op_ptr: list[int], transfer_ptr: list[int], held_ptr: list[int], steps: int) -> None:
+        """`op_ptr` and `transfer_ptr` are by client, `held_ptr` is that of `Wires`."""
+        self.op_ptr, self.transfer_ptr, self.held_ptr, self.steps = op_ptr, transfer_ptr, held_ptr, steps
         self.room = MAX_ROWS
         self.recorded: list[Recorded] = []
 
@@ -86,6 +90,7 @@ class Recorder:
                 asked_ns=ints(times.asked[x:y]),
                 sent_ns=ints(times.sent[x:y]),
                 came_ns=ints(times.came[x:y]),
+                begun_ns=ints(times.begun_on[self.held_ptr[x] : self.held_ptr[y]]),
             )
         )
 
@@ -111,6 +116,9 @@ def trace_of(
     sender = tables.tensor_op[crossing.tensor[wire]]
     packs, unpacks = crossing.pack_ns[wire] > 0, crossing.unpack_ns[wire] > 0
     of_transfer = [len(one.asked_ns) for one in steps]
+    every, begun = holds(crossing, discipline(tables.ways, how["contention"]).held), _column(steps, "begun_ns")
+    first, last = every.ptr[wire], every.ptr[wire + 1]
+    hold = _joined([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
     return Trace(
         node=ids(tables.node[op][rows]),
         iteration=ids(tables.iteration[op][rows]),
@@ -138,6 +146,10 @@ def trace_of(
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),
         pack_lane=ids(packed.lane),
         unpack_lane=ids(unpacked.lane),
+        hold_ptr=ids(np.append(0, np.cumsum(last - first))),
+        hold_link=ids(every.link[hold]),
+        hold_start_ns=begun,
+        hold_end_ns=ints(begun + every.ns[hold]),
         busy_ns=ints(busy_ns),
         makespan=end_ns,
         iterations=tables.iterations,
