@@ -4,10 +4,9 @@ A task starts when its last needed input has come (for a Merge: the data input t
 it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
 is up to five tasks, one after the other: its request, packing, the wire, its latency, in which its links are free for
 others, and unpacking. So each task on the path ends exactly when the next one starts, and the path explains the whole
-makespan. On the wire it may wait for each of its serial links anew: what is on the path is the last of them for which it
-waited, and before that whatever held this one, so that the wire counts for as long as a link is held, and one transfer
-may be there twice, for two of its links. Where transfers share a link, what the others took from one of them counts as
-its own time.
+makespan. On the wire it may wait for each of its serial links anew: what is on the path is the last for which it did,
+and before that whatever held this one. So the wire counts for as long as one link is held, and a transfer may be there
+twice, for two of its links. Where transfers share a link, what the others took from one of them counts as its own time.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.crossings import Crossings, checked, crossings
 from simulator.execution.links import flowing, holds, wire_end, wires_of
@@ -30,7 +30,7 @@ Column = Sequence[int] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What happened. Axes: n ops, X transfers of `crossings`, H holds: per transfer and serial link of its route, a row.
+    """What happened. Axes: n ops, X transfers of `crossings`, H holds: of each transfer a row per serial link.
 
     A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
     its source, on the wire, under way for its latency, and unpacked by the one at its target: each stretch begins no

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a transfer holds the serial links of
-    its route in order, and joins the line of each when the one before begins with it; no such link idles while somebody
-    is in its line, and who joined first is first; a shared link never carries more than its rate over any interval; no
-    transfer is faster than its way allows, and only lines and shared links make one slower; nobody starts before its last
-    needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the end of what ends
-    last; memory is never below what is resident and ends there; the recorded peak is the curve's, or more for what lived
-    for no time.
+    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a transfer holds the serial links
+    of its route in order, and joins the line of each when the one before begins with it; no such link idles while
+    somebody is in its line, and who joined first is first; a shared link never carries more than its rate over any
+    interval; no transfer is faster than its way allows, and only lines and shared links make one slower; nobody starts
+    before its last needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the
+    end of what ends last; memory is never below what is resident and ends there; the recorded peak is the curve's, or
+    more for what lived for no time.
     """
     return [
         *_lanes(trace, partitions, cluster),
@@ -120,7 +120,7 @@ class _Turn(NamedTuple):
 
 
 def _line(turns: list[_Turn], name: str) -> Iterator[str]:
-    """What is wrong with a serial link: nobody shares it or overtakes in its line, and it serves while somebody waits."""
+    """What is wrong with a serial link: nobody shares it or overtakes in its line, and it never idles beside one."""
     for earlier, later in pairwise(sorted(turns)):  # in order of joining
         if later.joined > earlier.joined and later.begin < earlier.begin:
             yield f"The transfer {later.key!r} overtakes {earlier.key!r} in the line of link {name!r}."

@@ -11,8 +11,9 @@ the wires; an event is the end of one. At each instant, in rounds until nothing 
 
 Each serial link has a line and serves it first come, first served, every transfer for as long as its bytes take at the
 slowest link of its route. When a link begins to serve a transfer, the transfer joins the line of its next one: bytes
-cut through, and where that link is busy they wait in a buffer before it, which has room for all of them. So a link never
-idles while a transfer stands in its line, and nobody waits there for a link elsewhere.
+cut through, and where that link is busy they wait in a buffer before it, which has room for all of them. So a link
+never idles while a transfer stands in its line, and nobody waits there for a link elsewhere. As what is in a line holds
+the link for known times, a transfer that joins knows when it will begin.
 
 A task of no length ends at the instant at which it starts, in a round of its own. A Merge waits for its control inputs
 and the first of its data inputs; of several that come in one round it takes the lowest edge. Any other op waits for
@@ -126,9 +127,9 @@ def play(
     """Run the step, or all that the director begins, until nothing happens any more.
 
     One long function, because a call per event would double its time. A heap entry is end time and task in one
-    number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers that arrive, transfers whose
-    request is under way, transfers that go on (flows once their latency is over, others when they join their next
-    link), and timers: the beginning of the step, or a director's.
+    number: comparing numbers is faster than comparing tuples. Tasks are jobs, then transfers that arrive, transfers
+    whose request is under way, transfers that go on (flows once their latency is over, others when they join their
+    next link), and timers: the beginning of the step, or a director's.
     """
     n, transfers = len(tables), len(crossing)
     packing, unpacking, wire = n, n + transfers, n + 2 * transfers

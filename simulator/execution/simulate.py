@@ -48,9 +48,9 @@ def simulate(
     first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
     assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
     time, in the order in which they come to it, for the time of their bytes ("serial"), at the same time in max-min
-    fair shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was posted
-    and the request for it has arrived; its protocol may keep the processors at both ends busy for a while. A plan that
-    exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
+    fair shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was
+    posted and the request for it has arrived; its protocol may keep the processors at both ends busy for a while. A
+    plan that exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
 
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its

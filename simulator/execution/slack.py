@@ -2,19 +2,21 @@
 
 From the end of the step backwards: a task may end when the first of those that follow it must start. What follows a
 task is what needs it, and what came after it in its lane or in line for one of its links, for nobody may overtake
-there. An
-input that reaches a Merge after the one that woke it, and what runs several times (in a loop), get no slack.
+there. On the wire a transfer is a task for each serial link that it holds, of which the next begins no earlier than the
+one before; without any, one task. An input that reaches a Merge after the one that woke it, and what runs several times
+(in a loop), get no slack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from simulator.columns import Ids, ids
 from simulator.execution.assembling import NO_KERNEL
 from simulator.execution.trace import Trace
 from simulator.units import Nanos
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.partitioning import Partitions
 
-_STRETCHES = 4  # of a transfer: packing, on the wire, its latency, unpacking
 _Held = tuple[Nanos, bool, int, Nanos]  # start, whether it takes time, task, end
 
 
@@ -39,11 +40,13 @@ class Slack:
 
 @dataclass(frozen=True, eq=False)
 class _Tasks:
-    """Workings: nodes, then the stretches of each transfer."""
+    """Workings: nodes, then of each transfer packing, the wire, as one task or one per hold, latency and unpacking."""
 
     start: list[Nanos]
     end: list[Nanos]
     runs: list[int]  # how often
+    pack: Ids  # [X] the first task of each
+    unpack: Ids  # [X] its last
 
 
 def slack(trace: Trace, partitions: Partitions, cluster: Cluster) -> Slack:
@@ -69,12 +72,11 @@ def slack(trace: Trace, partitions: Partitions, cluster: Cluster) -> Slack:
             waits[earlier] -= 1
             if not waits[earlier]:
                 free.append(earlier)
-    packs = range(count, total, _STRETCHES)
     return Slack(
         end_ns=tasks.end[:count],
         runs=tasks.runs[:count],
         latest_ns=latest[:count],
-        latest_asked_ns=[latest[task] - (tasks.end[task] - tasks.start[task]) for task in packs],
+        latest_asked_ns=[latest[task] - (tasks.end[task] - tasks.start[task]) for task in tasks.pack.tolist()],
     )
 
 
@@ -88,23 +90,37 @@ def _tasks(trace: Trace, partitions: Partitions) -> _Tasks:
     came = np.zeros(len(partitions.send), np.int64)
     np.maximum.at(came, trace.transfer, trace.unpack_end_ns)
     _instants(partitions, came.tolist(), start, end, runs)
+    wires = np.ones(len(partitions.send), np.int64)
+    np.maximum.at(wires, trace.transfer, np.diff(trace.hold_ptr))
+    last = count - 1 + np.cumsum(wires + 3)
+    pack = last - wires - 2
+    whole = np.flatnonzero(np.diff(trace.hold_ptr) == 0)  # held no link
     stretches = (
-        (trace.pack_start_ns, trace.pack_end_ns),
-        (trace.transfer_start_ns, trace.wire_end_ns),
-        (trace.wire_end_ns, trace.transfer_end_ns),
-        (trace.unpack_start_ns, trace.unpack_end_ns),
+        (pack[trace.transfer], trace.pack_start_ns, trace.pack_end_ns),
+        (pack[trace.transfer[whole]] + 1, trace.transfer_start_ns[whole], trace.wire_end_ns[whole]),
+        (_held(trace, pack), trace.hold_start_ns, trace.hold_end_ns),
+        (last[trace.transfer] - 1, trace.wire_end_ns, trace.transfer_end_ns),
+        (last[trace.transfer], trace.unpack_start_ns, trace.unpack_end_ns),
     )
-    begins = np.full((len(partitions.send), _STRETCHES), trace.makespan)
-    ends = np.zeros((len(partitions.send), _STRETCHES), np.int64)
-    for stretch, (begin, until) in enumerate(stretches):
-        np.minimum.at(begins[:, stretch], trace.transfer, begin)
-        np.maximum.at(ends[:, stretch], trace.transfer, until)
-    often = np.bincount(trace.transfer, minlength=len(partitions.send))
+    often = np.repeat(np.bincount(trace.transfer, minlength=len(wires)), wires + 3)
+    begins, ends = np.full(len(often), trace.makespan), np.where(often, 0, trace.makespan)
+    for task, begin, until in stretches:
+        np.minimum.at(begins, task - count, begin)
+        np.maximum.at(ends, task - count, until)
     return _Tasks(
-        start=[*start, *begins.reshape(-1).tolist()],
-        end=[*end, *np.maximum(ends, np.where(often, 0, trace.makespan)[:, None]).reshape(-1).tolist()],
-        runs=[*runs, *np.repeat(often, _STRETCHES).tolist()],
+        start=[*start, *begins.tolist()],
+        end=[*end, *ends.tolist()],
+        runs=[*runs, *often.tolist()],
+        pack=ids(pack),
+        unpack=ids(last),
     )
+
+
+def _held(trace: Trace, pack: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """[H] the task of each hold."""
+    often = np.diff(trace.hold_ptr)
+    place = np.arange(len(trace.hold_link)) - np.repeat(trace.hold_ptr[:-1], often)
+    return np.asarray(np.repeat(pack[trace.transfer], often) + 1 + place, np.int64)
 
 
 def _instants(partitions: Partitions, came: list[Nanos], start: list[Nanos], end: list[Nanos], runs: list[int]) -> None:
@@ -133,21 +149,26 @@ def _instants(partitions: Partitions, came: list[Nanos], start: list[Nanos], end
 
 def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks) -> Iterator[tuple[int, int, Nanos]]:
     """Task, one that follows it, and the time between them: by need, by lane, by link."""
-    graph, count = partitions.graph, len(partitions.graph)
+    graph = partitions.graph
     transfer_of = {recv: row for row, recv in enumerate(partitions.recv.tolist())}
     inside = ~graph.edge_back
     for source, reader in zip(graph.edge_src[inside].tolist(), graph.edge_dst[inside].tolist(), strict=True):
         if reader in transfer_of:  # it posts the Recv
             row = transfer_of[reader]
             ends = int(partitions.src_device[row]), int(partitions.dst_device[row])
-            yield source, count + _STRETCHES * row, cluster.protocol(*ends).request_ns
+            yield source, int(tasks.pack[row]), cluster.protocol(*ends).request_ns
         else:
             yield source, reader, 0
-    for row, (send, recv) in enumerate(zip(partitions.send.tolist(), partitions.recv.tolist(), strict=True)):
-        pack = count + _STRETCHES * row
-        chain = (send, *range(pack, pack + _STRETCHES), recv)
-        yield from ((before, after, 0) for before, after in pairwise(chain))
-    for held in (*_lanes(trace, partitions, cluster), *_links(trace, partitions, cluster)):
+    columns = (partitions.send, partitions.recv, tasks.pack, tasks.unpack)
+    for send, recv, pack, unpack in zip(*(column.tolist() for column in columns), strict=True):
+        yield send, pack, 0
+        yield pack, pack + 1, 0
+        for task in range(pack + 1, unpack - 2):  # the bytes of one hold are those of the next
+            yield task, task + 1, tasks.start[task] - tasks.end[task]
+        yield unpack - 2, unpack - 1, 0
+        yield unpack - 1, unpack, 0
+        yield unpack, recv, 0
+    for held in (*_lanes(trace, partitions, cluster, tasks), *_links(trace, tasks)):
         yield from _in_turn(held)
 
 
@@ -166,7 +187,7 @@ def _in_turn(held: list[_Held]) -> Iterator[tuple[int, int, Nanos]]:
         last, until, since = task, end, []
 
 
-def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[list[_Held]]:
+def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks) -> Iterator[list[_Held]]:
     """What ran in each lane: ops that take one, and the work of processors for transfers."""
     found: dict[tuple[int, int], list[_Held]] = {}
     columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
@@ -174,25 +195,20 @@ def _lanes(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[l
         if partitions.graph.ops[node] not in NO_KERNEL:
             found.setdefault((device, lane), []).append((start, end > start, node, end))
     for at, devices, lanes, starts, ends in (
-        (0, partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
-        (3, partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
+        (tasks.pack, partitions.src_device, trace.pack_lane, trace.pack_start_ns, trace.pack_end_ns),
+        (tasks.unpack, partitions.dst_device, trace.unpack_lane, trace.unpack_start_ns, trace.unpack_end_ns),
     ):
-        tasks = len(partitions.graph) + _STRETCHES * trace.transfer + at
-        rows = (cluster.home[devices[trace.transfer]], lanes, starts, tasks, ends)
+        rows = (cluster.home[devices[trace.transfer]], lanes, starts, at[trace.transfer], ends)
         for device, lane, start, task, end in zip(*(column.tolist() for column in rows), strict=True):
             if end > start:
                 found.setdefault((device, lane), []).append((start, True, task, end))
     yield from found.values()
 
 
-def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[list[_Held]]:
+def _links(trace: Trace, tasks: _Tasks) -> Iterator[list[_Held]]:
     """What was on each link where one transfer waits for another, what has no bytes included: it waits, too."""
     found: dict[int, list[_Held]] = {}
-    columns = (trace.transfer, trace.transfer_start_ns, trace.wire_end_ns)
-    for row, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        task = len(partitions.graph) + _STRETCHES * row + 1
-        route = cluster.routes[partitions.src_device[row]][partitions.dst_device[row]] or ()
-        for link in route:
-            if (cluster.links[link].contention or trace.contention) == "serial":
-                found.setdefault(link, []).append((start, end > start, task, end))
+    columns = (trace.hold_link, trace.hold_start_ns, _held(trace, tasks.pack), trace.hold_end_ns)
+    for link, start, task, end in zip(*(column.tolist() for column in columns), strict=True):
+        found.setdefault(link, []).append((start, end > start, task, end))
     yield from found.values()

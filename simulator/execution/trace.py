@@ -112,7 +112,7 @@ class Trace:
 
     @property
     def crossing_ns(self) -> Ints:
-        """[X] how long the bytes of each take: on every link that it holds, else from its start until they are through."""
+        """[X] how long the bytes of each take, on any link that it holds, else from start until they are through."""
         start, holds = np.array(self.transfer_start_ns), self.hold_ptr[1:] > self.hold_ptr[:-1]
         start[holds] = self.hold_start_ns[self.hold_ptr[1:][holds] - 1]
         return ints(self.wire_end_ns - start)

@@ -224,7 +224,7 @@ def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, object]:
 
 @st.composite
 def crowded(draw: st.DrawFn) -> tuple[Graph, Cluster, list[int], list[int]]:
-    """Messages of few sizes, and routes of one to four links that meet in different orders; times, a device per node."""
+    """Messages of few sizes over routes of one to four links that meet in different orders; times, devices of nodes."""
     count, links = draw(st.integers(2, 12)), draw(st.integers(2, 5))
     made = Rows()
     made.add("x", "Const", **attrs_of("Const", 1, 250))

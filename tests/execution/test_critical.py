@@ -12,8 +12,9 @@ from simulator.execution.critical import critical_path
 from simulator.execution.engine import Outcome, run
 from simulator.execution.tables import Tables, of_step
 from simulator.execution.trace import LATENCY, WIRE, transfer_of
-from tests.execution.cases import apart, cluster, costs, crowded, dags, runs, whole
+from tests.execution.cases import apart, attrs_of, cluster, costs, crowded, dags, runs, whole
 from tests.execution.test_engine import story
+from tests.strategies import Rows
 
 
 @settings(deadline=None, max_examples=60)
@@ -83,24 +84,21 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     assert outcome.makespan == 10 + 100 + 100 + 100 + 5
 
 
-def test_what_went_to_the_wire_at_that_moment_is_not_to_blame_for_who_waited_until_then() -> None:
-    """Nothing but h has bytes: its are on b and c till 100. y's message stands in line behind x's, which waits for b.
-
-    It reaches "six" at 100; what that sends needs a, too, and c besides, and waits for nobody.
-    """
+def test_a_transfer_may_be_on_the_path_for_two_of_its_links() -> None:
+    """x goes over a, c and b, and y, behind it on a, over b alone: as w keeps c until 300, y overtakes x on b."""
     links = [Link(name, 0, 10**9) for name in "abc"]
-    routes = {(0, 1): (0,), (0, 2): (0, 1), (1, 0): (0, 2), (3, 2): (1,), (3, 0): (2,)}
-    on = cluster([f"{name}:0/CPU:0" for name in "pqrs"], links, routes)
-    nodes = {
-        "h = Const": 3, "to_b = Neg h": 2, "to_c = Neg h": 0, "six = NoOp ^y": 1, "back = NoOp ^six": 0, "x = Const": 0,
-        "after_x = NoOp ^x": 2, "y = Const": 0, "k = Const": 1, "end = Neg k ^y": 1,
-    }  # fmt: skip
-    graph = story(*nodes).built()
-    tables = of_step(graph, whole(graph), on, costs(graph, on, [10 * (name == "end") for name in graph.names]))
-    outcome = run(tables, list(nodes.values()))
-    path = critical_path(tables, outcome)
-    assert outcome.makespan == 110
-    assert [tables.names[task] for task in path if task >= 0] == ["h", "end"]
+    on = cluster([f"{name}:0/CPU:0" for name in "pqrst"], links, {(0, 1): (0, 2, 1), (0, 2): (0, 1), (3, 4): (2,)})
+    made = Rows()
+    for name, size in (("w", 75), ("x", 25), ("y", 62)):
+        made.add(name, "Const", **attrs_of("Const", 1, size))
+        made.add(f"read_{name}", "Neg", [name], **attrs_of("Neg", 1, 1))
+    graph = made.built()
+    rows = {"x": 0, "read_x": 1, "y": 0, "read_y": 2, "w": 3, "read_w": 4}
+    tables = of_step(graph, whole(graph), on, costs(graph, on, 0))
+    outcome = run(tables, [rows[name] for name in graph.names])
     senders = tables.tensor_op[outcome.crossings.tensor]
-    held = [tables.names[senders[transfer_of(task)[0]]] for task in path if task < 0]
-    assert held == ["h", "x", "y"]
+    path = critical_path(tables, outcome)
+    wires = [tables.names[senders[transfer_of(task)[0]]] for task in path if task < 0]
+    assert wires == ["x", "y", "x"]  # a until 100, b until 348, b until 448
+    assert outcome.makespan == 100 + 248 + 100
+    assert_explains(tables, outcome, path)
