@@ -28,7 +28,7 @@ from simulator.training.crew.idling import Idlers
 from simulator.training.crew.ledger import Ledger, Noted, under_way
 from simulator.training.crew.lengths import Lengths
 from simulator.training.crew.milestones import Milestones
-from simulator.training.crew.recording import Recorder, Times
+from simulator.training.crew.recording import Recorder, Times, times_of
 from simulator.training.crew.staleness import Staleness
 from simulator.training.crew.synchronising import DEQUEUE, Clocks
 from simulator.training.training import CutShort
@@ -102,18 +102,7 @@ class Director:
     def begin(self, state: State) -> None:
         """Take the loop's state over; let the first steps begin."""
         self.state = state
-        self.times = Times(
-            ready=state.ready,
-            start=state.start,
-            took=state.run_ns,
-            lane=state.queues.lane if isinstance(state.queues, Executor) else None,
-            asked=state.asked,
-            sent=state.sent,
-            came=state.came,
-            begun_on=state.begun_on,
-            packs=self.ops,
-            unpacks=self.ops + self.transfers,
-        )
+        self.times = times_of(state, self.ops, self.transfers)
         for mark, op in enumerate(self.op):
             self.at_ready[mark] = state.instant[op]
             if self.gates.kind[mark] in GATES or state.instant[op]:

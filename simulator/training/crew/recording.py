@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simulator.execution.engine import Prepared
-    from simulator.execution.loop import Column
+    from simulator.execution.loop import Column, State
     from simulator.training.crew.combining import Client, Joined
     from simulator.units import Nanos
 
@@ -55,6 +55,22 @@ class Times(NamedTuple):
     begun_on: Column  # of holds
     packs: int  # the first job that packs
     unpacks: int  # the first that unpacks
+
+
+def times_of(state: State, ops: int, transfers: int) -> Times:
+    """Those of the loop's state."""
+    return Times(
+        ready=state.ready,
+        start=state.start,
+        took=state.run_ns,
+        lane=state.queues.lane if isinstance(state.queues, Executor) else None,
+        asked=state.asked,
+        sent=state.sent,
+        came=state.came,
+        begun_on=state.begun_on,
+        packs=ops,
+        unpacks=ops + transfers,
+    )
 
 
 class Recorder:
