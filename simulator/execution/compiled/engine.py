@@ -106,6 +106,7 @@ def _outcome(
     tables: Tables, device: Ids, crossing: Crossings, rule: Discipline, work: Work, makespan: Nanos, *, own_lanes: bool
 ) -> Outcome:
     n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
+    links = ids(np.diff(holds(crossing, rule.held).ptr))
 
     def of_jobs(column: Column) -> npt.NDArray[np.integer]:  # those that there are; 0 where no protocol has work
         if len(column) == n:
@@ -122,7 +123,7 @@ def _outcome(
         asked=[],
         sent=work.record.sent_ns[:transfers].tolist(),
         came=work.record.came_ns[:transfers].tolist(),
-        begun_on=begun_on(work.lines, work.record.sent_ns, holds(crossing, rule.held).ptr).tolist(),
+        begun_on=begun_on(work.lines, work.record.sent_ns, ids(range(transfers)), links)[1].tolist(),
     )
     lane = ids(of_jobs(work.threads.lane)) if own_lanes else lanes(tables, device, crossing, start_ns)
     times = (start_ns, ints(start_ns + took_ns), ints(work.record.asked_ns[:transfers]))

@@ -24,7 +24,7 @@ def runs_out(crew: Team, flat: Flat, work: Work, task: int, now: int) -> bool:
     """Whether what ends is left of a step that was cut short; then it tells nobody."""
     rules, _, steps, _ = crew
     if steps.totals[DYING] == 0 or task >= len(rules.clients.client_of) + 4 * len(flat.nodes.consumer):
-        return False  # a flow whose latency is over joins the others, and ends as one
+        return False  # it goes on: a flow whose latency is over, or a transfer to its next link; and ends later
     client = owner_of(rules.clients, flat, work, task)
     if steps.remains[client] == 0:
         return False

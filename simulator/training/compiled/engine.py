@@ -11,6 +11,7 @@ from numba import boolean, int32, int64, types, void
 from simulator.columns import ids, ints
 from simulator.execution.compiled.addressing import Addressed, tuple_of
 from simulator.execution.compiled.kernel import made
+from simulator.execution.compiled.lines import begun_on
 from simulator.execution.compiled.loop import loop
 from simulator.execution.flat import CODES, LATEST, NEVER, Flat, Work
 from simulator.execution.flattening import work as work_of
@@ -95,7 +96,8 @@ def run(
     rules, goal = rules_of(crew, laid, given, ledger.shared, record=record), goal or Goal(crew.limit)
     team, work = team_of(rules, flat), work_of(flat, timers_of(rules))
     first = np.searchsorted(tables.tensor_op[carried], crew.op_ptr)
-    recorder = Recorder(crew.op_ptr.tolist(), first.tolist(), record)
+    recorder = Recorder(crew.op_ptr.tolist(), first.tolist(), given.wires.held_ptr, record)
+    links = ids(np.diff(given.wires.held_ptr))
     ops = ids(np.argsort(ranks(tables, priority)) if order == "priority" and priority is not None else [])
     why, milestones, steps = np.array([MORE]), Milestones(), team.steps
 
@@ -111,7 +113,7 @@ def run(
         steps.totals[ROUNDS] = ROUNDS_AT_ONCE
         noting = bool((steps.number < record).any())
         play(flat, work, team, laid.device, CODES[order], ops, ints([]), noting, why)
-        _take_away(team, work, flat, ledger, recorder, own_lanes=order == "tensorflow")
+        _take_away(team, work, flat, ledger, recorder, links, own_lanes=order == "tensorflow")
         if steps.totals[COUNTED] >= milestones.next:
             milestones.note(spent(ledger, team, flat, work, laid.device))
             steps.totals[MILESTONE] = milestones.next
@@ -143,15 +145,20 @@ def _is_countable(crew: Crew, given: Prepared) -> bool:
     return max(latest, longest) < LATEST
 
 
-def _take_away(team: Team, work: Work, flat: Flat, ledger: Ledger, recorder: Recorder, *, own_lanes: bool) -> None:
-    """Enter the steps and updates that were noted, so that there is room for others."""
+def _take_away(
+    team: Team, work: Work, flat: Flat, ledger: Ledger, recorder: Recorder, links: Ids, *, own_lanes: bool
+) -> None:
+    """Enter the steps and updates that were noted, so that there is room for others.
+
+    `links` [X] is how many each transfer holds.
+    """
     totals, progress = team.steps.totals, team.steps.progress
     steps = team.steps.steps[: COLUMNS * totals[STEPS]].reshape(-1, COLUMNS)
     updates = team.steps.updates[: COLUMNS * totals[UPDATES]].reshape(-1, COLUMNS)
     ledger.steps += [(a, b, c, d, e) for a, b, c, d, e in steps.tolist()]
     ledger.updates += [(a, b, c, d, e) for a, b, c, d, e in updates.tolist()]
     finished = [(client, number) for client, number in steps[:, :2].tolist() if number < recorder.steps]
-    times = _times(team, work, flat, own_lanes=own_lanes) if finished else None
+    times = _times(team, work, flat, links, own_lanes=own_lanes) if finished else None
     for client, number in finished:
         assert times is not None
         recorder.note(client, number, times)
@@ -164,7 +171,7 @@ def _take_away(team: Team, work: Work, flat: Flat, ledger: Ledger, recorder: Rec
         work.round.touched_in[:] = work.fair.seen[:] = work.fair.link_seen[:] = 0
 
 
-def _times(team: Team, work: Work, flat: Flat, *, own_lanes: bool) -> Times:
+def _times(team: Team, work: Work, flat: Flat, links: Ids, *, own_lanes: bool) -> Times:
     n, edges, noted = len(flat.nodes.waits), len(flat.nodes.consumer), work.record
     took = team.sums.took_ns if len(team.sums.took_ns) else work.found.took_ns
     return Times(
@@ -175,6 +182,7 @@ def _times(team: Team, work: Work, flat: Flat, *, own_lanes: bool) -> Times:
         asked=noted.asked_ns,
         sent=noted.sent_ns,
         came=noted.came_ns,
+        begun_on=begun_on(work.lines, noted.sent_ns, ids(range(len(links))), links)[1],
         packs=n,
         unpacks=n + edges,
     )

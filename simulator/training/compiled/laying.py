@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.columns import Ids, flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
+from simulator.execution.compiled.lines import begun_on
 from simulator.execution.flattening import fresh, rigid
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
@@ -178,10 +179,12 @@ def team_of(rules: Rules, flat: Flat) -> Team:
 
 
 def _on_the_wire(flat: Flat, work: Work, upcoming: Ids) -> Ids:
-    """Transfers that are not there yet; `upcoming` are those in the heap of ends: of a way in turn the first."""
+    """Transfers that are not there yet; `upcoming` are those in the heap of ends: of a way in turn some."""
     queues, alone = work.queues, upcoming[~flat.places.in_turn[work.found.way_of[upcoming]]]
-    used = np.flatnonzero(queues.wire_head < queues.wire_end)
-    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head[used], queues.wire_end[used], strict=True)]
+    first, several, ends = flat.places.held_ptr[:-1], np.diff(flat.places.held_ptr) > 1, queues.wire_end.copy()
+    ends[several] = work.lines.end[first[several]]
+    used = np.flatnonzero(queues.wire_head < ends)
+    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head[used], ends[used], strict=True)]
     return ids(np.concatenate([alone, *in_turn]))
 
 
@@ -193,23 +196,35 @@ def cut_short(team: Team) -> list[CutShort]:
     return [CutShort(*row) for row in np.stack(columns, axis=1)[steps.cut_number >= 0].tolist()]
 
 
+def _held_ns(flat: Flat, work: Work, upcoming: Ids, now: Nanos) -> Ints:
+    """[L] how long links have held transfers that are not there yet."""
+    found, lines, held_ptr = work.found, work.lines, flat.places.held_ptr
+    which = _on_the_wire(flat, work, upcoming)
+    way, joined = found.way_of[which], lines.joined[which]
+    joined = ids(np.where(joined > 0, joined, np.diff(held_ptr)[way]))  # 0: all of them
+    place, begun = begun_on(lines, work.record.sent_ns, which, joined)
+    passed = np.clip(now - begun, 0, np.repeat(found.end_ns[which] - found.late_ns[which], joined))
+    made = np.zeros(len(work.queues.free_ns), np.int64)
+    np.add.at(made, flat.places.held[np.repeat(held_ptr[way], joined) + place], passed)
+    return ints(made)
+
+
 def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Spent:
     """What was done until now, that which is under way included."""
     sums, queues, found, home = team.sums, work.queues, work.found, flat.places.home
     now, size = (int(progress) for progress in team.steps.progress[:2])
     n, edges = len(device), len(flat.nodes.consumer)
     key, task = queues.key[:size], queues.task[:size]
-    busy_ns, carry_ns = sums.busy_ns.copy(), sums.carry_ns.copy()
+    busy_ns = sums.busy_ns.copy()
     for low, where in ((0, device), (n, home[found.source_of]), (n + edges, home[found.target_of])):
         inside = (task >= low) & (task < low + len(where))
         np.subtract.at(busy_ns, where[task[inside] - low], key[inside] - now)
-    wires = _on_the_wire(flat, work, task[(task >= n + 2 * edges) & (task < n + 3 * edges)] - (n + 2 * edges))
-    lasting = found.end_ns[wires] - found.late_ns[wires]  # 0 of a flow
-    np.add.at(carry_ns, found.way_of[wires], np.clip(now - work.record.sent_ns[wires], 0, lasting))
     ahead = sums.through_ns - now  # known already, or of flows not known yet
     link_ns = sums.link_ns - np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
+    kind = (task - n) // max(edges, 1)  # arrives, goes on
+    link_ns += _held_ns(flat, work, (task[(kind == 2) | (kind == 4)] - n) % max(edges, 1), now)
     under_way, task_ns = sums.under_way.reshape(WAITING, -1) > 0, sums.task_ns.reshape(WAITING, -1)
     counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of what is under way at a task, the first kind
     task_ns = task_ns + np.where(counts, now - sums.since_ns, 0)
     updates = int(team.steps.totals[COUNTED])
-    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, carry_ns, link_ns)
+    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, sums.carry_ns, link_ns)
