@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simulator.execution.trace import Trace
 from viz import tables
 from viz.handling import handling
 from viz.scene import Scene
+from viz.tracks import late
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
@@ -40,7 +42,10 @@ def work(scene: Scene) -> Json:
 
 
 def transfers(scene: Scene) -> Json:
-    """What crosses, when, and over which links: `end_ns` is when its bytes are off them, `came_ns` when it arrives."""
+    """What crosses, when, and over which links: `end_ns` is when its bytes are off them, `came_ns` when it arrives.
+
+    They take `crossing_ns` on each link, from `start_ns` or, where [transfer, link, begin] is among `late`, from then.
+    """
     cut, trace, routes = tables.transfers(scene), scene.trace, scene.cluster.routes
     used: dict[tuple[int, int], list[int]] = {}
     for src, dst in zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True):
@@ -57,10 +62,18 @@ def transfers(scene: Scene) -> Json:
         "packed_ns": trace.pack_end_ns.tolist(),
         "unpacked_ns": trace.unpack_end_ns.tolist(),
         "start_ns": trace.transfer_start_ns.tolist(),
+        "crossing_ns": trace.crossing_ns.tolist(),
         "end_ns": trace.wire_end_ns.tolist(),
         "came_ns": trace.transfer_end_ns.tolist(),
+        "late": late_rows(trace, range(len(trace.transfer))),
         "routes": [[src, dst, *links] for (src, dst), links in sorted(used.items())],
     }
+
+
+def late_rows(trace: Trace, shown: Sequence[int]) -> Json:
+    """[transfer, link, begin] where a link begins with a transfer after its first; numbered as they are shown."""
+    place = {transfer: number for number, transfer in enumerate(shown)}
+    return [[place[transfer], link, begin] for (transfer, link), begin in late(trace).items() if transfer in place]
 
 
 def memory(scene: Scene) -> Json:

@@ -66,7 +66,7 @@ def record(scene: Scene) -> Mapping[str, Any]:
 def transfers(scene: Scene) -> list[Mapping[str, Any]]:
     """The transfers between devices in order of (start, row). Any: JSON."""
     cut, trace = tables.transfers(scene), scene.trace
-    starts, devices = trace.transfer_start_ns, scene.partitions.devices
+    starts, crossing, devices = trace.transfer_start_ns, trace.crossing_ns, scene.partitions.devices
     return [
         {
             "tensor": tables.tensor_label(scene, int(cut.tensor[row])),
@@ -77,6 +77,7 @@ def transfers(scene: Scene) -> list[Mapping[str, Any]]:
             "asked_ns": int(trace.transfer_ready_ns[row]),
             "packed_ns": int(trace.pack_end_ns[row]),
             "start_ns": int(starts[row]),
+            "crossing_ns": int(crossing[row]),
             "wire_end_ns": int(trace.wire_end_ns[row]),
             "end_ns": int(trace.transfer_end_ns[row]),
             "unpacked_ns": int(trace.unpack_end_ns[row]),

@@ -137,7 +137,7 @@ def _moved(scene: Scene) -> str:
         return "moved      nothing crosses devices"
     shown = ", ".join(
         f"{_end(tables.tagged(tables.tensor_label(scene, row.tensor), row.iteration))} "
-        f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.end_ns - row.start_ns)})"
+        f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.took_ns)})"
         for row in tables.longest_transfers(scene, 3)
     )
     return f"moved      {show_bytes(tables.moved_bytes(scene))} in {counted(count, 'transfer')}; longest: {shown}"

@@ -43,8 +43,7 @@ class TransferRow:
     src_device: int
     dst_device: int
     nbytes: int
-    start_ns: int
-    end_ns: int
+    took_ns: int  # for its bytes and latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +159,12 @@ def time_by_category(scene: Scene) -> dict[str, list[int]]:
 
 
 def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
-    """The transfers that took longest from their first byte to their arrival, ties in order of start."""
+    """The transfers that took longest for their bytes and latency, waiting left out, ties in order of start."""
     trace = scene.trace
-    took = trace.transfer_end_ns - trace.transfer_start_ns
+    took = trace.crossing_ns + trace.transfer_end_ns - trace.wire_end_ns
     order = np.lexsort((trace.transfer_start_ns, -took))[:count]
     cut = transfers(scene)
-    columns = (cut.src_device, cut.dst_device, cut.nbytes, trace.transfer_start_ns, trace.transfer_end_ns)
+    columns = (cut.src_device, cut.dst_device, cut.nbytes, took)
     tags = trace.iterations
     return [
         TransferRow(
@@ -211,7 +210,7 @@ def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
     if stretch == REQUEST:
         return "waiting", 0
     if stretch == WIRE:
-        return "transfers", int(trace.wire_end_ns[transfer] - trace.transfer_start_ns[transfer])
+        return "transfers", int(trace.crossing_ns[transfer])
     if stretch == LATENCY:
         return "transfers", int(trace.transfer_end_ns[transfer] - trace.wire_end_ns[transfer])
     if stretch == PACK:

@@ -99,7 +99,7 @@ def _told(scene: Scene) -> list[tuple[str, Args]]:
         "off the wire ns": trace.wire_end_ns,
         "arrives ns": trace.transfer_end_ns,
         "unpacked ns": trace.unpack_end_ns,
-        "waited ns": trace.transfer_start_ns - trace.pack_end_ns,
+        "waited ns": trace.wire_end_ns - trace.crossing_ns - trace.pack_end_ns,
     }
     rows = zip(*(c.tolist() for c in columns.values()), strict=True)
     figures = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -126,14 +126,13 @@ def _work(stage: _Stage) -> Iterator[Event]:
 
 def _transfers(stage: _Stage) -> Iterator[Event]:
     """Each on its links while they are its own, or shared; its latency is in no slice, but the arrow to its reader."""
-    trace, told, critical = stage.scene.trace, _told(stage.scene), critical_stretches(stage.scene)
-    for link, rows in stage.carried.items():
-        for transfer, track in rows:
-            name, args = told[transfer]
-            if (transfer, WIRE) in critical:
+    told, critical = _told(stage.scene), critical_stretches(stage.scene)
+    for link, bars in stage.carried.items():
+        for bar in bars:
+            name, args = told[bar.transfer]
+            if (bar.transfer, WIRE) in critical:
                 args = {**args, "critical path": "yes"}
-            start, end = int(trace.transfer_start_ns[transfer]), int(trace.wire_end_ns[transfer])
-            yield slice_of(name, "transfer", stage.links[link, track], start, end, args)
+            yield slice_of(name, "transfer", stage.links[link, bar.track], bar.start, bar.end, args)
 
 
 def _flows(stage: _Stage) -> Iterator[Event]:
@@ -144,8 +143,12 @@ def _flows(stage: _Stage) -> Iterator[Event]:
     that starts afterwards.
     """
     scene, trace, cut = stage.scene, stage.scene.trace, transfers(stage.scene)
+    begin = trace.transfer_start_ns.tolist()
     first = {
-        transfer: stage.links[link, track] for link, on in stage.carried.items() for transfer, track in reversed(on)
+        bar.transfer: stage.links[link, bar.track]
+        for link, bars in stage.carried.items()
+        for bar in bars
+        if bar.start == begin[bar.transfer]
     }
     slices: dict[tuple[int, int], list[int]] = {}  # (node, device) -> in order of start
     for row, key in enumerate(zip(slice_nodes(scene).tolist(), trace.device.tolist(), strict=True)):

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Ids
+from simulator.execution.trace import Trace
 from viz.handling import Handling
 from viz.scene import Scene
 from viz.tables import transfers
 
 Place: TypeAlias = tuple[int, int]  # process, thread
-Carried: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]  # link -> (transfer, track) of all that it carried
+
+
+class Bar(NamedTuple):
+    """The bytes of a transfer on one of its links."""
+
+    transfer: int
+    track: int
+    start: int
+    end: int
+
+
+Carried: TypeAlias = Mapping[int, Sequence[Bar]]  # of each link all that it carried, in order of start
 
 
 def threads(scene: Scene, work: Handling) -> dict[tuple[int, int], Place]:
@@ -46,22 +60,45 @@ def tracks(spans: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def link_tracks(scene: Scene) -> Carried:
-    """What each link carried, in order of (start, end of its bytes); two overlap on no track. Link -1: handed over."""
-    cut, trace, routes = transfers(scene), scene.trace, scene.cluster.routes
-    starts, ends = trace.transfer_start_ns.tolist(), trace.wire_end_ns.tolist()
-    src, dst = cut.src_device.tolist(), cut.dst_device.tolist()
-    carried: dict[int, list[int]] = {}
-    for transfer in np.lexsort((trace.wire_end_ns, trace.transfer_start_ns)).tolist():
-        for link in routes[src[transfer]][dst[transfer]] or (-1,):
-            carried.setdefault(link, []).append(transfer)
+    """What each link of a scene carried, in order of (start, end of its bytes)."""
+    cut = transfers(scene)
+    return carried_by(scene.trace, scene.cluster, cut.src_device, cut.dst_device)
+
+
+def carried_by(trace: Trace, cluster: Cluster, source: Ids, target: Ids) -> Carried:
+    """The same, for transfers of a trace between these devices; two overlap on no track. Link -1: handed over.
+
+    A transfer is on a serial link while it holds that, and on any other from its start, for as long as its bytes take.
+    """
+    begun = late(trace)
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    columns = (trace.transfer_start_ns, trace.crossing_ns, source, target)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for transfer, (first, lasts, here, there) in enumerate(rows):
+        for link in cluster.routes[here][there] or (-1,):
+            start = begun.get((transfer, link), first)
+            found.setdefault(link, []).append((start, start + lasts, transfer))
+    for bars in found.values():
+        bars.sort()
     return {
-        link: list(zip(rows, tracks((starts[row], ends[row]) for row in rows), strict=True))
-        for link, rows in carried.items()
+        link: [
+            Bar(transfer, track, start, end)
+            for (start, end, transfer), track in zip(bars, tracks(bar[:2] for bar in bars), strict=True)
+        ]
+        for link, bars in found.items()
     }
+
+
+def late(trace: Trace) -> dict[tuple[int, int], int]:
+    """When links begin with a transfer, by (transfer, link), of those that it holds later than its first."""
+    of = np.repeat(np.arange(len(trace.transfer)), np.diff(trace.hold_ptr))
+    rows = np.flatnonzero(trace.hold_start_ns > trace.transfer_start_ns[of])
+    columns = (of[rows], trace.hold_link[rows], trace.hold_start_ns[rows])
+    return {(transfer, link): begin for transfer, link, begin in zip(*(c.tolist() for c in columns), strict=True)}
 
 
 def link_threads(scene: Scene, carried: Carried) -> dict[tuple[int, int], Place]:
     """(link, track) -> its process and thread, links in the cluster's order, hand-overs last."""
     process = len(scene.cluster.tasks) + 1
-    rows = {(link, track) for link, on in carried.items() for _, track in on}
+    rows = {(link, bar.track) for link, on in carried.items() for bar in on}
     return {at: (process, number + 1) for number, at in enumerate(sorted(rows, key=lambda at: (at[0] < 0, at)))}

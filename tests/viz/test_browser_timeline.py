@@ -69,7 +69,7 @@ def test_no_bars_or_transfers_overlap_in_a_row(browser, tmp_path, scene):
     page = opened(browser, tmp_path, scene())
     overlaps = page(
         "simviz.timeline.rows.filter((row) => !row.overlap && row.rows.some((entry, at) => {"
-        "  const { start_ns: start, end_ns: end } = row.kind === 'link' ? simviz.model.transfers : simviz.model.bars;"
+        "  const { start_ns: start, end_ns: end } = row.kind === 'link' ? simviz.model.carried : simviz.model.bars;"
         "  return at && end[row.rows[at - 1]] > start[entry];"
         "})).map((row) => row.label)"
     )

@@ -139,7 +139,7 @@ def test_the_stages_of_a_transfer_are_in_order(scene):
             names = ("asked", "packed", "on the wire", "off the wire", "arrives", "unpacked")
             stages = [args[f"{stage} ns"] for stage in names]
             assert stages == sorted(stages)
-            assert stages[2:4] == [nanos(event["ts"]), nanos(reach(event)[1])]
+            assert stages[2] <= nanos(event["ts"]) <= nanos(reach(event)[1]) <= stages[3]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
@@ -161,7 +161,7 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene):
 def test_a_link_that_serves_in_turn_has_one_track(scene):
     scene = scene()
     assert {link.contention or scene.trace.contention for link in scene.cluster.links} == {"serial"}
-    assert all(track == 0 for link, on in link_tracks(scene).items() if link >= 0 for _, track in on)
+    assert all(track == 0 for link, on in link_tracks(scene).items() if link >= 0 for _, track, *_ in on)
 
 
 def test_iterations_are_told_apart():

@@ -31,6 +31,7 @@ function indexed(scene) {
   for (const row of transfers.dead) model.isDead[row] = 1;
   model.transfersOf = grouped(transfers.pair, transfers.pair.reduce((most, pair) => Math.max(most, pair + 1), 0));
   model.routes = new Map(transfers.routes.map(([src, dst, ...links]) => [src * cluster.devices.length + dst, links]));
+  model.carried = onLinks(transfers, (row) => model.routes.get(transfers.src[row] * cluster.devices.length + transfers.dst[row]));
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
   // Devices without a slice or a byte; where there are many, the views name their number alone.

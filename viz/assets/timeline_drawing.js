@@ -210,21 +210,24 @@ function barColours(pen, bar, device) {
 // A transfer wears the colours of both ends: where it comes from above, where it goes to below.
 function drawTransfers(pen, row, y) {
   const { context, model, state, marked, theme } = pen;
-  const { start_ns: start, end_ns: end, src, dst, bytes } = model.transfers;
+  const { src, dst } = model.transfers;
+  const { transfer, start_ns: start, end_ns: end } = model.carried;
   const { colours } = model.cluster;
   const chosen = marked.transfers.size > 0;
-  eachInSight(pen, row, start, end, (entry, x, width) => {
-    const faded = (state.critical && !model.criticalTransfers.has(entry)) || ((chosen || marked.any) && !marked.transfers.has(entry));
+  const barsOf = (transfers) => ({ size: transfers.size, has: (bar) => transfers.has(transfer[bar]) });
+  const [critical, selected] = [barsOf(model.criticalTransfers), barsOf(marked.transfers)];
+  eachInSight(pen, row, start, end, (bar, x, width) => {
+    const faded = (state.critical && !critical.has(bar)) || ((chosen || marked.any) && !selected.has(bar));
     context.globalAlpha = faded ? 0.25 : 1;
     const gap = width > 3 ? 0.7 : 0;
-    context.fillStyle = colours[src[entry]];
+    context.fillStyle = colours[src[transfer[bar]]];
     context.fillRect(x, y + 1, width - gap, row.height / 2 - 1);
-    context.fillStyle = colours[dst[entry]];
+    context.fillStyle = colours[dst[transfer[bar]]];
     context.fillRect(x, y + row.height / 2, width - gap, row.height / 2 - 1);
     context.globalAlpha = 1;
   });
-  outlineMarked(pen, row, start, end, marked.transfers, y, row.height, theme.accent);
-  if (state.critical) underlineMarked(pen, row, start, end, model.criticalTransfers, y + row.height - 1);
+  outlineMarked(pen, row, start, end, selected, y, row.height, theme.accent);
+  if (state.critical) underlineMarked(pen, row, start, end, critical, y + row.height - 1);
 }
 
 // Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it.

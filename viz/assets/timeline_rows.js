@@ -24,11 +24,11 @@ function timelineRows(model) {
     add({ kind: "memory", device: index, label: "memory", rows: [] }, ROW.memory, ROW.gap);
   });
   if (!model.namesIdle) add({ kind: "rest", label: `${plural(model.idleDevices.size, "more device")} idle`, rows: [] }, ROW.link, 4);
-  const links = transfersByLink(model);
+  const links = barsByLink(model.carried);
   if (links.length) add({ kind: "heading", label: "links", rows: [] }, ROW.head);
-  for (const { link, transfers } of links) {
+  for (const [link, bars] of links) {
     const label = link < 0 ? "handed over in memory" : model.cluster.links[link].name;
-    const tracks = tracksOf(model, transfers);
+    const tracks = tracksOf(model.carried, bars);
     tracks.forEach((rows, track) => {
       const last = track === tracks.length - 1;
       add({ kind: "link", link, label: track ? "" : label, rows, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, last ? 2 : 1);
@@ -50,33 +50,46 @@ function barsByLane(model) {
   );
 }
 
-// The transfers of one link on as few tracks as hold them without overlap; the lowest free one first.
-function tracksOf(model, transfers) {
-  const { start_ns: start, end_ns: end } = model.transfers;
-  const tracks = [];
-  const until = [];
-  for (const row of transfers) {
-    let track = until.findIndex((time) => time <= start[row]);
-    if (track < 0) track = Math.min(tracks.length, MOST_TRACKS - 1);
-    (tracks[track] ??= []).push(row);
-    until[track] = Math.max(until[track] ?? 0, end[row]);
-  }
-  return tracks;
-}
-
-// The transfers that held each link, links in the cluster's order; link -1: handed over within a process, no link held.
-function transfersByLink(model) {
-  const { src, dst, start_ns: start, end_ns: end } = model.transfers;
-  const found = new Map();
-  src.forEach((from, row) => {
-    const route = model.routes.get(from * model.cluster.devices.length + dst[row]);
-    for (const link of route.length ? route : [-1]) {
-      if (!found.has(link)) found.set(link, []);
-      found.get(link).push(row);
+// What every link carried: a bar for each transfer on each of its links, from its start or when that link begins with it,
+// for as long as its bytes take. Link -1: handed over within a process, on no link.
+function onLinks(transfers, linksOf) {
+  const late = new Map(transfers.late.map(([transfer, link, begin]) => [`${transfer} ${link}`, begin]));
+  const found = { transfer: [], link: [], start_ns: [], end_ns: [] };
+  transfers.start_ns.forEach((first, transfer) => {
+    const links = linksOf(transfer);
+    for (const link of links.length ? links : [-1]) {
+      const start = late.get(`${transfer} ${link}`) ?? first;
+      found.transfer.push(transfer);
+      found.link.push(link);
+      found.start_ns.push(start);
+      found.end_ns.push(start + transfers.crossing_ns[transfer]);
     }
   });
-  const order = [...found.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
-  return order.map((link) => ({ link, transfers: found.get(link).sort((a, b) => start[a] - start[b] || end[a] - end[b] || a - b) }));
+  return found;
+}
+
+// [link, bars in order of start], links in the cluster's order, what was handed over last.
+function barsByLink({ link, start_ns: start, end_ns: end }) {
+  const found = new Map();
+  link.forEach((owner, bar) => {
+    if (!found.has(owner)) found.set(owner, []);
+    found.get(owner).push(bar);
+  });
+  for (const bars of found.values()) bars.sort((a, b) => start[a] - start[b] || end[a] - end[b] || a - b);
+  return [...found].sort(([a], [b]) => (a < 0) - (b < 0) || a - b);
+}
+
+// The bars of one link on as few tracks as hold them without overlap; the lowest free one first.
+function tracksOf({ start_ns: start, end_ns: end }, bars) {
+  const tracks = [];
+  const until = [];
+  for (const bar of bars) {
+    let track = until.findIndex((time) => time <= start[bar]);
+    if (track < 0) track = Math.min(tracks.length, MOST_TRACKS - 1);
+    (tracks[track] ??= []).push(bar);
+    until[track] = Math.max(until[track] ?? 0, end[bar]);
+  }
+  return tracks;
 }
 
 // The place of the first of a row's entries that ends behind a time. Where none overlap, their ends are in order.

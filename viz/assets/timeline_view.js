@@ -55,7 +55,7 @@ function timelineView(canvas, model, state, tip, onRange) {
     draw();
   }
   const rowOfBar = (bar) => rows.findIndex((row) => row.kind === "lane" && row.device === model.bars.device[bar] && row.rows.includes(bar));
-  const rowOfTransfer = (transfer) => rows.findIndex((row) => row.kind === "link" && row.rows.includes(transfer));
+  const rowOfCarried = (bar) => rows.findIndex((row) => row.kind === "link" && row.rows.includes(bar));
 
   function showSelection() {
     const { selection } = state;
@@ -64,7 +64,8 @@ function timelineView(canvas, model, state, tip, onRange) {
       if (slice !== undefined) return show(model.slices.start_ns[slice], model.slices.end_ns[slice], rowOfBar(slice));
     }
     if (selection?.kind === "transfer") {
-      return show(model.transfers.start_ns[selection.id], model.transfers.end_ns[selection.id], rowOfTransfer(selection.id));
+      const bar = model.carried.transfer.indexOf(selection.id); // on its first link
+      return show(model.carried.start_ns[bar], model.carried.end_ns[bar], rowOfCarried(bar));
     }
     return draw();
   }
@@ -110,7 +111,7 @@ function timelineView(canvas, model, state, tip, onRange) {
     });
     if (!row || x < ROW.label || y < ROW.axis) return { row };
     const reach = ((view.to - view.from) / width()) * 2;
-    const { start_ns: start, end_ns: end } = row.kind === "link" ? model.transfers : model.bars;
+    const { start_ns: start, end_ns: end } = row.kind === "link" ? model.carried : model.bars;
     const time = nsAt(x);
     let best = null;
     for (let index = firstAfter(row, end, time - reach); index < row.rows.length && start[row.rows[index]] <= time + reach; index++) {
@@ -141,7 +142,7 @@ function timelineView(canvas, model, state, tip, onRange) {
     click: (x, y) => {
       const { row, entry } = hit(x, y);
       if (entry === null || entry === undefined) return state.select(null);
-      return state.select(row.kind === "link" ? { kind: "transfer", id: entry } : selectionOf(model, entry), "timeline");
+      return state.select(row.kind === "link" ? { kind: "transfer", id: model.carried.transfer[entry] } : selectionOf(model, entry), "timeline");
     },
   });
 
@@ -170,9 +171,11 @@ function timelineView(canvas, model, state, tip, onRange) {
 
 function describeEntry(model, row, entry) {
   if (row.kind === "link") {
-    const { src, dst, bytes, start_ns: start, end_ns: end, came_ns: came } = model.transfers;
+    const { src, dst, bytes, came_ns: came } = model.transfers;
+    const { start_ns: start, end_ns: end } = model.carried;
     const { devices } = model.cluster;
-    return [transferName(model, entry), `${devices[src[entry]].short} → ${devices[dst[entry]].short}`, `${showBytes(bytes[entry])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, `arrives at ${showNanos(came[entry])}`];
+    const transfer = model.carried.transfer[entry];
+    return [transferName(model, transfer), `${devices[src[transfer]].short} → ${devices[dst[transfer]].short}`, `${showBytes(bytes[transfer])} in ${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, `arrives at ${showNanos(came[transfer])}`];
   }
   const { start_ns: start, end_ns: end } = model.bars;
   const span = `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`;

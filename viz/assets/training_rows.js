@@ -30,13 +30,13 @@ function trainingRows(model) {
     add({ kind: "lane", device, lane, label: lane ? "" : recorded.devices[device], bands: bandsOfTask(training, recorded.task_of[device]), rows: entries, times: recorded }, ROW.lane, 1);
   }
   const { transfers } = recorded;
-  const links = new Map();
-  transfers.links.forEach((route, transfer) => route.forEach((link) => links.set(link, [...(links.get(link) ?? []), transfer])));
-  if (links.size) add({ kind: "heading", label: "Links", rows: [] }, ROW.head);
-  for (const link of [...links.keys()].sort((one, other) => (one < 0) - (other < 0) || one - other)) {
+  const carried = onLinks(transfers, (row) => transfers.links[row]);
+  for (const key of ["client", "step"]) carried[key] = carried.transfer.map((row) => transfers[key][row]);
+  if (carried.link.length) add({ kind: "heading", label: "Links", rows: [] }, ROW.head);
+  for (const [link, bars] of barsByLink(carried)) {
     const label = link < 0 ? "handed over in memory" : recorded.links[link];
-    tracksOf({ transfers }, links.get(link)).forEach((entries, track) =>
-      add({ kind: "link", label: track ? "" : label, rows: entries, times: transfers, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, 1));
+    tracksOf(carried, bars).forEach((entries, track) =>
+      add({ kind: "link", label: track ? "" : label, rows: entries, times: carried, overlap: track === MOST_TRACKS - 1 }, track ? ROW.track : ROW.link, 1));
   }
   const recordedUntil = recorded.end_ns.reduce((most, time) => Math.max(most, time), 0);
   return { rows, height: y, unrecorded, recordedUntil };
@@ -139,7 +139,7 @@ function drawRecorded(pen, row, y) {
     context.fillRect(x, y + 1, width - gap, row.height - 2);
     if (width <= 26 || row.height < 14) return;
     const left = Math.max(x, ROW.label) + 5;
-    const name = row.kind === "lane" ? recorded.labels[recorded.label[entry]] : recorded.transfers.labels[recorded.transfers.label[entry]];
+    const name = row.kind === "lane" ? recorded.labels[recorded.label[entry]] : recorded.transfers.labels[recorded.transfers.label[row.times.transfer[entry]]];
     text(pen, leafOf(name), left, y + row.height / 2 + 0.5, x + width - left - 4, inkOn(colour), "10.5px");
   });
 }
@@ -170,8 +170,9 @@ function describeEntryOf(model, row, entry, time) {
   const when = `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`;
   if (row.kind === "lane") return [recorded.labels[recorded.label[entry]], `${recorded.ops[recorded.label[entry]]} on ${recorded.devices[row.device]}, for ${whose}`, when];
   const { transfers } = recorded;
-  const ends = `${recorded.devices[transfers.source[entry]]} → ${recorded.devices[transfers.target[entry]]}`;
-  return [transfers.labels[transfers.label[entry]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[entry])} in ${when}`, `arrives at ${showNanos(transfers.came_ns[entry])}`];
+  const transfer = row.times.transfer[entry];
+  const ends = `${recorded.devices[transfers.source[transfer]]} → ${recorded.devices[transfers.target[transfer]]}`;
+  return [transfers.labels[transfers.label[transfer]], `${ends}, for ${whose}`, `${showBytes(transfers.bytes[transfer])} in ${when}`, `arrives at ${showNanos(transfers.came_ns[transfer])}`];
 }
 
 function cutBy(timeline, crash) {

@@ -3,7 +3,7 @@
 // The stretches of a transfer's life, one after the other.
 function stretchFacts(model, transfer) {
   const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, came_ns: came, unpacked_ns: unpacked, bytes } = model.transfers;
-  const wire = end[transfer] - start[transfer];
+  const wire = model.transfers.crossing_ns[transfer];
   const critical = (on) => (on ? "on the critical path" : "");
   const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");
   const said = (...words) => words.filter(Boolean).join("; ") || null;
@@ -19,7 +19,7 @@ function stretchFacts(model, transfer) {
   return [
     ["asked for", showNanos(asked[transfer]), "the value is there and wanted"],
     handled("packed"),
-    ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(start[transfer] - packed[transfer], "a link"), rate, critical(model.criticalTransfers.has(transfer)))],
+    ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(end[transfer] - wire - packed[transfer], "links"), rate, critical(model.criticalTransfers.has(transfer)))],
     came[transfer] > end[transfer] ? ["arrives", showNanos(came[transfer]), `${showNanos(came[transfer] - end[transfer])} of latency, its links free for others`] : null,
     handled("unpacked"),
     ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from being asked for until its readers have it"],

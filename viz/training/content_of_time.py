@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Ids, Ints, ids
+from simulator.columns import Ids, Ints, ids, ints
 from simulator.training.crew.combining import Client
 from simulator.training.training import Training
 from simulator.wording import counted
-from viz.content_of_time import Json
+from viz.content_of_time import Json, late_rows
 from viz.palette import GREY, HUES, device_colour
 from viz.training.happened import Band, bands, lost_updates
 from viz.training.recorded import crossings, slices
@@ -116,12 +116,14 @@ def recorded(trained: Trained, cluster: Cluster) -> Json:
     crossed = crossings(trained)
     ran = slices(trained, crossed, cluster.home)
     shown = _longest(ran.start_ns, ran.end_ns, MOST_SLICES)
-    wires = _longest(crossed.start_ns, crossed.end_ns, MOST_CROSSINGS)
+    wires = _longest(crossed.start_ns, ints(crossed.start_ns + crossed.crossing_ns), MOST_CROSSINGS)
     names, label = _numbered([crossed.label[row] for row in wires.tolist()])
     links = [
         list(cluster.routes[source][target] or (-1,))
         for source, target in zip(crossed.source[wires].tolist(), crossed.target[wires].tolist(), strict=True)
     ]
+    trace = trained.training.trace
+    assert trace is not None
     left_out = len(ran.start_ns) - len(shown) + len(crossed.label) - len(wires)
     return {
         "devices": [device.short for device in cluster.devices],
@@ -146,7 +148,8 @@ def recorded(trained: Trained, cluster: Cluster) -> Json:
             "bytes": crossed.nbytes[wires].tolist(),
             "links": links,
             "start_ns": crossed.start_ns[wires].tolist(),
-            "end_ns": crossed.end_ns[wires].tolist(),
+            "crossing_ns": crossed.crossing_ns[wires].tolist(),
+            "late": late_rows(trace, wires.tolist()),
             "came_ns": crossed.came_ns[wires].tolist(),
         },
         "left_out": left_out,

@@ -39,8 +39,8 @@ class Crossings:
     target: Ids  # [X] device
     nbytes: Ints  # [X] 0 for what only says that there is no value, -1 unknown
     dead: Flags  # [X]
-    start_ns: Ints  # [X]
-    end_ns: Ints  # [X] off its links, with its last byte
+    start_ns: Ints  # [X] on its first link
+    crossing_ns: Ints  # [X] how long its bytes take on each
     came_ns: Ints  # [X] arrived
 
 
@@ -72,7 +72,7 @@ def crossings(trained: Trained) -> Crossings:
         nbytes=ints(np.where(trace.transfer_dead, 0, nbytes)),
         dead=flags(trace.transfer_dead),
         start_ns=trace.transfer_start_ns,
-        end_ns=trace.wire_end_ns,
+        crossing_ns=trace.crossing_ns,
         came_ns=trace.transfer_end_ns,
     )
 

@@ -20,7 +20,7 @@ from viz.events import MAX_BYTES, Args, Event, named, named_places, shortened, s
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import notes
-from viz.tracks import Carried, Place, tracks
+from viz.tracks import Carried, Place, carried_by
 from viz.training.arrows import MOST_ARROWS, arrows
 from viz.training.figures import regime
 from viz.training.happened import Band, bands
@@ -59,8 +59,9 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
     ran = slices(trained, crossed, cluster.home)
     happened = bands(trained)
     clients, threads, lanes = _threads(trained, cluster, ran, happened)
-    carried = _carried(cluster, crossed)
-    rows = sorted({(link, track) for link, on in carried.items() for _, track in on}, key=lambda at: (at[0] < 0, at))
+    assert trained.training.trace is not None
+    carried = carried_by(trained.training.trace, cluster, crossed.source, crossed.target)
+    rows = sorted({(link, bar.track) for link, on in carried.items() for bar in on}, key=lambda at: (at[0] < 0, at))
     links = {at: (len(cluster.tasks) + 1, number + 1) for number, at in enumerate(rows)}
     stage = _Stage(trained, cluster, ran, crossed, happened, clients, threads, lanes, carried, links)
     parts = (
@@ -93,8 +94,8 @@ def _first_wires(stage: _Stage) -> dict[int, Place]:
     found: dict[int, Place] = {}
     routes, crossed = stage.cluster.routes, stage.crossed
     source, target = crossed.source.tolist(), crossed.target.tolist()
-    for link, rows in stage.carried.items():
-        for row, track in rows:
+    for link, bars in stage.carried.items():
+        for row, track, _, _ in bars:
             if (routes[source[row]][target[row]] or (-1,))[0] == link:
                 found[row] = stage.links[link, track]
     return found
@@ -124,20 +125,6 @@ def _threads(
         for lane in range(max(1, int(lanes[row])))
     }
     return clients, bands_of, found
-
-
-def _carried(cluster: Cluster, crossed: Crossings) -> Carried:
-    """What each link carried, in order of start; two transfers overlap on no track. Link -1: handed over."""
-    found: dict[int, list[int]] = {}
-    source, target = crossed.source.tolist(), crossed.target.tolist()
-    for row in np.lexsort((crossed.end_ns, crossed.start_ns)).tolist():
-        for link in cluster.routes[source[row]][target[row]] or (-1,):
-            found.setdefault(link, []).append(row)
-    start, end = crossed.start_ns.tolist(), crossed.end_ns.tolist()
-    return {
-        link: list(zip(rows, tracks((start[row], end[row]) for row in rows), strict=True))
-        for link, rows in found.items()
-    }
 
 
 def _names(stage: _Stage) -> Iterator[Event]:
@@ -241,8 +228,8 @@ def _ops(stage: _Stage) -> Iterator[Event]:
 def _transfers(stage: _Stage) -> Iterator[Event]:
     """What crossed, on each link of its way."""
     crossed, cluster, names = stage.crossed, stage.cluster, stage.trained.training.clients
-    for link, rows in stage.carried.items():
-        for row, track in rows:
+    for link, bars in stage.carried.items():
+        for row, track, start, end in bars:
             args: Args = {
                 "client": names[int(crossed.client[row])],
                 "step": int(crossed.step[row]),
@@ -251,5 +238,4 @@ def _transfers(stage: _Stage) -> Iterator[Event]:
                 "bytes": int(crossed.nbytes[row]),
                 "arrives ns": int(crossed.came_ns[row]),
             }
-            start, end = int(crossed.start_ns[row]), int(crossed.end_ns[row])
             yield slice_of(crossed.label[row], "transfer", stage.links[link, track], start, end, args)
