@@ -143,13 +143,8 @@ def _flows(stage: _Stage) -> Iterator[Event]:
     that starts afterwards.
     """
     scene, trace, cut = stage.scene, stage.scene.trace, transfers(stage.scene)
-    begin = trace.transfer_start_ns.tolist()
-    first = {
-        bar.transfer: stage.links[link, bar.track]
-        for link, bars in stage.carried.items()
-        for bar in bars
-        if bar.start == begin[bar.transfer]
-    }
+    bars = [(-bar.start, bar.transfer, (link, bar.track)) for link, on in stage.carried.items() for bar in on]
+    first = {transfer: stage.links[place] for _, transfer, place in sorted(bars)}
     slices: dict[tuple[int, int], list[int]] = {}  # (node, device) -> in order of start
     for row, key in enumerate(zip(slice_nodes(scene).tolist(), trace.device.tolist(), strict=True)):
         slices.setdefault(key, []).append(row)

@@ -70,14 +70,19 @@ def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable)
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
     latency_ns = crossings(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
     spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
+    lasts = trace.crossing_ns.tolist()
+    held = list(zip(trace.hold_link.tolist(), trace.hold_start_ns.tolist(), trace.hold_end_ns.tolist(), strict=True))
     for row, transfer in enumerate(trace.transfer.tolist()):
         source, target = int(pieces.src_device[transfer]), int(pieces.dst_device[transfer])
         route = on.routes[source][target] or ()
         start, end = int(trace.transfer_start_ns[row]), int(trace.wire_end_ns[row])
         if any((on.links[link].contention or trace.contention) == "fair" for link in route):
             start = min(start + latency_ns[row], end)
+        elif route:
+            end = start + lasts[row]  # it may wait for others of its links after that
+        serial = {link: (a, b) for link, a, b in held[trace.hold_ptr[row] : trace.hold_ptr[row + 1]]}
         for link in route:
-            spans[link].append((start, end))
+            spans[link].append(serial.get(link, (start, end)))
     found = []
     for taken in spans:
         moments = sorted({when for span in taken for when in span})

@@ -241,8 +241,12 @@ def test_the_bound_on_the_size_holds_and_what_is_missing_is_said():
 def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own():
     scene = example()
     trace = scene.trace
-    start = trace.transfer_start_ns - np.arange(len(trace.transfer_start_ns)) * 1000
-    stretched = replace(trace, transfer_start_ns=ints(np.maximum(0, start)))
+    early = np.arange(len(trace.transfer_start_ns)) * 1000
+    stretched = replace(
+        trace,
+        transfer_start_ns=ints(np.maximum(0, trace.transfer_start_ns - early)),
+        hold_start_ns=ints(np.maximum(0, trace.hold_start_ns - np.repeat(early, np.diff(trace.hold_ptr)))),
+    )
     lanes = defaultdict(list)
     for event in of_phase(events(replace(scene, trace=stretched)), "X"):
         lanes[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
