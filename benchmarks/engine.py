@@ -29,7 +29,17 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the reference is among the tests
 
 import engine_twin
-from engine_problems import DEVICES, Case, Described, check_columns, described, random_cases, random_step, resnet
+from engine_problems import (
+    DEVICES,
+    Case,
+    Described,
+    check_columns,
+    described,
+    random_cases,
+    random_step,
+    resnet,
+    switched_case,
+)
 
 from simulator import evaluate, prepare
 from simulator.execution import engine
@@ -248,10 +258,11 @@ def main(folder: Path) -> None:
     library = engine_twin.library()
     resnets = resnet(folder)
     cases = [case for ops in SIZES for case in random_cases(ops)]
+    switched = [switched_case(ops) for ops in SIZES]
     known = [described(case) for case in cases if case.ops in DESCRIBED]
     real = [one.case for one in resnets]
     for title, lines in (
-        ("The compiled loop", loop([*cases, *real], library)),
+        ("The compiled loop", loop([*cases, *switched, *real], library)),
         ("Shared links", sharing([*cases[:4], *real])),
         ("Growth", growth(cases)),
         ("Two threads", threads([*cases[:4], *real])),

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from placement import place
 from simulator import Cluster, CostTable, Graph, Prepared, Step, choose_step, estimate, load, load_cluster, prepare
+from simulator.cluster.cluster import Link
 from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.assembling import pointers
 from simulator.execution.crossings import crossings
-from tests.execution.cases import apart, attrs_of, costs, whole
+from tests.execution.cases import apart, attrs_of, cluster, costs, whole
 from tests.strategies import Rows, typed
 
 DEVICES = 8
@@ -106,9 +107,9 @@ def drawn(ops: int, seed: int = 0) -> Drawn:
     return Drawn(pairs % ops, pairs // ops, chance.integers(SHORTEST_NS, LONGEST_NS, ops))
 
 
-def random_step(ops: int) -> tuple[Graph, Step, Cluster, CostTable]:
-    """What `prepare` takes."""
-    problem, on = drawn(ops), apart(DEVICES)
+def random_step(ops: int, on: Cluster | None = None) -> tuple[Graph, Step, Cluster, CostTable]:
+    """What `prepare` takes; without a cluster there is a link of its own for each pair of devices."""
+    problem, on = drawn(ops), on or apart(DEVICES)
     graph = columns_of(problem)
     return graph, whole(graph), on, costs(graph, on, problem.run_ns)
 
@@ -121,6 +122,21 @@ def random_cases(ops: int) -> list[Case]:
         Case(f"{ops:,}, random cut", prepared, scattered, True),
         Case(f"{ops:,}, few cuts", prepared, np.arange(ops) * DEVICES // ops, False),
     ]
+
+
+def switched_case(ops: int) -> Case:
+    """A random cut where each transfer passes three lines: its source's, that of half of the devices, its target's."""
+    ends = [Link(f"{device} {way}", 100, 10**9) for device in range(DEVICES) for way in ("out", "in")]
+    halves = [Link(f"spine {half}", 100, 4 * 10**9) for half in range(2)]
+    routes = {
+        (s, t): (2 * s, len(ends) + s * 2 // DEVICES, 2 * t + 1)
+        for s in range(DEVICES)
+        for t in range(DEVICES)
+        if s != t
+    }
+    on = cluster([f"w:{task}/CPU:0" for task in range(DEVICES)], [*ends, *halves], routes)
+    scattered = np.random.default_rng(1).integers(0, DEVICES, ops)
+    return Case(f"{ops:,}, random cut, three links", prepare(*random_step(ops, on)), scattered, False)
 
 
 def described(case: Case) -> Described:

@@ -118,9 +118,7 @@ class Flat(NamedTuple):
 class Fair(NamedTuple):
     """Flows that share links; part of `Work`. The flows of one way are a class."""
 
-    key: Annotated[
-        Ints, "V"
-    ]  # a heap per way, in its region of `Queues.wire`: the service at which a flow ends, in nanobytes
+    key: Annotated[Ints, "V"]  # a heap per way, in its region of `Queues.wire`: service at which a flow ends, nanobytes
     task: Annotated[Ids, "V"]  # transfer
     flows: Annotated[Ids, "W"]  # how many
     served: Annotated[Ints, "W"]  # nanobytes, for each
@@ -181,9 +179,7 @@ class Memory(NamedTuple):
 class Found(NamedTuple):
     """The transfers of an assignment, in the order of `crossings`; part of `Work`."""
 
-    told: Annotated[
-        Ids, "E+R"
-    ]  # `reader` by op: first those on its device, then those of each transfer; `roots` at the end
+    told: Annotated[Ids, "E+R"]  # `reader` by op: first those on its device, then of each transfer; `roots` at the end
     local_end: Annotated[Ids, "n"]  # where in `told` those on its device end; they begin at `block`
     asked_ptr: Annotated[Ids, "n+1"]  # first transfer of each op
     took_ns: Annotated[Ints, "J"]  # time of each job where it is
@@ -194,9 +190,7 @@ class Found(NamedTuple):
     source_of: Annotated[Ids, "X"]  # device
     target_of: Annotated[Ids, "X"]  # device
     late_ns: Annotated[Ints, "X"]  # how much later it arrives than its bytes are through; the whole loop reads it
-    end_ns: Annotated[
-        Ints, "X"
-    ]  # how long it is on the wire, of a flow its latency; once its last link is known to begin, when that is over
+    end_ns: Annotated[Ints, "X"]  # time on the wire, of a flow its latency; once its last link is known, its end
 
 
 class Queues(NamedTuple):
@@ -220,9 +214,8 @@ class Queues(NamedTuple):
 class Lines(NamedTuple):
     """Who waits before which of several serial links; part of `Work`. A way with one has no use for it.
 
-    Transfers of a way pass its links in one order, which is that of its region of `Queues.wire`: first those of which
-    the arrival is known, then those that wait for the last link but one to begin, and so on. The heap of ends has the
-    first of each.
+    Transfers of a way pass its links in one order, that of its region of `Queues.wire`: first those whose arrival is
+    known, then those that wait for the last link but one, and so on. The heap of ends has the first of each.
     """
 
     head: Annotated[Ids, "P"]  # where in `wire` the first is that waits for this link of the way to begin
@@ -252,9 +245,7 @@ class Round(NamedTuple):
     fresh: Annotated[Ints, "2E"]  # work of transfers that is ready
     valued: Annotated[Ints, "2E"]  # transfers of which one more condition holds
     asking: Annotated[Ints, "E"]  # transfers that go to the wire; before: edges of a group that cross
-    chain: Annotated[
-        Ids, "J"
-    ]  # from the front instant ops whose readers are not told yet, from the back jobs that begin
+    chain: Annotated[Ids, "J"]  # from the front instant ops that have readers to tell, from the back jobs that begin
     touched: Annotated[Ids, "D"]  # devices whose lanes or queues change
     touched_in: Annotated[Ids, "D"]  # the last round in which they did
 

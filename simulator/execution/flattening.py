@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import starts
-from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Nodes, Places, Shared, Work, columns
+from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Shared, Work, columns
 from simulator.execution.ways import Discipline, Ways, discipline
 
 if TYPE_CHECKING:
@@ -222,6 +222,15 @@ def work(flat: Flat, timers: int = 0) -> Work:
     made.found.told[edges : edges + len(nodes.roots)] = nodes.roots
     made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
     return made
+
+
+def begun_on(lines: Lines, sent_ns: Ints, which: Ids, count: Ids) -> tuple[Ids, Ints]:
+    """Of so many first links of each of these transfers: which it is of its way, and when it began, as noted."""
+    transfer = np.repeat(which, count)
+    place = np.arange(len(transfer)) - np.repeat(np.cumsum(count) - count, count)
+    begun, later = sent_ns[transfer], place > 0
+    begun[later] = lines.begun_ns[(place[later] - 1) * len(lines.joined) + transfer[later]]
+    return ids(place), begun
 
 
 def fresh(parts: Sequence[type], sizes: Mapping[str, int]) -> list[Any]:  # Any: a tuple of each of these types

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 from types import MappingProxyType
 
 import numpy as np
@@ -60,6 +61,14 @@ def apart(count: int, *, shared: bool = False, **options: int) -> Cluster:
         return cluster(names, **options)
     routes = {(s, t): (0,) for s in range(count) for t in range(count) if s != t}
     return cluster(names, [Link("bus", 100, 10**9)], routes, **options)
+
+
+def routed(random: Random, count: int, **options: int) -> Cluster:
+    """`count` CPUs of as many tasks, with routes of one to four of a few links, which meet in any order."""
+    links = [Link(f"l{at}", random.choice([0, 0, 10]), random.choice([10**9, 10**7])) for at in range(5)]
+    pairs = [(s, t) for s in range(count) for t in range(count) if s != t]
+    routes = {pair: tuple(random.sample(range(len(links)), random.randint(1, 4))) for pair in pairs}
+    return cluster([f"w:{task}/CPU:0" for task in range(count)], links, routes, **options)
 
 
 def costs(

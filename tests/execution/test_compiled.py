@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import Cluster
+from simulator.cluster.cluster import Cluster, Link
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution import engine
@@ -25,8 +25,26 @@ from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.execution.ways import CONTENTIONS
+from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from tests.execution.cases import CLUSTERS, apart, assigned, attrs_of, costs, dags, runs, steps, whole, worlds
+from tests.execution.cases import (
+    CLUSTERS,
+    CORES,
+    PROTOCOLS,
+    apart,
+    assigned,
+    attrs_of,
+    cluster,
+    costs,
+    crowded,
+    dags,
+    routed,
+    runs,
+    steps,
+    whole,
+    with_cores,
+    worlds,
+)
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs
 
@@ -102,8 +120,53 @@ def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on:
     check_equal(*of_partitions(pieces, on, priced, trips={"*": trips}), None, order)
 
 
-def network(ops: int, seed: int = 0, devices: int = 8) -> tuple[Tables, np.ndarray]:
-    """Sums of one to three values from shortly before, at random on devices with a link per pair."""
+@settings(deadline=None, max_examples=150)
+@given(st.data(), crowded(), st.sampled_from(["fifo", "priority", "tensorflow"]), st.sampled_from(CONTENTIONS))
+def test_lines_before_several_links_are_the_same(
+    data: st.DataObject, crowd: tuple[Graph, Cluster, list[int], list[int]], order: str, contention: str
+) -> None:
+    graph, on, times, rows = crowd
+    on = replace(on, between_tasks=data.draw(st.just(on.between_tasks) | PROTOCOLS))
+    on = data.draw(st.just(on) | CORES.map(lambda cores: with_cores(on, cores)))
+    priority = [-time for time in times] if order == "priority" else None
+    check_equal(of_step(graph, whole(graph), on, costs(graph, on, times)), rows, priority, order, contention)
+
+
+def test_a_message_without_bytes_is_passed_in_its_line_as_in_the_plain_loop() -> None:
+    """All from p to q over a and b: z has both until 400; x comes at 10 and y, which has the lower number, at 20."""
+    draft = Rows()
+    draft.add("z", "Const", **attrs_of("Const", 1, 100))
+    for name in "yx":
+        draft.add(name, "Neg", ["z"], **attrs_of("Neg", 1, 25))
+    for name, inputs in (("read_z", ["z"]), ("read_y", ["y"]), ("read_x", ["^x"])):
+        draft.add(name, "NoOp" if name == "read_x" else "Neg", inputs, **attrs_of("Neg"))
+    graph, links = draft.built(), [Link(name, 0, 10**9) for name in "ab"]
+    on = cluster(["p:0/CPU:0", "q:0/CPU:0"], links, {(0, 1): (0, 1), (1, 0): (1, 0)}, lanes=2)
+    times = [{"y": 20, "x": 10}.get(name, 5) for name in graph.names]
+    tables, rows = of_step(graph, whole(graph), on, costs(graph, on, times)), [int("_" in name) for name in graph.names]
+    check_equal(tables, rows)
+    assert compiled.run(tables, rows).hold_start_ns.tolist() == [0, 0, 400, 400, 400, 500]
+
+
+def test_thousands_of_transfers_in_lines_are_the_same() -> None:
+    """Long lines, before one link or the other: slow ones are the first, the last or in the middle of a route."""
+    for seed in range(3):
+        on = routed(random.Random(seed), 8)
+        check_equal(*network(3000, seed, on=on), None, "tensorflow" if seed else "fifo")
+
+
+def test_a_way_that_is_refused_for_one_contention_runs_with_another() -> None:
+    """One of its links says that it is shared: memory was laid out for serial ones, whatever was asked for."""
+    on = cluster(["p:0/CPU:0", "q:0/CPU:0"], [Link("a", 0, 10**9, "fair"), Link("b", 0, 10**9)], {(0, 1): (0, 1)})
+    tables, rows = network(20, on=on)
+    check_equal(tables, np.sort(rows), contention="fair")
+    with pytest.raises(ClusterError, match="but one way leads over both"):
+        compiled.run(tables, np.sort(rows))
+
+
+def network(ops: int, seed: int = 0, devices: int = 8, on: Cluster | None = None) -> tuple[Tables, np.ndarray]:
+    """Sums of one to three values from shortly before, at random on devices; without a cluster with a link per pair."""
+    devices = devices if on is None else len(on)
     chance = random.Random(seed)
     draft = Rows()
     made = {arity: attrs_of("AddN", arity, 1000) for arity in (1, 2, 3)}
@@ -113,7 +176,7 @@ def network(ops: int, seed: int = 0, devices: int = 8) -> tuple[Tables, np.ndarr
             continue
         inputs = sorted({chance.randrange(max(0, at - 200), at) for _ in range(chance.randint(1, 3))})
         draft.add(f"n{at}", "AddN", [f"n{source}" for source in inputs], **made[len(inputs)])
-    graph, on, drawn = draft.built(), apart(devices), np.random.default_rng(seed)
+    graph, on, drawn = draft.built(), on or apart(devices), np.random.default_rng(seed)
     tables = of_step(graph, whole(graph), on, costs(graph, on, drawn.integers(1_000, 100_000, ops)))
     return tables, drawn.integers(0, devices, ops)
 

@@ -16,6 +16,7 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.execution.engine import prepare
+from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training import train as training
 from simulator.training.compiled import engine as compiled
@@ -28,7 +29,7 @@ from simulator.training.disturbances.noise import QUANTILES
 from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
-from tests.execution.cases import apart, assigned, dags, whole, worlds
+from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
 from tests.training.alike import assert_alike, assert_spent_alike
 from tests.training.crew.test_crashes import drawn
 from tests.training.crews import Priced, chain, crew, pushing, updating
@@ -141,6 +142,25 @@ def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
     if random.random() < 0.3:
         priority, how = [random.randrange(5) for _ in range(len(laid.tables))], {**how, "order": "priority"}
     assert_noted_alike(*noted(made, laid, priority, how, random.randrange(3)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(crowded(), st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]))
+def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list[int]], seed: int, order: str) -> None:
+    """Several clients in the same lines, on links of which one may be degraded, some cut short, ended at any moment."""
+    graph, on, times, _ = crowd
+    random = Random(seed)
+    if random.random() < 0.5:
+        on = disturb([read_disturbance(f"link:l{random.randrange(2)}=degrade:3")], on).cluster
+    given = []
+    for row in range(random.randrange(1, 4)):
+        rows = [random.randrange(len(on)) for _ in graph.names]
+        program = Program(f"worker:{row}", on.tasks[row], graph, ())
+        pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+        given.append((Client(program, pieces), costs(graph, on, times)))
+    made, laid = crew(given, on, steps=random.randrange(1, 12))
+    made = disturbed(random, made, on) if random.random() < 0.7 else made
+    assert_noted_alike(*noted(made, laid, None, {"order": order, "contention": "serial"}, random.randrange(3)))
 
 
 def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

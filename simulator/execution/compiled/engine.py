@@ -13,11 +13,11 @@ from simulator.execution import engine
 from simulator.execution.caching import STEP
 from simulator.execution.compiled.addressing import tuple_of
 from simulator.execution.compiled.kernel import made
-from simulator.execution.compiled.lines import begun_on
 from simulator.execution.compiled.loop import loop
 from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Outcome, chosen_order, lanes, outcome
 from simulator.execution.flat import CODES, EXECUTOR, NEVER, RANKED, Flat, Work
+from simulator.execution.flattening import begun_on
 from simulator.execution.links import holds
 from simulator.execution.loop import Played
 from simulator.execution.ways import discipline

@@ -5,12 +5,16 @@ All that is known of a line in advance is when its link is free, which is all th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from simulator.columns import Ids, Ints, ids
 from simulator.execution.compiled.heaps import rise, row
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import Lines, Places, Queues
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids
 
 
 @inner
@@ -88,15 +92,6 @@ def join_lines(
     if not in_turn or head[place] + 1 == end[place]:
         size = rise(queues.key, queues.task, size, begin, goes_on + transfer)
     return sent, np.int64(-1), size
-
-
-def begun_on(lines: Lines, sent_ns: Ints, which: Ids, count: Ids) -> tuple[Ids, Ints]:
-    """Of so many first links of each of these transfers: which it is of its way, and when it began, as noted."""
-    transfer = np.repeat(which, count)
-    place = np.arange(len(transfer)) - np.repeat(np.cumsum(count) - count, count)
-    begun, later = sent_ns[transfer], place > 0
-    begun[later] = lines.begun_ns[(place[later] - 1) * len(lines.joined) + transfer[later]]
-    return ids(place), begun
 
 
 @inner

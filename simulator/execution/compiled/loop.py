@@ -4,8 +4,8 @@
 
     - the heap of ends holds only what runs: a job per busy lane, and the first of the transfers that leave a way in
       turn, or wait on it for one link; where order is by readiness the next job takes the place of the one that ended;
-    - within a round jobs that are ready are sorted by number, and so are transfers that go to the wire; what ends in
-      it is sorted only for TensorFlow's executor, as nothing else depends on that order.
+    - within a round jobs that are ready are sorted by number, and so are transfers that join a line; what ends in it is
+      sorted only for TensorFlow's executor, as nothing else depends on that order.
 """
 
 from __future__ import annotations

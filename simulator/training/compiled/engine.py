@@ -11,9 +11,9 @@ from numba import boolean, int32, int64, types, void
 from simulator.columns import ids, ints
 from simulator.execution.compiled.addressing import Addressed, tuple_of
 from simulator.execution.compiled.kernel import made
-from simulator.execution.compiled.lines import begun_on
 from simulator.execution.compiled.loop import loop
 from simulator.execution.flat import CODES, LATEST, NEVER, Flat, Work
+from simulator.execution.flattening import begun_on
 from simulator.execution.flattening import work as work_of
 from simulator.execution.wiring import ranks
 from simulator.training.compiled import TRAINING

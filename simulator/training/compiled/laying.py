@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.execution.compiled.lines import begun_on
-from simulator.execution.flattening import fresh, rigid
+from simulator.execution.flattening import begun_on, fresh, rigid
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     COLUMNS,

@@ -19,7 +19,7 @@ from simulator.errors import DeadlockError
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
-from tests.execution.cases import apart, with_cores
+from tests.execution.cases import apart, routed, with_cores
 from tests.training.crews import Priced, chain, pushing, updating
 from tests.training.programs.test_between import momentum
 
@@ -27,7 +27,8 @@ from tests.training.programs.test_between import momentum
 def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
     """A crew, what disturbs it, and how many updates there are per step."""
     count = random.randrange(1, 5)
-    on = apart(count + 1, shared=random.random() < 0.5, lanes=random.choice([1, 2]))
+    kind, lanes = random.randrange(3), random.choice([1, 2])
+    on = routed(random, count + 1, lanes=lanes) if kind == 2 else apart(count + 1, shared=kind == 1, lanes=lanes)
     if random.random() < 0.5:
         work = {"send_ns": random.choice([0, 10]), "receive_ns": random.choice([0, 20])}
         on = replace(on, between_tasks=Protocol("drawn", request_ns=random.choice([0, 50]), latency_ns=3, **work))
