@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
     from simulator.training.crew.combining import Crew, Joined
     from simulator.training.crew.ledger import Ledger
+    from simulator.units import Nanos
     from simulator.training.training import Spent
 
 
