@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +103,10 @@ def check_repeats(run: Training, trace: Trace, steps: int) -> None:
         for name in TRANSFERS:
             shift = step * trace.makespan if name.endswith("_ns") else 0
             assert getattr(recorded, name)[wires].tolist() == (getattr(trace, name) + shift).tolist(), name
+        held = np.repeat(wires, np.diff(recorded.hold_ptr))
+        assert recorded.hold_link[held].tolist() == trace.hold_link.tolist()
+        for name in ("hold_start_ns", "hold_end_ns"):
+            assert getattr(recorded, name)[held].tolist() == (getattr(trace, name) + step * trace.makespan).tolist()
 
 
 def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
