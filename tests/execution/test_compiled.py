@@ -328,7 +328,7 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     flat, rows, nothing = tables.layouts.flat("serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
     makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), flat.nodes.waits
     given = (rows, 0, nothing, ints([]), NEVER, False, 0, 1, makespan, peaks)
-    with tables.layouts.workspace() as work:
+    with tables.layouts.workspace("serial") as work:
         compiled.play(flat, work, *given)
         for wrong in (ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None):
             other = flat._replace(nodes=flat.nodes._replace(waits=wrong))
