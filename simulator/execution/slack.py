@@ -159,6 +159,13 @@ def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks
             yield source, int(tasks.pack[row]), cluster.protocol(*ends).request_ns
         else:
             yield source, reader, 0
+    yield from _along(partitions, tasks)
+    for held in (*_lanes(trace, partitions, cluster, tasks), *_links(trace, tasks)):
+        yield from _in_turn(held)
+
+
+def _along(partitions: Partitions, tasks: _Tasks) -> Iterator[tuple[int, int, Nanos]]:
+    """The same of each transfer's tasks, from its Send to its Recv."""
     columns = (partitions.send, partitions.recv, tasks.pack, tasks.unpack)
     for send, recv, pack, unpack in zip(*(column.tolist() for column in columns), strict=True):
         yield send, pack, 0
@@ -168,8 +175,6 @@ def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks
         yield unpack - 2, unpack - 1, 0
         yield unpack - 1, unpack, 0
         yield unpack, recv, 0
-    for held in (*_lanes(trace, partitions, cluster, tasks), *_links(trace, tasks)):
-        yield from _in_turn(held)
 
 
 def _in_turn(held: list[_Held]) -> Iterator[tuple[int, int, Nanos]]:
