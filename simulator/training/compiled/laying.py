@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
     from simulator.training.crew.combining import Crew, Joined
     from simulator.training.crew.ledger import Ledger
-    from simulator.units import Nanos
     from simulator.training.training import Spent
+    from simulator.units import Nanos
 
 
 def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence[int]], *, record: int) -> Rules:
