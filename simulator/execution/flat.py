@@ -103,8 +103,7 @@ class Places(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """Read-only. Axes: n ops, T tensors, G groups, E edges, R roots, D devices, K kinds of devices, W ways, L links, B
-    big tensors.
+    """Read-only. Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W ways, L links.
 
     What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next.
     """
