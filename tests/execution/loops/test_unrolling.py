@@ -14,6 +14,7 @@ from simulator.columns import ids
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.engine import run
 from simulator.execution.laws import check_trace
+from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
@@ -65,8 +66,8 @@ def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour:
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
     trace = simulate(pieces, on, costs(graph, on, 10), trips={"*": trips})
     assert check_trace(trace, pieces, on) == []
-    tables = of_step(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
-    assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph), tables=tables) <= trace.makespan
+    prepared = prepare(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
+    assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph), prepared=prepared) <= trace.makespan
     there = Counter(
         pieces.origin[row] for row in trace.node.tolist()
     )  # a constant that was copied has no row of its own left
