@@ -145,7 +145,9 @@ class _Model:
         where, scope = tf.device(_device("worker", worker)), tf.name_scope(f"tower_{worker}")
         with where, scope, tf.control_dependencies(after):
             read = tf.identity(self.step.read_value(), name="read")
-            with tf.control_dependencies([read]):
+            at_home = read.op.inputs[0].op.inputs[0].op  # before it crosses: no round trip lies in between
+            assert at_home.type == "ReadVariableOp"
+            with tf.control_dependencies([at_home]):
                 values = [tf.identity(_read(variable)) for variable in self.variables]
             ready = tf.add_n([tf.reduce_sum(value) for value in values], name="ready")
             done = self._worked(worker, ready)
