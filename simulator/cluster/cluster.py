@@ -1,7 +1,7 @@
 """The cluster: devices, the links between them, and the route of each pair.
 
 A link is a wire in one direction (a full-duplex NIC is two links); a route is the list of links that a transfer
-crosses at the same time, from source to destination. The same link in several routes is how sharing is said.
+crosses, in order from source to destination. The same link in several routes is how sharing is said.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from simulator.errors import SimvizError
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replication.replicating import How
 from simulator.training.programs.replication.setter import PsStrategy
+from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, trained, training_graph
 from viz import options
@@ -368,7 +369,8 @@ def test_an_engine_that_is_not_used_is_said():
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
 def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser, tmp_path):
-    page = opened(browser, tmp_path, trained())
+    scene = trained()
+    page = opened(browser, tmp_path, scene)
     settled(browser)
     assert complaints(browser) == []
     assert not page("document.getElementById('training').hidden")
@@ -377,6 +379,13 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser, tm
         assert said in page("document.getElementById('training-words').innerText")
     for said in ("Staleness", "Busiest links", "Scaling", "worker:1"):
         assert said in page("document.getElementById('training-charts').innerText")
+    shares = scene.training.answers.shares
+    most = max(row[WAITING] for row in shares.tolist() if sum(row[:WAITING]) > 0)
+    assert (
+        page("document.getElementById('figures').innerText")
+        .split("waits most\n")[1]
+        .startswith(f"{most:.0%}".replace("%", " %"))
+    )
     colours = "new Set(document.getElementById('steps').getContext('2d').getImageData(0, 0, 900, 250).data).size"
     assert page(colours) > 5  # something was drawn
     place = page("simviz.steps.hit(document.getElementById('steps').clientWidth / 2, 70).row.kind")

@@ -49,8 +49,9 @@ function figure(term, value, small, className, title) {
 function writeTrainingHeader(model) {
   const { training, cluster } = model;
   const median = training.quantiles[0];
-  const used = training.tasks.filter(([, computing, sending]) => computing + sending > 0); // others have nothing to do at all
-  const waits = used.reduce((most, row) => (row[3] > most[3] ? row : most), used[0] ?? training.tasks[0]);
+  const idle = training.tasks.map(([task, ...shares]) => ({ task, share: shares.pop(), used: shares.some((share) => share > 0) }));
+  const used = idle.filter((row) => row.used); // others have nothing to do at all
+  const waits = used.reduce((most, row) => (row.share > most.share ? row : most), used[0] ?? idle[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
   byId("subtitle").textContent = `${training.regime} · ${training.crew} · ${cluster.name}`;
@@ -58,7 +59,7 @@ function writeTrainingHeader(model) {
     figure("steps/s", rate(training.steps_per_s), training.half_width === null ? null : `± ${showShare(training.half_width)}`, "", "Updates of the global step per second, after the warm-up"),
     figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),
     ...(median ? [figure("median step", showNanos(median[1]), null, "", "Of the workers' steps after the warm-up")] : []),
-    figure("waits most", showShare(waits[3]), waits[0], "", "The task that neither computes nor sends for most of the time"),
+    figure("waits most", showShare(waits.share), waits.task, "", "The task in which for most of the time nothing computes, handles a message or is sent"),
   );
 }
 

@@ -54,7 +54,7 @@ function tasksCard(model) {
   const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
   const legend = element("p", "legend", ...heads);
   const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
-  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "12%", "12%", "12%", "12%"], rows), more);
+  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "16%", "16%", "16%", "16%"], rows), more);
 }
 
 function linksCard(training) {
@@ -102,7 +102,7 @@ function scalingCard(training) {
   return card(
     `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed, as many times the first`,
     scalingChart(rows),
-    table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%", "18%", "21%", "19%", ""], lines),
+    wrapping(table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%", "18%", "21%", "19%", ""], lines)),
   );
 }
 

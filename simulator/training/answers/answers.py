@@ -141,9 +141,14 @@ def rate(update_ns: Ints, count: int, cut: int) -> float | None:
     For runs that are compared with one whose warm-up is known.
     """
     count = min(count, len(update_ns))
-    skipped = min(cut, count // 2)
-    begin = int(update_ns[skipped - 1]) if skipped else 0
-    return _per_s(count - skipped, int(update_ns[count - 1]) - begin) if count else None
+    first = skipped(count, cut)
+    begin = int(update_ns[first - 1]) if first else 0
+    return _per_s(count - first, int(update_ns[count - 1]) - begin) if count else None
+
+
+def skipped(count: int, cut: int) -> int:
+    """How many of so many updates `rate` leaves out."""
+    return min(cut, count // 2)
 
 
 def _gaps(training: Training) -> tuple[Ints, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.answers.answers import answers, rate
+from simulator.training.answers.answers import answers, rate, skipped
 from simulator.training.answers.relieving import Relief, all_of, candidates
 from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturbance
 from simulator.training.disturbances.pausing import Pauses
@@ -29,7 +29,8 @@ class Tried:
 
     relief: Relief
     steps_per_s: float
-    before_per_s: float  # the same number of updates without it
+    before_per_s: float  # the same updates without it
+    updates: range  # which
     gain: float  # how many times as many steps per second
 
 
@@ -81,7 +82,7 @@ def bottleneck(
         how = "one at a time and together" if together else "one at a time"
         sentence = f"No bottleneck was found: of what was tried, {how} ({named}), nothing makes the run more than"
         return Bottleneck(f"{sentence} {100 * (WORTHWHILE - 1):.0f} % faster.", None, 1.0, ranked)
-    return _named(ranked, alone=not together)
+    return _named(ranked, known.steps_per_s, alone=not together)
 
 
 def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]) -> list[Tried]:
@@ -106,14 +107,16 @@ def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]
     return tried
 
 
-def _named(ranked: tuple[Tried, ...], *, alone: bool) -> Bottleneck:
-    """The best relief helps; `alone`: it is a single one."""
+def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool) -> Bottleneck:
+    """The best relief helps; `alone`: it is one. Which updates were compared is said where others make the rate."""
     best = ranked[0]
     said = "The bottleneck is" if alone else "No single bottleneck, but several that are equal:"
     said += (
         f" {best.relief.bottleneck}{':' if alone else ';'} {best.relief.change} there would be {best.gain:.2g} times "
         f"as many steps per second, {show_figure(best.steps_per_s)} instead of {show_figure(best.before_per_s)}"
     )
+    if steps_per_s is None or show_figure(best.before_per_s) != show_figure(steps_per_s):
+        said += f" over the updates {best.updates.start + 1} to {best.updates.stop}"
     if alone and len(ranked) > 1 and ranked[1].gain >= WORTHWHILE:
         said += f"; next, {ranked[1].relief.bottleneck} ({ranked[1].gain:.2g} times {ranked[1].relief.change})"
     return Bottleneck(f"{said}.", best.relief, best.gain, ranked)
@@ -131,7 +134,9 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
     if once < MAX_TIME:
         cut = min(cut, count // 10)  # a warm-up may end after what comes once
     before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
-    return None if before is None or after is None else Tried(relief, after, before, after / before)
+    if before is None or after is None:
+        return None
+    return Tried(relief, after, before, range(skipped(count, cut), count), after / before)
 
 
 def _once(disturbances: Sequence[Disturbance]) -> Nanos:
