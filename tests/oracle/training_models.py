@@ -113,8 +113,7 @@ class Summed:
         added = [v1.assign_add(kept, gradient) for kept, (gradient, _) in zip(sums, pairs, strict=True)]
         with tf.control_dependencies(added):
             due = tf.equal(tf.identity(global_step) % 2, 1)
-        means = [(kept / 2, variable) for kept, (_, variable) in zip(sums, pairs, strict=True)]
-        with tf.control_dependencies(added):
+            means = [(kept.read_value() / 2, variable) for kept, (_, variable) in zip(sums, pairs, strict=True)]
             applied = tf.cond(due, lambda: self.optimizer.apply_gradients(means), tf.no_op)
         with tf.control_dependencies([applied]):
             return v1.assign_add(global_step, 1).op
