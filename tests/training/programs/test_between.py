@@ -114,6 +114,17 @@ def test_variables_go_where_the_strategy_says_and_slots_follow(strategy: PsStrat
         assert graph.requested[graph.row(follower)] == graph.requested[graph.row(name)]
 
 
+def test_slots_follow_variables_that_a_file_lists_after_them() -> None:
+    """Sorted by name, or reversed: such slots had no device, and fell to the worker."""
+    made = Rows()
+    made.add("x", "Const", **typed("Const", (2,)))
+    variable(made, "slot", 2, beside="v")
+    variable(made, "v", 2)
+    made.add("update", "ApplyMomentum", ["v", "slot", "x", "x", "x"], T=type_attr(), _class=colocation("v"))
+    graph = replicate(made.built(), load_cluster("ps=3,worker=1"))[0].graph
+    assert [graph.requested[graph.row(name)] for name in ("slot", "v", "update")] == ["/job:ps/task:1"] * 3
+
+
 def test_every_ps_op_moves_the_strategy_on_wherever_it_ends_up() -> None:
     """The slots of w and b take turns 2 and 3 though they follow, so the step has turn 4."""
     graph = replicate(momentum(), load_cluster("ps=5,worker=1"))[0].graph

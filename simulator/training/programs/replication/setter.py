@@ -67,7 +67,20 @@ def devices(
             given.append(next(iter(homes)) or device if len(homes) == 1 else device)
         else:
             given.append(_exception(graph, row, device, given, read))
-    return tuple(given)
+    return _with_late_homes(graph, given)
+
+
+def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
+    """[N] those, and of variables beside one that comes later its device.
+
+    TensorFlow makes no slot before its variable, but whoever writes a graph may sort its nodes.
+    """
+    homes = list(given)
+    for row, op in enumerate(graph.ops):
+        if op in PS_OPS and not given[row]:
+            later = [graph.index[name] for name in beside(graph, row) if name in graph.index]
+            homes[row] = next((given[other] for other in later if given[other]), "")
+    return tuple(homes)
 
 
 def is_group(graph: Graph, row: int) -> bool:
