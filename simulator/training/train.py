@@ -24,11 +24,13 @@ from simulator.training.crew.starting import Starts, starts
 from simulator.training.disturbances.disturbing import disturb, slowed
 from simulator.training.regimes import Regime, check
 from simulator.training.training import Training
+from simulator.wording import counted
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
     from simulator.execution.loops import Choice
+    from simulator.partitioning import Partitions
     from simulator.training.disturbances.disturbance import Disturbance
 
 
@@ -98,7 +100,7 @@ def train(
     trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
-    return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces)
+    return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces, notes=_notes(pieces))
 
 
 def run(
@@ -113,6 +115,14 @@ def run(
     if not director.over:
         raise director.watch.error(director.gates, director.global_step)
     return director, director.noted(played.makespan)
+
+
+def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
+    """What is assumed of these pieces, one of each client."""
+    unknown = sum(int((one.nbytes < 0).sum()) for one in pieces)
+    if not unknown:
+        return ()
+    return (f"{counted(unknown, 'transfer')} of unknown size in a step of all clients, counted as 0 bytes.",)
 
 
 def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:

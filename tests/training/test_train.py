@@ -67,6 +67,17 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         check_repeats(run, trace, steps)
 
 
+def test_transfers_of_unknown_size_are_said() -> None:
+    """They take no time but latency, so that a training is too fast."""
+    on = apart(2)
+    client, priced = chain(on, "worker:1", [(1, 50), (0, 30)], task=1)
+    sizes = client.partitions.nbytes
+    assert train([client], on, [priced], regime=None, steps=1).notes == ()
+    blind = replace(client, partitions=replace(client.partitions, nbytes=ints([-1] * len(sizes))))
+    (note,) = train([blind, blind], on, [priced, priced], regime=None, steps=1).notes
+    assert note == f"{2 * len(sizes)} transfers of unknown size in a step of all clients, counted as 0 bytes."
+
+
 def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable) -> list[int]:
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
     latency_ns = crossings(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
