@@ -18,7 +18,7 @@ from simulator.training.programs.replication.replicating import How
 from simulator.training.programs.replication.setter import PsStrategy
 from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
-from tests.viz.scenes import EXAMPLE, trained, training_graph
+from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
 from viz import options
 from viz.checked import notes
 from viz.cli import main
@@ -357,10 +357,13 @@ def test_the_readme_shows_what_the_command_prints(tmp_path, monkeypatch, capsys)
     assert [line for line in shown if line not in printed] == []
 
 
-def test_an_engine_that_is_not_used_is_said():
-    asked = Wanted(read_regime("async"), steps=2)
-    request = Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", engine="compiled", training=asked)
-    assert "plain loop" in summary_lines(run(request).training)[-1]
+def test_the_summary_says_how_many_updates_a_crash_took_back():
+    """Only page and JSON did."""
+    found = crashed().training
+    (updates,) = [line for line in summary_lines(found) if line.startswith("  updates")]
+    assert updates.endswith(f"; crashes took back {found.training.lost_updates} updates")
+    assert found.training.lost_updates > 1
+    assert not any("took back" in line for line in summary_lines(trained().training))
 
 
 # ---- the page
@@ -410,6 +413,16 @@ def test_one_more_backup_worker_is_tried_with_graphs_of_its_own():
     assert backup.gain > 5
     assert "one more of the workers as backup" in found.bottleneck.sentence
     assert str(found.regime) == "sync:aggregate=3,total=3,tokens=3"
+
+
+def test_no_backup_is_tried_where_every_worker_makes_several_gradients():
+    """With one gradient less an update needs still more than there are workers: none of them is spare."""
+    straggler = (read_disturbance("worker:1=slow:30"),)
+    asked = Wanted(read_regime("sync:aggregate=4"), steps=20, disturbances=straggler)
+    cluster = "ps=2,worker=2x1gpu,protocol=rdma"
+    found = run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)).training
+    assert found.answers.gate_share > 0.02  # so it would be
+    assert not any(one.relief.backups for one in found.bottleneck.tried)
 
 
 def test_a_single_worker_that_averages_several_batches_is_said_to():

@@ -77,7 +77,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
             ]
             for row in trained.scaling
         ],
-        "notes": [*trained.training.notes, *trained.notes, figures.late_sessions(trained), not_drawn(trained)],
+        "notes": [*trained.training.notes, figures.late_sessions(trained), not_drawn(trained)],
         "timeline": timeline(trained),
         "recorded": recorded(trained, cluster),
     }

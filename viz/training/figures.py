@@ -25,7 +25,7 @@ def summary_lines(trained: Trained) -> list[str]:
         f"  rate     {rate(trained)}",
         f"  step     {quantiles(trained)}",
         f"  waiting  {waiting(trained)}",
-        f"  updates  {found.updates:,}, staleness {staleness(found)}; {dropped(found)}",
+        f"  updates  {found.updates:,}, staleness {staleness(found)}; {dropped(found)}{lost(trained)}",
         f"  held by  {trained.bottleneck.sentence}",
     ]
     shared = memory(trained)
@@ -94,6 +94,12 @@ def staleness(found: Answers) -> str:
 def dropped(found: Answers) -> str:
     """How many gradients came too late: each worker makes one per variable."""
     return f"{counted(found.dropped, 'gradient')} dropped" + (" (one per variable counts)" if found.dropped else "")
+
+
+def lost(trained: Trained) -> str:
+    """How many of the updates crashes of parameter servers took back; "": none."""
+    taken = trained.training.lost_updates
+    return f"; crashes took back {counted(taken, 'update')}" if taken else ""
 
 
 def late_sessions(trained: Trained) -> str:
@@ -206,7 +212,7 @@ def record(trained: Trained) -> Mapping[str, Any]:
             }
             for row in trained.scaling
         ],
-        "notes": [*training.notes, *trained.notes],
+        "notes": list(training.notes),
     }
 
 

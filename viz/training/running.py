@@ -144,7 +144,6 @@ def trained(
         memory=_memory(stage),
         steps=steps,
         narrow=narrow,
-        notes=_unused(request),
         scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
     )
 
@@ -172,13 +171,6 @@ def _memory(stage: _Stage) -> Held:
 def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:
     """Say how far a run is."""
     return lambda updates, limit: say(f"{what}: {updates:,} of {counted(limit, 'update')}")
-
-
-def _unused(request: Request) -> tuple[str, ...]:
-    """Options that change nothing in a training, in sentences."""
-    if request.engine != "compiled":
-        return ()
-    return ("The steps of a training run by the plain loop; --engine compiled is for the one step that is shown.",)
 
 
 def _stage(
@@ -220,9 +212,14 @@ def _relieved(
 
 
 def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int) -> _Stage | None:
-    """With so many more workers as backup; None where the graph says how many, or there are too few."""
+    """With so many more workers as backup; None where the graph says how many, or there are too few.
+
+    Where each update takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
+    """
     known = stage.regime
     if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
+        return None
+    if known.total is not None and known.aggregate > known.total:
         return None
     fewer = replace(known, aggregate=known.aggregate - backups, tokens=None)
     request = replace(stage.request, training=replace(wanted, regime=fewer))

@@ -32,7 +32,6 @@ class Trained:
     steps: int  # that were simulated
     narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
     scaling: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def workers(self) -> int:
