@@ -100,7 +100,9 @@ def train(
     trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
-    return replace(made, regime=str(settled or "none"), trace=trace, partitions=pieces, notes=_notes(pieces))
+    return replace(
+        made, regime=str(settled or "none"), trace=trace, partitions=pieces, notes=(*crew.notes, *_notes(pieces))
+    )
 
 
 def run(

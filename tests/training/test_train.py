@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from simulator import load_cluster
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.costs.table import CostTable
@@ -24,7 +25,9 @@ from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
-from tests.training.crews import chain
+from tests.strategies import Rows
+from tests.training import queues
+from tests.training.crews import chain, client
 
 TRANSFERS = (
     *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),
@@ -132,3 +135,16 @@ def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
     assert run.spent.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
     assert run.end_ns == 398
     assert run.spent.task_ns.tolist() == [[120, 0, 208, 70], [130, 0, 208, 60], [100, 0, 208, 90]]
+
+
+def test_a_training_says_that_nobody_waits_for_a_queue_that_none_of_its_clients_fills() -> None:
+    """Its runner does, as that of a reader of examples; once, however many workers take from it."""
+    rows, on = Rows(), load_cluster("ps=1,worker=2")
+    queues.queue(rows, "input", device="/job:ps/task:0")
+    rows.add("next", "QueueDequeueV2", ["input"], device="/job:ps/task:0", component_types=queues.types(queues.INT64))
+    given = [client(on, f"worker:{k}", rows.built(), {}, {"next": 5}, task=1 + k) for k in range(2)]
+    for engine in ("python", "compiled"):
+        found = train(
+            [one for one, _ in given], on, [priced for _, priced in given], regime=None, steps=3, engine=engine
+        )
+        assert found.notes == ("input: no other client fills or empties this queue, so nobody waits for it",)

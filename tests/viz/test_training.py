@@ -366,6 +366,16 @@ def test_the_summary_says_how_many_updates_a_crash_took_back():
     assert not any("took back" in line for line in summary_lines(trained().training))
 
 
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_the_engine_that_is_asked_for_runs_the_training(engine):
+    """And nothing is said of another one, as it was when there was none for trainings."""
+    asked = Wanted(read_regime("async"), steps=2)
+    request = Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", engine=engine, training=asked)
+    found = run(request).training
+    assert found.training.trace.engine == engine
+    assert not any("loop" in line for line in summary_lines(found))
+
+
 # ---- the page
 
 

@@ -15,8 +15,8 @@ from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined,
 from simulator.training.crew.reading import reads
 from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
+from simulator.training.programs.variables import VARIABLES
 
-VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
 _Mark = tuple[int, int, int, int, int]  # a row of `Marks`
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def crew_of(
     roles = [client.program.role for client in clients]
     apart = "updates" in roles
     counting = [_counting(client, clients, apart=apart) for client in clients]
-    marks, shared = _marks(clients, laid, cluster, counting, tokens)
+    found = synchronisers(clients, cluster)
+    marks, shared = _marks(clients, found, laid, cluster, counting, tokens)
     by_end = [names == () for names in counting]
     if not any(by_end) and COUNT not in marks.kind:
         raise SimvizError("No client counts an update of the global step, so that the run would never end.")
@@ -82,6 +83,7 @@ def crew_of(
         limit=steps if apart else steps * roles.count("worker"),
         bound=bound,
         keeps=_keeps(clients, cluster),
+        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
 
 
@@ -94,6 +96,7 @@ def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tupl
 
 def _marks(
     clients: Sequence[Client],
+    synchronising: Sequence[Synchronising],
     laid: Joined,
     cluster: Cluster,
     counting: Sequence[tuple[str, ...] | None],
@@ -104,7 +107,7 @@ def _marks(
     users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
     rows: list[_Mark] = []
     known: dict[int, Ids] = {}
-    for c, (client, found, names) in enumerate(zip(clients, synchronisers(clients, cluster), counting, strict=True)):
+    for c, (client, found, names) in enumerate(zip(clients, synchronising, counting, strict=True)):
         ops = _ops_of(laid, c)
         kinds = zip(found.rows.tolist(), found.kind.tolist(), found.key, found.amount.tolist(), strict=True)
         for (node, kind, key, amount), room, reserve in zip(

@@ -78,6 +78,7 @@ class Crew:
     keeps: Flags | None = None  # [K] tasks that keep variables; None: none does
     disturbed: Disturbed | None = None  # noise, pauses and crashes
     seed: int = 0  # of the noise
+    notes: tuple[str, ...] = ()  # what was assumed of queues
 
     def __len__(self) -> int:
         return len(self.names)

@@ -1,0 +1,147 @@
+"""Tuples of arrays that compiled functions get by address: what arrives, and what is refused before it is read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numba import int64, njit, types, void
+
+from simulator.columns import Ids, Ints, ids, ints
+from simulator.execution.compiled.addressing import tuple_of
+
+
+class Inner(NamedTuple):
+    """Part of `Outer`."""
+
+    long: Ints
+    short: Ids
+
+
+class Twin(NamedTuple):
+    """The same arrays under another name."""
+
+    long: Ints
+    short: Ids
+
+
+class Outer(NamedTuple):
+    """`way` has two axes, as in `flat`."""
+
+    inner: Inner
+    way: npt.NDArray[np.int32]
+    last: Ints
+
+
+def compiled(function: Callable[..., None], *given: object) -> Callable[..., None]:
+    """As `kernel` compiles: without Python's lock and without counts of references."""
+    made: Callable[..., None] = njit(void(*given), nogil=True, error_model="numpy", _nrt=False)(function)
+    return made
+
+
+@pytest.fixture(scope="module")
+def told() -> Callable[..., None]:
+    """A small function, which the compiler may merge with the code that lays the table out."""
+
+    def tell(given: Outer, found: Ints) -> None:
+        found[0], found[1], found[2] = len(given.inner.long), len(given.inner.short), given.way.shape[0]
+        found[3], found[4] = given.way.shape[1], len(given.last)
+        found[5] = given.inner.long.sum() + given.inner.short.sum() + given.way.sum() + given[2].sum()
+
+    return compiled(tell, tuple_of(Outer, readonly=True), types.Array(int64, 1, "C"))
+
+
+def matrix(rows: object) -> npt.NDArray[np.int32]:
+    made = np.array(rows, np.int32)
+    made.setflags(write=False)
+    return made
+
+
+def of(long: Any = (), short: Any = (), way: Any = ((1, 2, 3), (4, 5, 6)), last: Any = (2**40,)) -> Outer:
+    return Outer(Inner(ints(long), ids(short)), matrix(way), ints(last))
+
+
+def expected(given: Outer) -> list[int]:
+    arrays = (*given.inner, given.way, given.last)
+    lengths = [len(given.inner.long), len(given.inner.short), *given.way.shape, len(given.last)]
+    return [*lengths, sum(int(array.sum(dtype=np.int64)) for array in arrays)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [of(), of([1, 2], [3]), of(range(99), [], np.zeros((0, 3))), of([], [-1], np.zeros((2, 0)), []), of([-(2**62)])],
+)
+def test_every_array_arrives_with_its_lengths_empty_ones_too(told: Callable[..., None], given: Outer) -> None:
+    found = np.zeros(6, np.int64)
+    told(given, found)
+    assert found.tolist() == expected(given)
+
+
+def test_no_call_keeps_or_drops_a_reference(told: Callable[..., None]) -> None:
+    given, found = of([1], [2]), np.zeros(6, np.int64)
+    counted = (given, given.inner, *given.inner, given.way, given.last)
+    before = [sys.getrefcount(one) for one in counted]
+    for _ in range(100):
+        told(given, found)
+    assert [sys.getrefcount(one) for one in counted] == before
+
+
+def test_threads_have_tables_of_their_own(told: Callable[..., None]) -> None:
+    each = [of(range(k), range(2 * k), np.full((k % 3, 4), k), [k]) for k in range(64)]
+
+    def one(given: Outer) -> list[int]:
+        found = np.zeros(6, np.int64)
+        for _ in range(50):
+            told(given, found)
+        return found.tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, each)) == [expected(given) for given in each]
+
+
+def strided() -> npt.NDArray[np.int64]:
+    made = np.arange(6)[::2]
+    made.setflags(write=False)
+    return made
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        of()._replace(last=np.array([1])),
+        of()._replace(last=ids([1])),
+        of()._replace(last=strided()),
+        of()._replace(last=matrix([[1]])),
+        of()._replace(last=[1]),
+        of()._replace(way=of().way.T),
+        of()._replace(inner=None),
+        of()._replace(inner=Twin(ints([]), ids([]))),
+        of()._replace(inner=(ints([]), ids([]))),
+        tuple(of()),
+    ],
+    ids=["writable", "of 32 bits", "strided", "matrix", "list", "transposed", "none", "other kind", "plain", "outer"],
+)
+def test_what_is_not_as_declared_is_refused(told: Callable[..., None], wrong: object) -> None:
+    found = np.full(6, -1)
+    for _ in range(2):  # also once the type is known
+        with pytest.raises(TypeError, match="No matching definition"):
+            told(wrong, found)
+    assert found.tolist() == [-1] * 6
+
+
+def test_what_is_written_is_seen_by_the_caller_and_read_only_arrays_are_not_taken_for_it() -> None:
+    def add(given: Inner) -> None:
+        for at in range(len(given.long)):
+            given.long[at] += given.short[at]
+
+    added = compiled(add, tuple_of(Inner, readonly=False))
+    mine = Inner(np.array([1, 2]), np.array([10, 20], np.int32))
+    added(mine)
+    assert mine.long.tolist() == [11, 22]
+    with pytest.raises(TypeError, match="No matching definition"):
+        added(Inner(ints([1]), np.array([10], np.int32)))
