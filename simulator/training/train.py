@@ -101,7 +101,11 @@ def train(
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
     return replace(
-        made, regime=str(settled or "none"), trace=trace, partitions=pieces, notes=(*crew.notes, *_notes(pieces))
+        made,
+        regime=str(settled or "none"),
+        trace=trace,
+        partitions=pieces,
+        notes=(*crew.notes, *others.notes, *_notes(pieces)),
     )
 
 

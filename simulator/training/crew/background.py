@@ -25,7 +25,7 @@ from simulator.partitioning import partition
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbing import Disturbed
 from simulator.training.programs.program import Program
-from simulator.units import Bytes
+from simulator.units import Bytes, show_nanos, show_rate
 
 _UINT8 = 4  # DataType of tensorflow/core/framework/types.proto: one byte per element
 
@@ -36,16 +36,18 @@ class Background(NamedTuple):
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
     gap_ns: Ints  # [B] from the end of a message to the beginning of the next
+    notes: tuple[str, ...]  # who sends less than was asked for, though nobody is in the way
 
 
 def background(disturbed: Disturbed) -> Background:
     """The senders of a run.
 
     A message begins every period where it finds its way free. One that waits delays those after it, as a sender's
-    window does, so that a full link carries less than was asked for. Raises ClusterError for a target that is not
+    window of one message does, so that a full link carries less than was asked for, and so does a free one where a
+    message is longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
     the CPU by which its task gets messages.
     """
-    cluster, clients, gaps = disturbed.cluster, [], []
+    cluster, clients, gaps, notes = disturbed.cluster, [], [], []
     columns = (disturbed.traffic_source, disturbed.traffic_target, disturbed.traffic_bytes, disturbed.traffic_period_ns)
     of, paces = ways_of(cluster).paces
     for row, (source, target, nbytes, period) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
@@ -53,8 +55,14 @@ def background(disturbed: Disturbed) -> Background:
         clients.append(_sender(name, source, target, nbytes, cluster))
         pace = paces[of[source, target]]
         assert pace is not None  # links lead there
-        gaps.append(max(0, period - alone_ns(pace, nbytes)))
-    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), ints(gaps))
+        under_way = alone_ns(pace, nbytes)
+        gaps.append(max(0, period - under_way))
+        if under_way > period:
+            notes.append(
+                f"{name}: one message after the other, each {show_nanos(under_way)} under way, is no more than "
+                f"{show_rate(nbytes * 10**9 // under_way)}; larger messages carry more."
+            )
+    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), ints(gaps), tuple(notes))
 
 
 def _sender(name: str, source: int, target: int, nbytes: Bytes, cluster: Cluster) -> Client:

@@ -273,6 +273,6 @@ _EXAMPLES: Mapping[str, str] = MappingProxyType(
         "late": '"late:30 s"',
         "crash": '"crash:at=2 s,for=500 ms,restore=1 s,checkpoint=10 s"',
         "degrade": "degrade:4",
-        "traffic": '"traffic:1 GB/s,bytes=64 KiB"',
+        "traffic": '"traffic:500 MB/s,bytes=1 MiB"',
     }
 )

@@ -55,6 +55,16 @@ def test_a_full_link_carries_less_than_was_asked_for() -> None:
     assert busy.end_ns == pytest.approx(20 * (400 + 104 + 100) + 20 * 1100, rel=0.6)
 
 
+def test_less_than_was_asked_for_on_a_free_link_is_said() -> None:
+    """A message of 1000 bytes is 1100 ns under way: with one at a time there are 909 MB/s at most."""
+    busy = run("link:w:1->w:2=traffic:2 GB/s,bytes=1000")
+    (note,) = busy.notes
+    assert note.startswith("traffic 0, w:1 to w:2: one message after the other, each 1.1 us under way, is no more than")
+    begins = busy.step_start_ns[busy.step_client == 1]
+    assert (begins[1:] - begins[:-1] == 1100).all()
+    assert run("link:w:1->w:2=traffic:500 MB/s,bytes=1000").notes == ()
+
+
 def test_a_target_without_a_receiving_processor_is_refused() -> None:
     on = simulator.load_cluster("ps=1,worker=1x1gpu")
     one = read_disturbance("link:ps:0->worker:0/GPU:0=traffic:1 GB/s")
