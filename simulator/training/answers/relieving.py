@@ -37,7 +37,7 @@ class Relief:
     """A change of a run, and of what."""
 
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
-    change: str  # "with twice its bandwidth"
+    change: str  # "with twice its bandwidth", "all along the way" where other links on its routes get as much
     share: float  # of the run's time that goes to it: what the change can save a part of
     links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
     devices: tuple[int, ...] = ()  # whose ops take half as long
@@ -103,7 +103,8 @@ def candidates(
 
     `gate_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The busy time of a
     processor is that of ops and that of messages: faster ops are credited with the former, the protocol with the
-    latter, or with latency, if that takes more.
+    latter, or with latency, if that takes more. Both ends of a network of equal adapters are one candidate, as neither
+    is made faster without the other; it has the name of the busier end.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
@@ -117,6 +118,8 @@ def candidates(
             )
         )
     found.sort(key=lambda relief: -relief.share)
+    first = {relief.links: at for at, relief in reversed(list(enumerate(found)))}
+    found = [relief for at, relief in enumerate(found) if not relief.links or first[relief.links] == at]
     named = singled_out(disturbances, cluster)
     if named:
         what = some(list(dict.fromkeys(one.target for one in named)), LISTED)
@@ -178,12 +181,14 @@ def _links(traffic: _Traffic) -> list[Relief]:
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
         if _of_client_alone(traffic, top):
             what += ", through which what the client feeds and fetches passes"
+        faster = _faster(traffic, members)
+        along = " all along the way" if len(faster) > len(members) else ""
         found.append(
             Relief(
                 f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
-                f"with twice {'their' if several else 'its'} bandwidth",
+                f"with twice {'their' if several else 'its'} bandwidth{along}",
                 max(traffic.bytes_ns[link] for link in members) / traffic.end,
-                links=_faster(traffic, members),
+                links=faster,
             )
         )
     return found

@@ -336,3 +336,15 @@ def test_bytes_are_reckoned_at_the_rate_of_the_degraded_link() -> None:
         one for one in candidates(training, CLUSTER, [read_disturbance("link:ps0 nic out=degrade:2")]) if one.links
     )
     assert (link.share, slow.share) == pytest.approx((0.25, 0.5), rel=0.02)
+
+
+def test_the_other_end_of_equal_adapters_is_no_second_bottleneck() -> None:
+    """Whoever makes the workers' adapters faster makes those of the ps faster, too: it says nothing of the workers."""
+    outward = {f"{task} nic out": busy for task, busy in (("ps0", 1000), ("ps1", 990), ("worker0", 280))}
+    inward = {f"{task} nic in": busy for task, busy in (("ps0", 980), ("ps1", 970), ("worker0", 270))}
+    pace = Pace({**outward, **inward, "worker:0/GPU:0": 100})
+    found = bottleneck(pace.training(), CLUSTER, pace.rerun)
+    assert found.gain == pytest.approx(2, rel=0.01)
+    assert found.sentence.count("bandwidth") == 1
+    assert "with twice their bandwidth all along the way there would be 2 times" in found.sentence
+    assert not any("worker0 nic" in one.relief.bottleneck for one in found.tried[:1])
