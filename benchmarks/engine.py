@@ -141,7 +141,7 @@ def simpy_s(one: Described) -> float:
     case = one.case
     outcome = engine.run(case.prepared.tables, case.device)
     began = time.process_time()
-    times, _ = simpy_reference.simulate(one.graph, one.on, one.priced, case.device.tolist())
+    times = simpy_reference.simulate(one.graph, one.on, one.priced, case.device.tolist()).times
     took = time.process_time() - began
     spans = zip(outcome.start_ns.tolist(), outcome.end_ns.tolist(), strict=True)
     assert times == dict(zip(case.prepared.tables.names, spans, strict=True)), case.name

@@ -163,7 +163,11 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         help="which event loop runs: python, or compiled by numba; they agree to the nanosecond (default: auto, "
         "compiled where the step is large enough to pay for loading it)",
     )
-    add("--warm-up", action="store_true", help="compile the event loop ahead of the first large step, and end")
+    add(
+        "--warm-up",
+        action="store_true",
+        help="compile the event loops of a step and of a training ahead of the first large one, and end",
+    )
 
 
 def _add_control_flow(group: argparse._ArgumentGroup) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simulator.oracle.processes import RealStep
 from tests.oracle.processes import descendants, ended
@@ -76,20 +74,10 @@ def test_equal_workers_wait_together(benchmark: ModuleType) -> None:
     assert benchmark.by_sleep(training, waits) == {0.06: 0.2, 0.15: 0.1}
 
 
-def test_a_sign_test_counts_what_chance_does(computing: ModuleType) -> None:
-    assert computing.sign_test(12, 12) == computing.sign_test(0, 12) == 2 / 2**12
-    assert computing.sign_test(6, 12) == 1.0
-    assert computing.sign_test(3, 4) == 10 / 16  # three or four heads, three or four tails
-
-
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_holms_correction_is_no_laxer_than_bonferronis_and_no_stricter_than_none(
-    computing: ModuleType, chances: list[float]
+def test_a_pair_is_told_apart_beyond_the_spread_of_its_rounds(
+    computing: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pairs = [computing.Pair("a", "b", 1.0, chance, 1.0) for chance in chances]
-    apart = computing.told_apart(pairs)
-    assert sum(chance <= computing.LEVEL / max(1, len(chances)) for chance in chances) <= len(apart)
-    assert all(pair.chance <= computing.LEVEL for pair in apart)
-    assert max((pair.chance for pair in apart), default=0) <= min(
-        (pair.chance for pair in pairs if pair not in apart), default=1
-    )
+    rounds = {"slow": [10.0, 11, 12, 13], "near": [12.5, 12.6, 13, 14], "fast": [20.0, 21, float("nan"), 22]}
+    assert not computing.report(rounds, {"slow": 1.0, "near": 3.0, "fast": 2.0})
+    assert "2 of 3 pairs are told apart, 1 in our order." in capsys.readouterr().out
+    assert computing.report(rounds, {"slow": 2.0, "near": 1.0, "fast": 3.0})  # near and slow are not told apart
