@@ -91,12 +91,11 @@ def train(
         made = Goal(each * steps, None if further is None else more, told)
         return made
 
-    compiled = choose(engine, (1 + 3 * (most > steps)) * steps * (len(laid.tables) + len(given.crossing)), TRAINING)
-    if compiled:
+    if choose(engine, (1 + 3 * (most > steps)) * steps * (len(laid.tables) + len(given.crossing)), TRAINING):
         noted = load(TRAINING).run(crew, laid, given, priority, **how, record=record, goal=goal())
+    how["engine"] = "python" if noted is None else "compiled"
     if noted is None:  # or it hangs, or its times are more than the compiled loop can count
         noted = run(crew, laid, given, record=record, goal=goal())[1]
-    how["engine"] = "compiled" if compiled else "python"
     trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.engine import pack_lanes
-from simulator.execution.links import holds, wire_end
+from simulator.execution.links import Holds, holds, wire_end
 from simulator.execution.queues import Executor
 from simulator.execution.trace import Trace
 from simulator.execution.ways import discipline
@@ -132,9 +132,6 @@ def trace_of(
     sender = tables.tensor_op[crossing.tensor[wire]]
     packs, unpacks = crossing.pack_ns[wire] > 0, crossing.unpack_ns[wire] > 0
     of_transfer = [len(one.asked_ns) for one in steps]
-    every, begun = holds(crossing, discipline(tables.ways, how["contention"]).held), _column(steps, "begun_ns")
-    first, last = every.ptr[wire], every.ptr[wire + 1]
-    hold = _joined([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
     return Trace(
         node=ids(tables.node[op][rows]),
         iteration=ids(tables.iteration[op][rows]),
@@ -162,10 +159,9 @@ def trace_of(
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),
         pack_lane=ids(packed.lane),
         unpack_lane=ids(unpacked.lane),
-        hold_ptr=ids(np.append(0, np.cumsum(last - first))),
-        hold_link=ids(every.link[hold]),
-        hold_start_ns=begun,
-        hold_end_ns=ints(begun + every.ns[hold]),
+        **_held(
+            holds(crossing, discipline(tables.ways, how["contention"]).held), ids(wire), _column(steps, "begun_ns")
+        ),
         busy_ns=ints(busy_ns),
         makespan=end_ns,
         iterations=tables.iterations,
@@ -175,6 +171,18 @@ def trace_of(
         contention=how["contention"],
         engine=how["engine"],
     )
+
+
+def _held(every: Holds, wire: Ids, begun: Ints) -> dict[str, Any]:  # Any: columns of two types
+    """When each of the recorded transfers had each of its serial links."""
+    first, last = every.ptr[wire], every.ptr[wire + 1]
+    hold = _joined([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
+    return {
+        "hold_ptr": ids(np.append(0, np.cumsum(last - first))),
+        "hold_link": ids(every.link[hold]),
+        "hold_start_ns": begun,
+        "hold_end_ns": ints(begun + every.ns[hold]),
+    }
 
 
 def _not_reckoned(devices: int) -> dict[str, Any]:  # Any: columns of several types
