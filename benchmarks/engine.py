@@ -44,6 +44,7 @@ from engine_problems import (
 from simulator import evaluate, prepare
 from simulator.execution import engine
 from simulator.execution.compiled import engine as compiled
+from simulator.execution.flattening import flattened
 from simulator.oracle import grappler
 from tests.execution import simpy_reference
 
@@ -102,7 +103,7 @@ def loop(cases: list[Case], library: CDLL | None) -> Iterator[str]:
 
 def twins(case: Case, library: CDLL) -> list[Call]:
     """The twin without and with memory, once it gives every start and every peak as we do, and the plain loop."""
-    twin = engine_twin.Twin(library, case.prepared.tables.layouts.flat("serial"))
+    twin = engine_twin.Twin(library, flattened(case.prepared.tables, "serial"))
     makespan, starts, held = twin.record(case.device)
     spans, peaks = evaluate(case.prepared, case.rows[:1], peaks=True)
     assert twin.makespan(case.device) == makespan == spans[0], case.name

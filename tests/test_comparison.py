@@ -12,9 +12,8 @@ from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison import compare
 from simulator.comparison.values import written_alike
-from simulator.graph.creation import Lowered
 from simulator.graph.exporting import graph_def
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Lowered
 from simulator.graph.inlining.draft import Draft
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step

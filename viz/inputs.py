@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from simulator.cluster.client import connected
-from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import with_protocol
+from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.reading import default_cluster, load_cluster
 from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.roofline import estimate

@@ -7,12 +7,12 @@ crosses, in order from source to destination. The same link in several routes is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol, lane_ns
+from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol, find_protocol, lane_ns, spoken
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole
@@ -248,3 +248,15 @@ class Cluster:
                     speed = {"latency_ns": self.latency_ns(s, t), "bytes_per_s": rate}
                     drawn.add_edge(self.devices[s].name, self.devices[t].name, links=names, **speed)
         return drawn
+
+
+def with_protocol(cluster: Cluster, name: str) -> Cluster:
+    """The cluster whose tasks talk by that protocol; a cluster's own one keeps its name.
+
+    Raises ClusterError for an unknown name.
+    """
+    old = cluster.between_tasks
+    new = find_protocol(name, {old.name: old})
+    notes = [note for note in cluster.notes if note != spoken(old)]
+    said = [spoken(new)] if len(cluster.tasks) > 1 else []
+    return replace(cluster, between_tasks=new, notes=(*notes, *said))

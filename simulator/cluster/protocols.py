@@ -11,15 +11,11 @@ takes the lane for a c-th of its work; for the rest it is on its way, as in a la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
 
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole, show_nanos
 from simulator.wording import near
-
-if TYPE_CHECKING:
-    from simulator.cluster.cluster import Cluster
 
 MAX_LATENCY_NS: Nanos = 10**15  # 11 days; the sum over any route stays far from 2^63
 MAX_PS_PER_BYTE = 10**6  # 1 us for each byte
@@ -116,18 +112,6 @@ def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Proto
     if name not in known:
         raise ClusterError(f"there is no protocol {name!r}; known are {', '.join(known)}.{near(name, list(known))}")
     return known[name]
-
-
-def with_protocol(cluster: Cluster, name: str) -> Cluster:
-    """The cluster whose tasks talk by that protocol; a cluster's own one keeps its name.
-
-    Raises ClusterError for an unknown name.
-    """
-    old = cluster.between_tasks
-    new = find_protocol(name, {old.name: old})
-    notes = [note for note in cluster.notes if note != spoken(old)]
-    said = [spoken(new)] if len(cluster.tasks) > 1 else []
-    return replace(cluster, between_tasks=new, notes=(*notes, *said))
 
 
 def spoken(protocol: Protocol) -> str:

@@ -32,9 +32,9 @@ STEP = Sources(
     "_play",
     (
         "execution/compiled",
+        "execution/buffers.py",
         "execution/flat.py",
         "execution/sharing.py",
-        "execution/tables.py",
         "execution/wiring.py",
     ),
 )

@@ -23,6 +23,7 @@ from simulator.execution.engine import Column, chosen_order
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
 from simulator.execution.flat import CODES, GIVEN_UP, STUCK
+from simulator.execution.flattening import flattened, workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
@@ -237,11 +238,11 @@ def _run_block(
     tables, how = rule.tables, {"order": rule.order, "contention": rule.contention}
     makespans[:] = STUCK  # all is left to the plain loop if the compiled one is not taken
     if rule.compiled:
-        play, flat = load().play, tables.layouts.flat(rule.contention)
+        play, flat = load().play, flattened(tables, rule.contention)
         given = (rows, CODES[rule.order], orders, rule.rest_ns)
 
         def some(start: int, step: int) -> None:
-            with tables.layouts.workspace(rule.contention) as work:
+            with workspace(tables, rule.contention) as work:
                 play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
 
         each(some, len(rows))

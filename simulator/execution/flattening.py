@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from mmap import ACCESS_COPY, mmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,43 +13,34 @@ import numpy.typing as npt
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import starts
 from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Shared, Work, columns
+from simulator.execution.tables import Tables
 from simulator.execution.ways import Discipline, Ways, discipline
-
-if TYPE_CHECKING:
-    from simulator.execution.tables import Tables
 
 _MAX_NS = 2**61  # as in `crossings`
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 
-class Layouts:
-    """Tables laid out, once for each way to use links, and the memory of threads that do not run."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._flats: dict[str, Flat] = {}
-        self._spare: dict[str, list[Work]] = {}
-
-    def flat(self, contention: str) -> Flat:
-        """The tables, with links used as `contention` says."""
-        if contention not in self._flats:
-            self._flats[contention] = flat(self._tables, contention)
-        return self._flats[contention]
-
-    @contextmanager
-    def workspace(self, contention: str) -> Iterator[Work]:
-        """Memory for one thread, with as many lines before links as that needs; it is kept for the next."""
-        spare = self._spare.setdefault(contention, [])
-        try:
-            mine = spare.pop()
-        except IndexError:  # all are taken
-            mine = work(self.flat(contention))
-        yield mine
-        spare.append(mine)
+def flattened(tables: Tables, contention: str) -> Flat:
+    """The tables as the compiled loop reads them, laid out once for each way to use links (`ways.discipline`)."""
+    flats = tables.layouts.flats
+    if contention not in flats:
+        flats[contention] = _flat(tables, contention)
+    return flats[contention]
 
 
-def flat(tables: Tables, contention: str) -> Flat:
-    """Lay the tables out for the compiled loop, with links used as `contention` says (`ways.discipline`)."""
+@contextmanager
+def workspace(tables: Tables, contention: str) -> Iterator[Work]:
+    """Memory for one thread, with as many lines before links as that contention needs; it is kept for the next."""
+    spare = tables.layouts.spare.setdefault(contention, [])
+    try:
+        mine = spare.pop()
+    except IndexError:  # all are taken
+        mine = work(flattened(tables, contention))
+    yield mine
+    spare.append(mine)
+
+
+def _flat(tables: Tables, contention: str) -> Flat:
     n = len(tables)
     gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
     waits = np.bincount(tables.consumer[~gate], minlength=n)

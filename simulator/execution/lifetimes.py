@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
+from simulator.execution.buffers import RESIDENT
 from simulator.execution.crossings import copied
 from simulator.execution.engine import Outcome
-from simulator.execution.tables import RESIDENT, Tables
+from simulator.execution.tables import Tables
 from simulator.execution.trace import Allocations, Residents
 
 

@@ -37,8 +37,8 @@ from simulator.execution.assembling import (
     plain,
     run_times,
 )
-from simulator.execution.buffers import OWN, RESIDENT, buffers
-from simulator.execution.flattening import Layouts
+from simulator.execution.buffers import buffers
+from simulator.execution.layouts import Layouts
 from simulator.execution.loops import Choice, unrolled
 from simulator.execution.posting import posting_references, with_end, with_posts
 from simulator.execution.ways import Ways
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Exchange, Step
     from simulator.partitioning import Partitions
-
-__all__ = ["OWN", "RESIDENT", "Tables", "of_partitions", "of_step"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +120,8 @@ class Tables:
 
     @cached_property
     def layouts(self) -> Layouts:
-        """As the compiled loop reads them."""
-        return Layouts(self)
+        """As the compiled loop reads them; see `flattening`."""
+        return Layouts({}, {})
 
 
 def of_step(

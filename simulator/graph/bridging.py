@@ -1,57 +1,25 @@
-"""Graphs to and from networkx, for analyses that simviz does not have."""
+"""Graphs from networkx; `Graph.to_networkx` is the way there, for analyses that simviz does not have."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from simulator.errors import GraphError
+from simulator.graph.building import build
+from simulator.graph.graph import WHOLE, Graph
 
 if TYPE_CHECKING:
     import networkx
 
-    from simulator.graph.graph import Graph
-
-# what belongs to the whole graph travels as attributes of the networkx graph
-_WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "ends", "source")
-
-
-def to_networkx(graph: Graph) -> networkx.MultiDiGraph:
-    """A `networkx.MultiDiGraph` whose nodes are the names.
-
-    A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
-    `slot` (its place among the inputs of the node that it enters), `nbytes` (-1 unknown) and `back` (closes a loop).
-    """
-    import networkx as nx
-
-    whole = {key: getattr(graph, key) for key in _WHOLE}
-    made = nx.MultiDiGraph(**whole)
-    for row, name in enumerate(graph.names):
-        made.add_node(name, row=row, op=graph.ops[row], requested=graph.requested[row], attrs=graph.attrs[row])
-    for row, name in enumerate(graph.names):
-        begin = int(graph.in_ptr[row])
-        for edge in range(begin, int(graph.in_ptr[row + 1])):
-            tensor = int(graph.edge_tensor[edge])
-            made.add_edge(
-                graph.names[graph.edge_src[edge]],
-                name,
-                tensor=graph.tensor_name(tensor) if tensor >= 0 else None,
-                slot=edge - begin,
-                nbytes=int(graph.tensor_bytes[tensor]) if tensor >= 0 else 0,
-                back=bool(graph.edge_back[edge]),
-            )
-    return made
-
 
 def from_networkx(made: networkx.DiGraph) -> Graph:
-    """The graph of a networkx digraph: the inverse of `to_networkx`, lenient about what is missing.
+    """The graph of a networkx digraph: the inverse of `Graph.to_networkx`, lenient about what is missing.
 
     A node without `op` becomes a "NoOp" if nothing but control edges leave it, else an op of its own kind, "Unknown";
     an edge without `tensor` carries the source's output 0, one whose `tensor` is None is a control edge. Inputs stand
     in the order of `slot`, those without in the order of the edges. Raises GraphError for an undirected graph and for
     whatever `build` refuses.
     """
-    from simulator.graph.building import build
-
     if not made.is_directed():
         raise GraphError("from_networkx wants a directed graph: edges point from producer to consumer.")
     names = [str(name) for name in made.nodes]
@@ -74,5 +42,5 @@ def from_networkx(made: networkx.DiGraph) -> Graph:
         [str(facts.get("requested", "")) for facts in facts_of],
         [[written for _, _, written in sorted(inputs[name], key=lambda entry: entry[:2])] for name in names],
         [facts.get("attrs", {}) for facts in facts_of],
-        **{"source": "a networkx graph", **{key: made.graph[key] for key in _WHOLE if key in made.graph}},
+        **{"source": "a networkx graph", **{key: made.graph[key] for key in WHOLE if key in made.graph}},
     )

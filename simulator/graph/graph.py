@@ -20,7 +20,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, ids
 from simulator.errors import GraphError
-from simulator.graph.creation import Creation, Lowered, creation_of
+from simulator.graph.creation import Creation, creation_of
 from simulator.graph.messages import Proto
 from simulator.wording import near
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
 Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
+
+
+# What belongs to the whole graph: it travels as attributes of a networkx graph.
+WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "ends", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,9 @@ class Graph:
     @cached_property
     def creation(self) -> Creation:
         """The order in which TensorFlow makes the edges."""
-        return creation_of(self) if self.lowered is None else self.lowered.creation
+        if self.lowered is not None:
+            return self.lowered.creation
+        return creation_of(self.names, self.edge_src, self.edge_dst, self.edge_tensor < 0, self.order)
 
     def imported(self) -> Graph:
         """The same nodes as TensorFlow would number them if it were handed this graph as it stands."""
@@ -179,11 +185,41 @@ class Graph:
         return tuple(written)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """A `networkx.MultiDiGraph` of the names; see `bridging.to_networkx`."""
-        from simulator.graph.bridging import to_networkx
+        """A `networkx.MultiDiGraph` whose nodes are the names; `bridging.from_networkx` makes a graph of it again.
 
-        return to_networkx(self)
+        A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
+        `slot` (its place among the inputs of the node that it enters), `nbytes` (-1 unknown) and `back` (closes a
+        loop).
+        """
+        import networkx
+
+        made = networkx.MultiDiGraph(**{key: getattr(self, key) for key in WHOLE})
+        for row, name in enumerate(self.names):
+            made.add_node(name, row=row, op=self.ops[row], requested=self.requested[row], attrs=self.attrs[row])
+        for row, name in enumerate(self.names):
+            begin = int(self.in_ptr[row])
+            for edge in range(begin, int(self.in_ptr[row + 1])):
+                tensor = int(self.edge_tensor[edge])
+                made.add_edge(
+                    self.names[self.edge_src[edge]],
+                    name,
+                    tensor=self.tensor_name(tensor) if tensor >= 0 else None,
+                    slot=edge - begin,
+                    nbytes=int(self.tensor_bytes[tensor]) if tensor >= 0 else 0,
+                    back=bool(self.edge_back[edge]),
+                )
+        return made
 
     def noting(self, *sentences: str) -> Graph:
         """The same graph with notes added for the reader of the result."""
         return replace(self, notes=(*self.notes, *sentences))
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """What a graph was before TensorFlow's passes rewrote it for the placer, and what they made of its order."""
+
+    given: Graph  # what TensorFlow is handed
+    creation: Creation
+    topological: Ids  # [N] the smallest topological order by row, back edges ignored
+    by_chance: Flags  # [E] made in the order of a set of pointers: its rank is one of many that it may have

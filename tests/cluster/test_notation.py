@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import with_protocol
 from simulator.cluster.notation import read_notation
-from simulator.cluster.protocols import with_protocol
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError
 

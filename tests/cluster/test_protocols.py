@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.client import connected
-from simulator.cluster.cluster import CONTENTIONS, MAX_RATE, Cluster, Link
+from simulator.cluster.cluster import CONTENTIONS, MAX_RATE, Cluster, Link, with_protocol
 from simulator.cluster.protocols import (
     GRPC,
     IN_PROCESS,
@@ -24,7 +24,6 @@ from simulator.cluster.protocols import (
     Protocol,
     find_protocol,
     spoken,
-    with_protocol,
 )
 from simulator.cluster.reading import load_cluster
 from simulator.cluster.toml_file import read_toml

@@ -20,6 +20,7 @@ from simulator.execution import engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.evaluate import BLOCK, OVER, evaluate
 from simulator.execution.flat import NEVER, SAFE_BYTES
+from simulator.execution.flattening import flattened, workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared, prepare
 from simulator.execution.simulate import simulate
@@ -325,10 +326,10 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
 def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     """It gets them by address, so that nothing would stop it later."""
     tables, _ = network(20)
-    flat, rows, nothing = tables.layouts.flat("serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
+    flat, rows, nothing = flattened(tables, "serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
     makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), flat.nodes.waits
     given = (rows, 0, nothing, ints([]), NEVER, False, 0, 1, makespan, peaks)
-    with tables.layouts.workspace("serial") as work:
+    with workspace(tables, "serial") as work:
         compiled.play(flat, work, *given)
         for wrong in (ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None):
             other = flat._replace(nodes=flat.nodes._replace(waits=wrong))
@@ -342,7 +343,7 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_works_in_memory_of_its_own() -> None:
     tables, _ = network(20)
-    with tables.layouts.workspace("serial") as work:
+    with workspace(tables, "serial") as work:
         work.queues.idle[0] = 1
         child = os.fork()
         if not child:
@@ -354,7 +355,7 @@ def test_a_forked_process_works_in_memory_of_its_own() -> None:
 
 def test_tables_take_few_bytes_per_op() -> None:
     tables, _ = network(10_000)  # eight devices of one kind
-    flat = tables.layouts.flat("serial")
+    flat = flattened(tables, "serial")
     columns = [*vars(tables).values(), *flat.nodes, *flat.held]
     sizes = {(column.ctypes.data, column.nbytes) for column in columns if isinstance(column, np.ndarray)}
     assert sum(nbytes for _, nbytes in sizes) < 130 * len(tables)

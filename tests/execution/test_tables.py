@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.columns import ids
-from simulator.execution.tables import OWN, RESIDENT, Tables, of_step
+from simulator.execution.buffers import OWN, RESIDENT
+from simulator.execution.tables import Tables, of_step
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from tests.execution.cases import apart, cluster, costs

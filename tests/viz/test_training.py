@@ -11,7 +11,7 @@ import pytest
 from placement import clients
 from placement import programs as placing_programs
 from simulator import estimate_each, load_cluster, read_regime, replicate
-from simulator.cluster.protocols import with_protocol
+from simulator.cluster.cluster import with_protocol
 from simulator.errors import SimvizError
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replication.replicating import How

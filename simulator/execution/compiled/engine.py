@@ -17,7 +17,7 @@ from simulator.execution.compiled.loop import loop
 from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Outcome, chosen_order, lanes, outcome
 from simulator.execution.flat import CODES, EXECUTOR, NEVER, RANKED, Flat, Work
-from simulator.execution.flattening import begun_on
+from simulator.execution.flattening import begun_on, flattened, workspace
 from simulator.execution.links import holds
 from simulator.execution.loop import Played
 from simulator.execution.ways import discipline
@@ -94,8 +94,8 @@ def run(
         ops = np.argsort(ranks(tables, priority))[None].astype(np.int32)
     makespan = np.zeros(1, np.int64)
     given = (ids(column[None]), CODES[chosen], ids(ops), ints([]))
-    with tables.layouts.workspace(contention) as work:
-        play(tables.layouts.flat(contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
+    with workspace(tables, contention) as work:
+        play(flattened(tables, contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
             return engine.run(tables, device, priority, order=order, contention=contention)
         rule = discipline(tables.ways, contention)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.execution.buffers import OWN
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import Held, Memory, Nodes, Places
-from simulator.execution.tables import OWN
 
 if TYPE_CHECKING:
     from simulator.columns import Flags, Ids, Ints

@@ -17,9 +17,9 @@ from simulator.columns import flags, ids
 from simulator.errors import GraphError
 from simulator.graph import ops
 from simulator.graph.building import build
-from simulator.graph.creation import ORDERED, Creation, Lowered
+from simulator.graph.creation import ORDERED, Creation
 from simulator.graph.dtypes import base
-from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph import Attrs, Graph, Lowered
 from simulator.graph.inlining.attributes import NO_ATTRS
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.messages import Proto

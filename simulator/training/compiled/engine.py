@@ -13,7 +13,7 @@ from simulator.execution.compiled.addressing import Addressed, tuple_of
 from simulator.execution.compiled.kernel import made
 from simulator.execution.compiled.loop import loop
 from simulator.execution.flat import CODES, LATEST, NEVER, Flat, Work
-from simulator.execution.flattening import begun_on
+from simulator.execution.flattening import begun_on, flattened
 from simulator.execution.flattening import work as work_of
 from simulator.execution.wiring import ranks
 from simulator.training.compiled import TRAINING
@@ -90,7 +90,7 @@ def run(
     """The same as `train.run`; None for what is left to the specification: it hangs, or its times are too long."""
     if not _is_countable(crew, given):
         return None
-    tables, flat = laid.tables, laid.tables.layouts.flat(contention)
+    tables, flat = laid.tables, flattened(laid.tables, contention)
     carried = given.crossing.tensor
     ledger = Ledger(crew, tables.ways, given.crossing, tables.tensor_bytes[carried], given.wiring, given.wires)
     rules, goal = rules_of(crew, laid, given, ledger.shared, record=record), goal or Goal(crew.limit)

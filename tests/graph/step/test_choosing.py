@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from simulator.errors import GraphError
-from simulator.graph.bridging import from_networkx, to_networkx
+from simulator.graph.bridging import from_networkx
 from simulator.graph.graph import Signature
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue, FunctionDef
@@ -207,7 +207,7 @@ def test_what_ends_inside_an_expanded_body_is_not_fetched():
     assert step.fetches == ("f:0",)
     assert "f/unused" in graph.index
     assert step.feeds == ("a:0",)
-    assert choose_step(from_networkx(to_networkx(graph))).fetches == ("f:0",)
+    assert choose_step(from_networkx(graph.to_networkx())).fetches == ("f:0",)
 
 
 def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
