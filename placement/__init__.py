@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simulator.exporting import exported
+
+if TYPE_CHECKING:
+    from placement.placing import ALGORITHMS as ALGORITHMS
+    from placement.placing import place as place
+    from placement.programs import clients as clients
 
 # name -> module that holds it
 _EXPORTS = {"ALGORITHMS": "placement.placing", "clients": "placement.programs", "place": "placement.placing"}

@@ -12,13 +12,34 @@ from simulator.exporting import exported
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
+    from simulator.bounds import lower_bound as lower_bound
     from simulator.cluster.cluster import Cluster as Cluster
+    from simulator.cluster.reading import load_cluster as load_cluster
+    from simulator.comparison import compare as compare
+    from simulator.costs.calibration import calibrate as calibrate
+    from simulator.costs.roofline import estimate as estimate
     from simulator.costs.table import CostTable as CostTable
+    from simulator.execution.evaluate import evaluate as evaluate
     from simulator.execution.preparing import Prepared as Prepared
+    from simulator.execution.preparing import prepare as prepare
+    from simulator.execution.simulate import simulate as simulate
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
+    from simulator.graph.inlining import inline as inline
+    from simulator.graph.loading import load as load
+    from simulator.graph.shapes import with_shapes as with_shapes
     from simulator.graph.step import Step as Step
+    from simulator.graph.step import choose_step as choose_step
+    from simulator.oracle import observe as observe
     from simulator.partitioning import Partitions as Partitions
+    from simulator.partitioning import partition as partition
+    from simulator.training.answers.answers import answers as answers
+    from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
+    from simulator.training.programs.distributed import distributed as distributed
+    from simulator.training.programs.pricing import estimate_each as estimate_each
+    from simulator.training.programs.replication.replicating import replicate as replicate
+    from simulator.training.regimes import read_regime as read_regime
+    from simulator.training.train import train as train
 
 # name -> module that holds it
 _EXPORTS = {

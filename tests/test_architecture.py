@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,15 @@ def test_no_import_cycle() -> None:
         assert free, f"these import each other: {sorted(below)}"
         for name in free:
             del below[name]
+
+
+@pytest.mark.parametrize("package", ["simulator", "placement", "viz", "simulator.oracle"])
+def test_what_a_package_shows_is_also_known_to_type_checkers(package: str) -> None:
+    shown = import_module(package)._EXPORTS
+    conditions = [node for node in modules()[package][2].body if isinstance(node, ast.If)]
+    inside = [node for at in conditions for node in at.body if isinstance(node, ast.ImportFrom)]
+    assert shown == {alias.asname: node.module for node in inside for alias in node.names}
+    assert all(getattr(import_module(package), name) is not None for name in shown)
 
 
 def test_tensorflow_is_imported_only_behind_its_door_and_inside_functions() -> None:

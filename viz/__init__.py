@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simulator.exporting import exported
+
+if TYPE_CHECKING:
+    from viz.dot import draw_graph as draw_graph
+    from viz.report import draw_report as draw_report
+    from viz.timeline import draw_timeline as draw_timeline
 
 # name -> module that holds it
 _EXPORTS = {"draw_graph": "viz.dot", "draw_report": "viz.report", "draw_timeline": "viz.timeline"}

@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 from simulator.assignment import Assignment
@@ -34,7 +36,7 @@ def device(name: str, *, lanes: int = 1, memory: int = 10**9, kind: str = "", co
 
 
 def cluster(
-    names: Sequence[str], links: Sequence[Link] = (), routes: Routes = MappingProxyType({}), **options: int
+    names: Sequence[str], links: Sequence[Link] = (), routes: Routes = MappingProxyType({}), **options: Any
 ) -> Cluster:
     """Devices with the given routes; otherwise a link of its own per pair: 100 ns, 1 GB/s (1 ns per byte)."""
     made = [device(name, **options) for name in names]
@@ -54,7 +56,7 @@ def cluster(
     return Cluster(tuple(made), tuple(wires), tuple(table), handover_ns=7)
 
 
-def apart(count: int, *, shared: bool = False, **options: int) -> Cluster:
+def apart(count: int, *, shared: bool = False, **options: Any) -> Cluster:
     """`count` CPUs of as many tasks: a link per pair, or one that all share."""
     names = [f"w:{task}/CPU:0" for task in range(count)]
     if not shared:
@@ -63,7 +65,7 @@ def apart(count: int, *, shared: bool = False, **options: int) -> Cluster:
     return cluster(names, [Link("bus", 100, 10**9)], routes, **options)
 
 
-def routed(random: Random, count: int, **options: int) -> Cluster:
+def routed(random: Random, count: int, **options: Any) -> Cluster:
     """`count` CPUs of as many tasks, with routes of one to four of a few links, which meet in any order."""
     links = [Link(f"l{at}", random.choice([0, 0, 10]), random.choice([10**9, 10**7])) for at in range(5)]
     pairs = [(s, t) for s in range(count) for t in range(count) if s != t]
@@ -71,9 +73,7 @@ def routed(random: Random, count: int, **options: int) -> Cluster:
     return cluster([f"w:{task}/CPU:0" for task in range(count)], links, routes, **options)
 
 
-def costs(
-    graph: Graph, on: Cluster, run_ns: Sequence[int] | Sequence[Sequence[int]] | int = 1000, **rest: object
-) -> CostTable:
+def costs(graph: Graph, on: Cluster, run_ns: npt.ArrayLike = 1000, **rest: Any) -> CostTable:
     """The same or the given times on every kind of device; `scratch` and `resident` in bytes per node."""
     n = len(graph)
     column = np.asarray(run_ns, np.int64)
@@ -177,7 +177,7 @@ PROTOCOLS = st.builds(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int], dict[str, str]]:
+def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int], dict[str, Any]]:
     """As `runs`, with a protocol between the tasks, and the keywords of `simulate`: any order, any contention."""
     on, priced, rows = draw(runs(graph))
     on = draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
@@ -215,7 +215,7 @@ def dags(
     return made.built()
 
 
-def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, object]:
+def attrs_of(op: str, arity: int = 1, size: int = 1) -> dict[str, Any]:
     """Attributes of a node of `dags` whose outputs are float vectors of `size` elements."""
     if op == "NoOp":
         return {}

@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import simpy
+from simpy.events import EventPriority
+from simpy.resources.resource import PriorityRequest, Request
 
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 
-SETTLE = 9  # a SimPy priority: after everything else that happens at an instant
+SETTLE = EventPriority(9)  # a SimPy priority: after everything else that happens at an instant
 INSTANT = ("Placeholder", "Const", "NoOp")
 OP, PACK, UNPACK = 0, 1, 2  # what takes a lane, in the order in which it is served where it asks at the same time
 
+Process: TypeAlias = Generator[simpy.Event, Any, None]  # Any: what an event tells
 Span = tuple[int, int]
 Sent = tuple[int, int, int]  # on the wire, off it, and in its readers' hands
 Holds = list[tuple[int, int]]  # the links that a transfer holds, in turn, and when each began
@@ -99,9 +102,13 @@ class _Run:
         self.going_on: list[Crossing] = []  # there, to the next link
         self.began: dict[Crossing, Holds] = {}
         self.working: list[tuple[int, Crossing]] = []  # PACK or UNPACK
-        self.over: list[tuple[simpy.PriorityResource, simpy.Request]] = []  # lanes to be given back
+        self.over: list[tuple[simpy.PriorityResource, PriorityRequest]] = []  # lanes to be given back
         self.settling = False
         self._settle_soon()
+
+    @property
+    def _now(self) -> int:
+        return int(self.env.now)  # SimPy's own type allows fractions
 
     def _needs(self, node: int) -> set[str]:
         if self.graph.ops[node] == "Placeholder":
@@ -126,7 +133,7 @@ class _Run:
         while self.ready:
             node = self.ready.pop()
             if self.graph.ops[node] in INSTANT:
-                self.times[self.graph.names[node]] = (self.env.now, self.env.now)
+                self.times[self.graph.names[node]] = (self._now, self._now)
                 self._done(node)
             else:
                 jobs.append(self._op(node))
@@ -164,20 +171,20 @@ class _Run:
 
         return _Job(where, urgency, self._work_ns(kind, crossing), then)
 
-    def _rank(self, job: _Job) -> tuple[object, ...]:
+    def _rank(self, job: _Job) -> Any:  # SimPy compares whatever it is given
         return () if self.priority is None else job.urgency
 
-    def _hold(self, job: _Job, request: simpy.Request) -> Iterator[simpy.Event]:
+    def _hold(self, job: _Job, request: PriorityRequest) -> Process:
         """Wait for a lane, keep it as long as the job takes."""
         yield request
-        start = self.env.now
+        start = self._now
         yield self.env.timeout(job.ns)
         self.over.append((self.lanes[job.where], request))
         job.then(start)
         self._settle_soon()
 
     def _ended(self, node: int, start: int) -> None:
-        self.times[self.graph.names[node]] = (start, self.env.now)
+        self.times[self.graph.names[node]] = (start, self._now)
         self._done(node)
 
     def _done(self, node: int) -> None:
@@ -188,15 +195,15 @@ class _Run:
                 crossing = Crossing(node, port, target, value)
                 if target == here:
                     self._arrive(crossing)
-                elif self.env.now < self.on.protocol(here, target).request_ns:
+                elif self._now < self.on.protocol(here, target).request_ns:
                     self.env.process(self._requested(crossing))
                 else:
                     self.asking.append(crossing)
         self._settle_soon()
 
-    def _requested(self, crossing: Crossing) -> Iterator[simpy.Event]:
+    def _requested(self, crossing: Crossing) -> Process:
         """The value is there, but the sender does not yet know who wants it; Recvs are posted when the step begins."""
-        yield self.env.timeout(self._protocol(crossing).request_ns - self.env.now)
+        yield self.env.timeout(self._protocol(crossing).request_ns - self._now)
         self.asking.append(crossing)
         self._settle_soon()
 
@@ -217,41 +224,41 @@ class _Run:
                 self.env.process(self._wait(crossing, row, request))
                 return
             self._hold_link(crossing, row, request)
-        start = self.began[crossing][0][1] if serial else self.env.now
+        start = self.began[crossing][0][1] if serial else self._now
         self.env.process(self._arrive_from(crossing, start))
 
-    def _wait(self, crossing: Crossing, row: int, request: simpy.Request) -> Iterator[simpy.Event]:
+    def _wait(self, crossing: Crossing, row: int, request: Request) -> Process:
         """In line for a link; those that get one at the same instant go on in order."""
         yield request
         self._hold_link(crossing, row, request)
         self.going_on.append(crossing)
         self._settle_soon()
 
-    def _hold_link(self, crossing: Crossing, row: int, request: simpy.Request) -> None:
-        self.began[crossing].append((row, self.env.now))
+    def _hold_link(self, crossing: Crossing, row: int, request: Request) -> None:
+        self.began[crossing].append((row, self._now))
         if self._bytes_ns(crossing):
             self.env.process(self._give_back(crossing, row, request))
         else:
             self.links[row].release(request)
 
-    def _give_back(self, crossing: Crossing, row: int, request: simpy.Request) -> Iterator[simpy.Event]:
+    def _give_back(self, crossing: Crossing, row: int, request: Request) -> Process:
         yield self.env.timeout(self._bytes_ns(crossing))
         self.links[row].release(request)
 
-    def _arrive_from(self, crossing: Crossing, start: int) -> Iterator[simpy.Event]:
+    def _arrive_from(self, crossing: Crossing, start: int) -> Process:
         """Its last link has begun: its bytes, then its latency."""
         yield self.env.timeout(self._bytes_ns(crossing) + self._latency_ns(crossing))
         self._arrived(crossing, start)
 
-    def _flow(self, crossing: Crossing) -> Iterator[simpy.Event]:
-        start = self.env.now
+    def _flow(self, crossing: Crossing) -> Process:
+        start = self._now
         yield self.env.timeout(self._latency_ns(crossing))
         self._settle_soon()
         yield self.flows.join(self._rows(crossing), self._nbytes(crossing))
         self._arrived(crossing, start)
 
     def _arrived(self, crossing: Crossing, start: int) -> None:
-        self.sent[crossing.value, crossing.target] = (start, self.env.now, -1)
+        self.sent[crossing.value, crossing.target] = (start, self._now, -1)
         if self._work_ns(UNPACK, crossing):
             self.working.append((UNPACK, crossing))
         else:
@@ -260,7 +267,7 @@ class _Run:
 
     def _delivered(self, crossing: Crossing) -> None:
         key = (crossing.value, crossing.target)
-        self.sent[key] = (*self.sent[key][:2], self.env.now)
+        self.sent[key] = (*self.sent[key][:2], self._now)
         self._arrive(crossing)
 
     def _arrive(self, crossing: Crossing) -> None:
@@ -339,7 +346,7 @@ class Flows:
             self.env.process(self._wait(soonest, self.changes))
         self.settled = self.changes
 
-    def _wait(self, ns: int, changes: int) -> Iterator[simpy.Event]:
+    def _wait(self, ns: int, changes: int) -> Process:
         yield self.env.timeout(ns)
         if changes < self.changes:  # another one began or ended meanwhile: that settlement waits in its own way
             return
@@ -350,9 +357,10 @@ class Flows:
             flow.succeed()
 
     def _advance(self) -> None:
+        now = int(self.env.now)
         for flow, rate in self.rate.items():
-            self.left[flow] -= rate * (self.env.now - self.now)
-        self.now = self.env.now
+            self.left[flow] -= rate * (now - self.now)
+        self.now = now
 
     def _share(self) -> None:
         """Fill the links: the one with the least for each flow that has no rate yet rules them, in whole bytes."""

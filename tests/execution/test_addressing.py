@@ -98,10 +98,14 @@ def test_threads_have_tables_of_their_own(told: Callable[..., None]) -> None:
         found = np.zeros(6, np.int64)
         for _ in range(50):
             told(given, found)
-        return found.tolist()
+        return [int(value) for value in found]
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(one, each)) == [expected(given) for given in each]
+
+
+def changed(**wrong: Any) -> Outer:
+    return of()._replace(**wrong)
 
 
 def strided() -> npt.NDArray[np.int64]:
@@ -113,15 +117,15 @@ def strided() -> npt.NDArray[np.int64]:
 @pytest.mark.parametrize(
     "wrong",
     [
-        of()._replace(last=np.array([1])),
-        of()._replace(last=ids([1])),
-        of()._replace(last=strided()),
-        of()._replace(last=matrix([[1]])),
-        of()._replace(last=[1]),
-        of()._replace(way=of().way.T),
-        of()._replace(inner=None),
-        of()._replace(inner=Twin(ints([]), ids([]))),
-        of()._replace(inner=(ints([]), ids([]))),
+        changed(last=np.array([1])),
+        changed(last=ids([1])),
+        changed(last=strided()),
+        changed(last=matrix([[1]])),
+        changed(last=[1]),
+        changed(way=of().way.T),
+        changed(inner=None),
+        changed(inner=Twin(ints([]), ids([]))),
+        changed(inner=(ints([]), ids([]))),
         tuple(of()),
     ],
     ids=["writable", "of 32 bits", "strided", "matrix", "list", "transposed", "none", "other kind", "plain", "outer"],

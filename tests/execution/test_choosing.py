@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +80,7 @@ def test_where_nothing_can_be_written_it_is_compiled_without_cache(
 ) -> None:
     asked = []
 
-    def compiler(signature: object, *, cache: bool = False, **options: object) -> object:
+    def compiler(signature: object, *, cache: bool = False, **options: object) -> Callable[..., Callable[..., None]]:
         asked.append(cache)
         if cache:
             raise RuntimeError("cannot cache function 'little': no locator available for file 'here.py'")
@@ -92,7 +94,7 @@ def test_where_nothing_can_be_written_it_is_compiled_without_cache(
 
 
 def test_another_failure_to_compile_is_not_hidden() -> None:
-    def compiler(*given: object, **options: object) -> object:
+    def compiler(*given: object, **options: object) -> Callable[..., Callable[..., None]]:
         raise RuntimeError("out of registers")
 
     with pytest.raises(RuntimeError, match="registers"):
@@ -103,7 +105,8 @@ def test_warming_up_says_where_it_is_kept(capsys: pytest.CaptureFixture[str]) ->
     assert main(["--warm-up"]) == 0
     said = capsys.readouterr().out
     assert "compiled" in said
-    assert compiled.play.stats.cache_path in said
+    dispatcher: Any = compiled.play  # Any: numba's
+    assert dispatcher.stats.cache_path in said
     assert choosing.is_warm()
 
 

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -291,7 +292,7 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     with pytest.raises(SimvizError, match=r"\[3, 299\].*whole numbers \[B, 300\]"):
         evaluate(prepared, rows[:, 1:])
     with pytest.raises(SimvizError, match=r"float64.*whole numbers"):
-        evaluate(prepared, rows * 1.0)
+        evaluate(prepared, rows * 1.0)  # type: ignore[arg-type]
     with pytest.raises(SimvizError, match="not equally long"):
         evaluate(prepared, [[0] * 300, [0]])
     rows[2, 5] = 4
@@ -310,7 +311,7 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
         evaluate(prepared, rows, order="priority", priorities=rows[:2])
     for wrong in ([float("nan")] * 300, ["1"] * 300):
         with pytest.raises(SimvizError, match="one number per node"):
-            evaluate(prepared, rows, order="priority", priorities=wrong)
+            evaluate(prepared, rows, order="priority", priorities=wrong)  # type: ignore[arg-type]
     times = np.array(prepared.tables.run_ns)
     times[7, 2] = -1
     rows[:, 7] = 0, 2, 2
@@ -331,7 +332,8 @@ def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     given = (rows, 0, nothing, ints([]), NEVER, False, 0, 1, makespan, peaks)
     with workspace(tables, "serial") as work:
         compiled.play(flat, work, *given)
-        for wrong in (ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None):
+        others: list[Any] = [ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None]
+        for wrong in others:
             other = flat._replace(nodes=flat.nodes._replace(waits=wrong))
             with pytest.raises(TypeError):
                 compiled.play(other, work, *given)

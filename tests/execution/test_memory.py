@@ -35,6 +35,7 @@ def test_an_output_lives_from_its_producers_start_to_its_last_readers_end() -> N
     trace, _ = simulated(graph, apart(1), [0] * 4)
     # x and a; then a and b; then a, b and the unread output of c
     assert curve(trace, 0) == [(0, 200), (10, 200), (20, 300), (30, 0)]
+    assert trace.peak_ns is not None
     assert (trace.peak_bytes[0], trace.peak_ns[0]) == (300, 20)
 
 

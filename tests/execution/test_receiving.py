@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed
 
 
-def running(on: Cluster, priced: CostTable, **how: str) -> Callable[[Partitions], Trace]:
+def running(on: Cluster, priced: CostTable, **how: Any) -> Callable[[Partitions], Trace]:
     return lambda pieces: simulate(pieces, on, priced, **how)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.cluster import Cluster, Contention, Link
 from simulator.errors import ClusterError
 from simulator.execution.engine import run
 from simulator.execution.sharing import MAX_FLOW_BYTES, shares
@@ -223,7 +223,8 @@ def test_what_sharing_cannot_count_is_refused() -> None:
 
 def test_who_can_mend_a_way_with_two_contentions_is_said() -> None:
     graph = story("x = Const").built()
-    for own, other in (("fair", "serial"), ("serial", "fair")):
+    pairs: list[tuple[Contention, str]] = [("fair", "serial"), ("serial", "fair")]
+    for own, other in pairs:
         links = [Link("nic", 0, 9, own), Link("pcie", 0, 9)]
         on = cluster(["a:0/CPU:0", "b:0/CPU:0"], links, {(0, 1): (0, 1)})
         tables = of_step(graph, whole(graph), on, costs(graph, on))

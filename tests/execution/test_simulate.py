@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,11 +69,11 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
         ({"order": "priority"}, SimvizError, "There are no priorities"),
     ],
 )
-def test_what_is_not_modelled_is_refused(options: dict[str, object], error: type[Exception], sentence: str) -> None:
+def test_what_is_not_modelled_is_refused(options: dict[str, Any], error: type[Exception], sentence: str) -> None:
     graph, on = story(*NODES).built(), apart(1)
     pieces = partition(graph, assigned(on, [0] * 4), on, step=whole(graph))
     with pytest.raises(error, match=sentence):
-        simulate(pieces, on, costs(graph, on), **options)  # type: ignore[arg-type]  # wrong on purpose
+        simulate(pieces, on, costs(graph, on), **options)
 
 
 def test_what_is_guessed_is_counted() -> None:

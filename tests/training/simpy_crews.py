@@ -6,12 +6,13 @@ that nobody waits for anything but inputs, gradients, tokens and clocks. It know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import simpy
 
 from simulator.cluster.cluster import Cluster
+from tests.execution.simpy_reference import Process
 from tests.training.crews import Priced
 
 Step = tuple[int, int, int, int]  # client, number, start, end
@@ -69,21 +70,21 @@ class _Client:
         self.run_ns = [int(costs.run_ns[row, on.kind_of[self.where[row]]]) for row in range(len(self.graph))]
         self.local_step = self.base = 0
 
-    def run(self, bound: int) -> Iterator[simpy.Event]:
+    def run(self, bound: int) -> Process:
         world, number = self.world, 0
         while True:
             while bound >= 0 and self.row in world.clock and number > min(world.clock.values()) + bound:
                 event = world.env.event()
                 world.ticked.append(event)
                 yield event
-            start, self.base = world.env.now, world.global_step
+            start, self.base = int(world.env.now), world.global_step
             ended: dict[str, simpy.Event] = {}
             for row in self._order():
                 ended[self.graph.names[row]] = world.env.process(self._op(row, dict(ended)))
             yield world.env.all_of(list(ended.values()))
             if self.counts_at_end:
                 self._count()
-            world.steps.append((self.row, number, start, world.env.now))
+            world.steps.append((self.row, number, start, int(world.env.now)))
             number += 1
             if self.row in world.clock:
                 world.clock[self.row] += 1
@@ -100,7 +101,7 @@ class _Client:
                     placed[name] = row
         return list(placed.values())
 
-    def _op(self, row: int, ended: dict[str, simpy.Event]) -> Iterator[simpy.Event]:
+    def _op(self, row: int, ended: dict[str, simpy.Event]) -> Process:
         arrivals = [
             self.world.env.process(self._arrive(name, row, ended[_node(name)])) for name in self.graph.inputs_of(row)
         ]
@@ -120,7 +121,7 @@ class _Client:
         elif name in self.counts:
             self._count()
 
-    def _arrive(self, name: str, row: int, ended: simpy.Event) -> Iterator[simpy.Event]:
+    def _arrive(self, name: str, row: int, ended: simpy.Event) -> Process:
         yield ended
         source = self.graph.index[_node(name)]
         if self.where[source] != self.where[row]:
@@ -139,7 +140,7 @@ class _Client:
         else:
             gradients.put(1)
 
-    def _take(self, name: str) -> Iterator[simpy.Event]:
+    def _take(self, name: str) -> Process:
         gradients = self._accumulator(name)
         needed = self.graph.index["needed"]
         yield gradients.get(int.from_bytes(self.graph.attrs[needed]["value"].tensor.tensor_content, "little"))
@@ -149,7 +150,7 @@ class _Client:
 
     def _count(self) -> None:
         world = self.world
-        world.updates.append((world.env.now, self.row, world.global_step - self.base))
+        world.updates.append((int(world.env.now), self.row, world.global_step - self.base))
         world.global_step += 1
         if world.global_step == self.limit:
             self.enough.succeed()

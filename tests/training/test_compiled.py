@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def disturbed(random: Random, made: Crew, on: Cluster) -> Crew:
 
 
 def noted(
-    made: Crew, laid: Joined, priority: Sequence[int] | None, how: dict[str, str], record: int
+    made: Crew, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
 ) -> list[Noted | None]:
     """What either director notes; None: it hangs."""
     column = None if priority is None else ints(priority)

@@ -22,7 +22,8 @@ def ported() -> Cluster:
 def worker(on: Cluster, number: int) -> Priced:
     """Reads all variables, of which every server has as many, and sends a gradient of each back."""
     made, here = Rows(), SERVERS + number
-    where, took = {}, {}
+    where: dict[str, int] = {}
+    took: dict[str, int] = {}
     for at in range(VARIABLES):
         made.add(f"v{at}", "Const", **attrs_of("Const", 1, FLOATS))
         made.add(f"use{at}", "Neg", [f"v{at}"], **attrs_of("Neg"))
@@ -45,7 +46,8 @@ def share_of_bound(contention: str) -> float:
     run = train(clients, on, priced, regime=None, steps=6, contention=contention, engine="python")
     done = run.update_ns.tolist()
     first = len(done) // 3
-    return (len(done) - 1 - first) / (done[-1] - done[first]) * (VARIABLES // SERVERS * FLOATS * 4)
+    per_ns: float = (len(done) - 1 - first) / (done[-1] - done[first]) * (VARIABLES // SERVERS * FLOATS * 4)
+    return per_ns
 
 
 def test_alike_workers_do_not_fall_into_step_on_serial_links() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -78,7 +79,13 @@ def test_the_total_is_the_number_of_workers() -> None:
 UPDATES = 3  # what hangs later than at the second would have to hang at the third
 
 
-def moves(state: tuple, aggregate: int, handed: int) -> Iterator[tuple]:
+# per worker its local step and what it has to push, per variable count and step, what is left to take, step, tokens
+State: TypeAlias = tuple[
+    tuple[tuple[int, frozenset[int] | None], ...], tuple[tuple[int, int], ...], frozenset[int], int, tuple[int, ...]
+]
+
+
+def moves(state: State, aggregate: int, handed: int) -> Iterator[State]:
     """The states that one more move leads to; each worker pushes its gradients one by one, the chief takes one by one.
 
     A state is: (per worker: its local step and the variables that it has still to push, None while it waits for a
@@ -108,7 +115,7 @@ def moves(state: tuple, aggregate: int, handed: int) -> Iterator[tuple]:
                 yield workers, taken, everything, step + 1, (*tokens, *[step + 1] * handed)
 
 
-def _with(entries: tuple, at: int, entry: tuple, *, ordered: bool = False) -> tuple:
+def _with(entries: tuple[Any, ...], at: int, entry: tuple[Any, ...], *, ordered: bool = False) -> tuple[Any, ...]:
     """Entries with one replaced; workers are all alike, so that their order says nothing."""
     new = [*entries[:at], entry, *entries[at + 1 :]]
     return tuple(new) if ordered else tuple(sorted(new, key=lambda one: (one[0], sorted(one[1] or [-1]))))
@@ -117,7 +124,7 @@ def _with(entries: tuple, at: int, entry: tuple, *, ordered: bool = False) -> tu
 def can_hang(workers: int, aggregate: int, tokens: int, handed: int, variables: int) -> bool:
     """Whether some order of events leads to a state in which nobody can go on, by trying all of them."""
     everything = frozenset(range(variables))
-    start = (((0, everything),) * workers, ((0, 0),) * variables, everything, 0, (0,) * tokens)
+    start: State = (((0, everything),) * workers, ((0, 0),) * variables, everything, 0, (0,) * tokens)
     seen, pending = {start}, [start]
     while pending:
         state = pending.pop()

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from simulator import load_cluster
-from simulator.cluster.cluster import Cluster
+from simulator.cluster.cluster import Cluster, Contention
 from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
@@ -48,7 +48,7 @@ TRANSFERS = (
 def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
     priority = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(graph), max_size=len(graph)))
-    own = data.draw(st.sampled_from([(None,), (None, "none"), ("none", None)]))
+    own: tuple[Contention | None, ...] = data.draw(st.sampled_from([(None,), (None, "none"), ("none", None)]))
     on = replace(
         on, links=tuple(replace(link, contention=own[at % len(own)]) for at, link in enumerate(on.links))
     )  # so that a transfer may be in line for one link, and on another with others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_iterations_overlap_as_far_as_they_may(parallel: int, makespan: int) -> 
         ({"branches": {"p": True, "p:0": False}}, "are one predicate"),
     ],
 )
-def test_what_cannot_be_is_said_before_any_work(options: dict[str, object], sentence: str) -> None:
+def test_what_cannot_be_is_said_before_any_work(options: dict[str, Any], sentence: str) -> None:
     rows = begun()
     predicate(rows)
     conditional(rows, "c", counting(rows, "loop", "x", 3), "p")
@@ -178,7 +179,7 @@ def test_chance_is_the_same_in_whole_and_pieces(seed: int, probability: float, f
     rows.add("p/Neg", "LogicalNot", ["p"])
     counting(rows, "loop", conditional(rows, "c", "x", "p/Neg"), 3)
     graph, on = rows.built(), apart(2)
-    options = {"branches": {"p": probability}, "seed": seed}
+    options: dict[str, Any] = {"branches": {"p": probability}, "seed": seed}
     placed = assigned(on, [row % 2 for row in range(len(graph))])
     pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
     cut, _ = of_partitions(pieces, on, costs(graph, on), **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +40,8 @@ def test_synchronous_updates_count_the_gradients_that_they_average() -> None:
         return made(ends, regime="sync", **gradients)
 
     one, eight = scale([1, 8], run)
-    assert eight == Row(8, one.steps_per_s, 0.0, pytest.approx(8 * (one.examples_per_s or 0)), 1.0, "", 0.0)
+    examples: Any = pytest.approx(8 * (one.examples_per_s or 0))
+    assert eight == Row(8, one.steps_per_s, 0.0, examples, 1.0, "", 0.0)
 
 
 def test_efficiency_is_relative_to_the_first_row() -> None:

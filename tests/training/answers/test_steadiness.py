@@ -85,7 +85,8 @@ def autoregressive(rng: np.random.Generator, count: int, memory: float) -> npt.N
     values = [float(noise[0])]
     for one in noise[1:].tolist():
         values.append(memory * values[-1] + one)
-    return np.rint(1000 + np.array(values)).astype(np.int64)
+    made: npt.NDArray[np.int64] = np.rint(1000 + np.array(values)).astype(np.int64)
+    return made
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.8, -0.5])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
     kind, lanes = random.randrange(3), random.choice([1, 2])
     on = routed(random, count + 1, lanes=lanes) if kind == 2 else apart(count + 1, shared=kind == 1, lanes=lanes)
     if random.random() < 0.5:
-        work = {"send_ns": random.choice([0, 10]), "receive_ns": random.choice([0, 20])}
+        work: dict[str, Any] = {"send_ns": random.choice([0, 10]), "receive_ns": random.choice([0, 20])}
         on = replace(on, between_tasks=Protocol("drawn", request_ns=random.choice([0, 50]), latency_ns=3, **work))
         on = with_cores(on, [random.choice([1, 1, 8])])
     if random.random() < 0.5:

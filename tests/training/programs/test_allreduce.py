@@ -220,7 +220,7 @@ def test_fused_gradients_are_the_same_means_in_as_few_buckets_as_fit(
         filled = [sum(sizes[place] for place in bucket) for bucket in packed]
         firsts = [sizes[bucket[0]] for bucket in packed[1:]]
         assert all(before + first > most for before, first in zip(filled, firsts, strict=False))
-    told = {}
+    told: dict[int, Any] = {}
     for number, bucket in enumerate(packed):
         results = reduce_together(draft, f"fused_{number}", [given[place] for place in bucket], COLLECTIVES[collective])
         told.update(zip(bucket, results, strict=True))

@@ -27,7 +27,7 @@ def sources(rows: Rows, tower: str, sizes: tuple[int, int], *, queue: bool) -> t
     return f"{tower}/next", f"{tower}/next:1"
 
 
-def _types() -> AttrValue:  # type: ignore[valid-type]
+def _types() -> AttrValue:
     made = AttrValue()
     made.list.type.extend([1, 1])
     return made
