@@ -32,6 +32,7 @@ class World:
     dropped: int = 0
     clock: dict[int, int] = field(default_factory=dict)
     ticked: list[simpy.Event] = field(default_factory=list)
+    said: dict[int, int] = field(default_factory=lambda: {0: 0})  # when it was known where, of each slowest clock
 
 
 def simulate(given: Sequence[Priced], on: Cluster, *, updates: int, tokens: int = 0, bound: int = -1) -> World:
@@ -68,6 +69,7 @@ class _Client:
         where = {pieces.graph.names[row]: int(pieces.device[row]) for row in range(len(pieces.graph))}
         self.where = [where[name] for name in self.graph.names]
         self.run_ns = [int(costs.run_ns[row, on.kind_of[self.where[row]]]) for row in range(len(self.graph))]
+        self.here = next(row for row, device in enumerate(on.devices) if device.task == client.program.task)
         self.local_step = self.base = 0
 
     def run(self, bound: int) -> Process:
@@ -77,6 +79,8 @@ class _Client:
                 event = world.env.event()
                 world.ticked.append(event)
                 yield event
+            if bound >= 0 and self.row in world.clock:
+                yield world.env.timeout(self._known(number - bound))
             start, self.base = int(world.env.now), world.global_step
             ended: dict[str, simpy.Event] = {}
             for row in self._order():
@@ -88,9 +92,25 @@ class _Client:
             number += 1
             if self.row in world.clock:
                 world.clock[self.row] += 1
-                waiting, world.ticked = world.ticked, []
-                for event in waiting:
-                    event.succeed()
+                self._told()
+                yield world.env.timeout(0)  # those who have waited ask first
+
+    def _told(self) -> None:
+        """Who has waited for a clock asks anew; the first device keeps the clocks."""
+        world, slowest = self.world, min(self.world.clock.values())
+        if slowest not in world.said:
+            world.said[slowest] = int(world.env.now) + (self.on.transfer_ns(self.here, 0, 0) if self.here else 0)
+        waiting, world.ticked = world.ticked, []
+        for event in waiting:
+            event.succeed()
+
+    def _known(self, clock: int) -> int:
+        """How long it takes until it knows that this clock is not ahead of the others."""
+        if clock <= 0:
+            return 0
+        self.world.said[clock] += 1
+        heard = self.world.said[clock] + (self.on.transfer_ns(0, self.here, 0) if self.here else 0)
+        return max(0, heard - int(self.world.env.now))
 
     def _order(self) -> list[int]:
         """Inputs first."""

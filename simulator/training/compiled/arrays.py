@@ -24,6 +24,8 @@ class Clients(NamedTuple):
     mark_ptr: Ids  # [C+1]
     start_ns: Ints  # [C]
     gap_ns: Ints  # [C]
+    tell_ns: Ints  # [C]
+    hear_ns: Ints  # [C]
     clocked: Flags  # [C]
     counts: Flags  # [C]
     idle: Flags  # [C]
@@ -152,6 +154,7 @@ class Steps(NamedTuple):
     clock: Annotated[Ints, "C"]
     waiting: Annotated[Ids, "C"]  # for the slowest clock, in order
     waits: Annotated[Flags, "C"]
+    said_ns: Annotated[Ints, "B+1"]  # of the last clocks that were the slowest: who keeps them knows of it
     until_ns: Annotated[Ints, "E"]  # when a transfer leaves the wire
     queue_room: Annotated[Ids, "D"]  # where the region of its queue ends
     wire_room: Annotated[Ids, "W"]

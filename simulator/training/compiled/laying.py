@@ -10,6 +10,7 @@ from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.flattening import begun_on, fresh, rigid
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
+    BOUND,
     COLUMNS,
     COUNTED,
     LOG_ROWS,
@@ -60,6 +61,8 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
                 mark_ptr=ids(np.searchsorted(marks.op, crew.op_ptr)),
                 start_ns=crew.start_ns,
                 gap_ns=crew.gap_ns,
+                tell_ns=crew.word.tell_ns,
+                hear_ns=crew.word.hear_ns,
                 clocked=crew.clocked,
                 counts=crew.counts,
                 idle=crew.idle,
@@ -164,6 +167,7 @@ def team_of(rules: Rules, flat: Flat) -> Team:
         "Z": crashes,
         "hits": len(rules.meets.hit),
         "n": len(flat.nodes.waits),
+        "B+1": max(0, int(rules.numbers[BOUND])) + 1,
         "E": edges,
         "totals": TOTALS,
         "runs": int(rules.objects.run_ptr[-1]),

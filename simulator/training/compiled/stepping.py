@@ -99,6 +99,19 @@ def may(crew: Team, client: int) -> bool:
 
 
 @inner
+def _follow(crew: Team, flat: Flat, work: Work, client: int, size: int) -> int:
+    """Its clock lets it begin its next step, once it knows."""
+    rules, _, steps, _ = crew
+    when, bound = steps.begin_ns[client], rules.numbers[BOUND]
+    needed = steps.clock[client] - bound
+    if bound >= 0 and needed > 0 and rules.clients.clocked[client]:
+        steps.said_ns[needed % len(steps.said_ns)] += 1  # one is told after the other
+        when = max(when, steps.said_ns[needed % len(steps.said_ns)] + rules.clients.hear_ns[client])
+    grown: int = schedule(crew, flat, work, client, when, size)
+    return grown
+
+
+@inner
 def _find_slowest(clocked: Flags, clock: Ints, totals: Ints, known: int) -> None:
     """The slowest clock, not above a known one, and how many show the same."""
     totals[SLOWEST] = known
@@ -124,11 +137,12 @@ def _tick(crew: Team, flat: Flat, work: Work, client: int, now: int, size: int) 
         return size
     _find_slowest(clocked, steps.clock, totals, steps.clock[client])
     waited, totals[WAITING] = totals[WAITING], 0
+    steps.said_ns[totals[SLOWEST] % len(steps.said_ns)] = now + rules.clients.tell_ns[client]
     for at in range(waited):
         other = np.int64(steps.waiting[at])
         steps.waits[other] = False
         if may(crew, other):
-            size = schedule(crew, flat, work, other, max(now, steps.begin_ns[other]), size)
+            size = _follow(crew, flat, work, other, size)
     return size
 
 
@@ -161,5 +175,5 @@ def end_step(crew: Team, flat: Flat, work: Work, client: int, now: int, size: in
         steps.asleep[totals[ASLEEP]], steps.sleeps[client] = client, True
         totals[ASLEEP] += 1
     elif may(crew, client):
-        size = schedule(crew, flat, work, client, steps.begin_ns[client], size)
+        size = _follow(crew, flat, work, client, size)
     return size

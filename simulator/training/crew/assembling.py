@@ -11,10 +11,11 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables, of_partitions
-from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared, join
+from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared, Word, join
 from simulator.training.crew.reading import reads
 from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
+from simulator.training.crew.telling import keeper, word
 from simulator.training.programs.variables import VARIABLES
 
 _Mark = tuple[int, int, int, int, int]  # a row of `Marks`
@@ -67,13 +68,15 @@ def crew_of(
     if not any(by_end) and COUNT not in marks.kind:
         raise SimvizError("No client counts an update of the global step, so that the run would never end.")
     row = {task: k for k, task in enumerate(cluster.tasks)}
+    keeps, nothing = _keeps(clients, cluster), ints(np.zeros(len(clients)))
     return Crew(
         names=tuple(client.program.name for client in clients),
         op_ptr=laid.op_ptr,
         task=ids([row[client.program.task] for client in clients]),
         task_of=ids(cluster.task_of),
         start_ns=start_ns,
-        gap_ns=ints(np.zeros(len(clients))),
+        gap_ns=nothing,
+        word=_word(clients, laid, marks, keeps, cluster) if bound >= 0 else Word(nothing, nothing),
         clocked=flags([role == "worker" for role in roles]),
         counts=flags(by_end),
         idle=flags([role == "traffic" for role in roles]),
@@ -82,7 +85,7 @@ def crew_of(
         shared=shared,
         limit=steps if apart else steps * roles.count("worker"),
         bound=bound,
-        keeps=_keeps(clients, cluster),
+        keeps=keeps,
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
 
@@ -149,6 +152,11 @@ def _reading(
         known[id(pieces)] = reads(pieces)
     found = (op for node in known[id(pieces)].tolist() for op in ops.get(node, ()))
     return [(op, READ, -1, 0, 0) for op in found if op not in others]
+
+
+def _word(clients: Sequence[Client], laid: Joined, marks: Marks, keeps: Flags, cluster: Cluster) -> Word:
+    kept_by = cluster.tasks[keeper(marks, laid.device, keeps, cluster)]
+    return word([client.program.task for client in clients], kept_by, cluster)
 
 
 def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:

@@ -57,6 +57,13 @@ class Shared(NamedTuple):
     task: Ids  # row of Cluster.tasks that keeps it
 
 
+class Word(NamedTuple):
+    """How long word of a clock takes, to and from the task that keeps all clocks. Axis: C clients."""
+
+    tell_ns: Ints
+    hear_ns: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class Crew:
     """Whose rows are whose, and what the director must know of them. Axes: C clients, D devices."""
@@ -67,6 +74,7 @@ class Crew:
     task_of: Ids  # [D] row of Cluster.tasks
     start_ns: Ints  # [C] its session starts
     gap_ns: Ints  # [C] from the end of a step to the next
+    word: Word  # how long who waits for the slowest clock has to wait for word of it
     clocked: Flags  # [C] its steps are training steps
     counts: Flags  # [C] the end of its step is an update
     idle: Flags  # [C] background traffic: the run does not wait for it

@@ -31,6 +31,7 @@ from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times, times_of
 from simulator.training.crew.staleness import Staleness
 from simulator.training.crew.synchronising import DEQUEUE, Clocks
+from simulator.training.crew.telling import News
 from simulator.training.training import CutShort
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Director:
         self.recorder = Recorder(self.op_ptr, self.transfer_ptr, wires.held_ptr, record)
         self.begin_ns: list[int] = crew.start_ns.tolist()  # when its next step begins, or that under way began
         self.gap_ns: list[int] = crew.gap_ns.tolist()
+        self.news = News(crew.word, crew.bound)
         self.counts: list[bool] = crew.counts.tolist()
         self.back_ns = [0] * clients  # not before it is back from a crash
         self.staleness, self.milestones = Staleness(clients), Milestones()
@@ -255,12 +257,21 @@ class Director:
         self.watch.stepped(client)
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
-        for other in self.clocks.tick(client):
-            self._schedule(other, max(now, self.begin_ns[other]))
+        slowest = self.clocks.slowest
+        released = self.clocks.tick(client)
+        if self.clocks.slowest > slowest:
+            self.news.told(client, self.clocks.slowest, now)
+        for other in released:
+            self._follow(other)
         if self.idlers.idle[client] and self.idlers.alone(begun, self.state):
             self.idlers.asleep.append(client)
         elif self.clocks.may(client):
-            self._schedule(client, self.begin_ns[client])
+            self._follow(client)
+
+    def _follow(self, client: int) -> None:
+        """Its clock lets it begin its next step, once it knows."""
+        known_ns = self.news.known_ns(client, self.clocks.clock[client])
+        self._schedule(client, max(known_ns, self.begin_ns[client]))
 
     def _crash(self, crash: int, now: Nanos, begun: list[int]) -> None:
         """A task dies: its clients are cut short, updates since its checkpoint are lost."""

@@ -22,7 +22,7 @@ from tests.execution.cases import apart
 from tests.training.alike import assert_spent_alike
 from tests.training.crews import Priced, chain, pushing, ran, updating
 
-HOP, TOKEN = 104, 108  # ns on the way: 100 and one per byte
+HOP, TOKEN, WORD = 104, 108, 100  # ns on the way: 100 and one per byte
 
 
 def spans(director: Director, client: int) -> list[tuple[int, int]]:
@@ -86,20 +86,22 @@ def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
 
 
 def test_bounded_clocks_hold_the_fast_worker_back() -> None:
-    """Steps of 10 and 100 ns with a bound of 1: after two steps the fast one waits for each of the slow one's."""
+    """Steps of 10 and 1000 ns, a bound of 1: after two the fast one waits for word of each of the slow one's."""
     on = apart(2)
-    crew = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 100)], task=1)]
+    crew = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
     run = ran(crew, on, steps=4, bound=1)
-    assert spans(run, 0) == [(0, 10), (10, 20), (100, 110), (200, 210), (300, 310)]
-    assert spans(run, 1) == [(0, 100), (100, 200), (200, 300)]
+    begins = [1000 * step + WORD + 1 for step in (1, 2, 3)]
+    assert spans(run, 0) == [(0, 10), (10, 20), *((begin, begin + 10) for begin in begins)]
+    assert spans(run, 1) == [(0, 1000), (1000, 2000), (2000, 3000)]
 
 
 def test_lockstep_is_a_bound_of_nothing() -> None:
+    """Whoever is last waits for word, too: it does not know that it is the last."""
     on = apart(2)
-    crew = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 100)], task=1)]
+    crew = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
     run = ran(crew, on, steps=2, bound=0)
-    assert spans(run, 0) == [(0, 10), (100, 110)]
-    assert spans(run, 1) == [(0, 100), (100, 200)]
+    assert spans(run, 0) == [(0, 10), (1000 + WORD + 1, 1010 + WORD + 1)]
+    assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 2, 2000 + 2 * WORD + 2)]
 
 
 def disturbed(crew: list[Priced], on: Cluster, steps: int, *texts: str, **options: int) -> Training:
