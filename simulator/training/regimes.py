@@ -29,7 +29,17 @@ _RANGES = {"aggregate": (1, 10_000), "total": (1, 10_000), "tokens": (0, 10_000)
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A way of training in steps; a number that is None takes its default. `str()` writes it as it is read."""
+    """Who waits for whom between steps; a number that is None takes its default. `str()` writes it as it is read.
+
+    "async": an update per gradient, nobody waits. "sync": an update averages `aggregate` gradients, as
+    SyncReplicasOptimizer does it; those of `total` - `aggregate` backup workers come too late and are dropped.
+    "ssp": as async, but whoever is more than `bound` steps ahead of the slowest worker waits for it.
+
+    Raises SimvizError for an unknown kind, a number out of its range, or one that the kind does not have.
+
+    >>> Regime("sync", aggregate=8, total=10)
+    Regime(kind='sync', aggregate=8, total=10, tokens=None, bound=None)
+    """
 
     kind: Kind
     aggregate: int | None = None  # sync: gradients per update; None: total
@@ -38,7 +48,6 @@ class Regime:
     bound: int | None = None  # ssp: steps that a worker may be ahead of the slowest
 
     def __post_init__(self) -> None:
-        """Raise SimvizError for an unknown kind, a number out of its range, or one that the kind does not have."""
         if self.kind not in _NUMBERS:
             raise SimvizError(f"There is no regime {self.kind!r}; {FORM}.{near(self.kind, list(_NUMBERS))}")
         for name, (least, most) in _RANGES.items():

@@ -55,15 +55,28 @@ def train(
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 
-    `costs` has the table of each client's graph. `record` is how many steps of each client the trace has, the first
-    ones. `order`, `contention`, `trips` and `branches` are those of `simulate`; `seed` is also that of the noise.
-    `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
+        programs = simulator.replicate(graph, cluster)  # or simulator.distributed, of a graph that names jobs
+        costs = simulator.estimate_each(programs, cluster)
+        clients = placement.clients(programs, cluster, costs)
+        run = simulator.train(clients, cluster, costs, regime=simulator.read_regime("async"), steps=100)
+        simulator.answers(run).steps_per_s
+
+    `costs` has the table of each client's graph. `regime` says who waits for whom; None: as the graphs say. Each of the
+    `disturbances` changes devices, links or tasks of `cluster` for this run. Time begins at 0, when all clients ask for
+    their sessions, and ends with the last update that was asked for; it is in whole nanoseconds. A client begins its
+    next step when the one before it has ended and the regime allows it.
+
+    `record` is how many steps of each client, the first ones, stand op by op in `Training.trace`. `order`,
+    `contention`, `trips` and `branches` are those of `simulate`, ties included; `seed` is also that of the noise. The
+    same call gives the same result, to the nanosecond. `engine` is "python", "compiled" or, by "auto", the faster of
+    them (`choosing.choose`); both give the same result.
 
     `further` is asked when these steps are taken, with the training so far, how many there are to be, up to `most`; it
     goes on as if it had been asked for them at first, and is over when `further` wants no more. `told` hears now and
     then how many updates there are, and are to be.
 
-    Raises what `simulate` raises, and DeadlockError where the clients wait for each other for ever.
+    Raises what `simulate` raises, SimvizError and GraphError for a regime that the clients contradict, ClusterError for
+    a disturbance of what the cluster does not have, and DeadlockError where the clients wait for each other for ever.
     """
     disturbed = disturb(disturbances, cluster)
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]

@@ -148,5 +148,7 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
 def _once(disturbances: Sequence[Disturbance]) -> Nanos:
     """When the first of what happens once happens; MAX_TIME: nothing does."""
     crashes = [one.effect.at_ns for one in disturbances if isinstance(one.effect, Crash)]
-    pauses = [one.effect.phase for one in disturbances if isinstance(one.effect, Pauses) and not one.effect.period]
+    pauses = [
+        one.effect.phase_ns for one in disturbances if isinstance(one.effect, Pauses) and not one.effect.period_ns
+    ]
     return min([*crashes, *pauses], default=MAX_TIME)

@@ -98,7 +98,7 @@ OF_LINKS = (Degrade, Traffic)  # the others are of tasks
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """One effect and on whom."""
+    """One effect and on whom: what `read_disturbance` makes of a line; `disturb` refuses a target that is not there."""
 
     target: str  # "worker:3", "worker:3/GPU:0", "worker:*", "*"; of links "ps:0->worker:3" or a link's name
     effect: Effect
@@ -115,7 +115,7 @@ def read_disturbance(text: str) -> Disturbance:
     >>> read_disturbance("worker:3=slow:2.5").effect
     Slow(factor=Fraction(5, 2))
     >>> read_disturbance("ps:0=pause:every=2 s,for=500 ms").effect
-    Pauses(phase=0, period=2000000000, length=500000000)
+    Pauses(phase_ns=0, period_ns=2000000000, length_ns=500000000)
     """
     found = _FORM.match(text)
     if found is None:
@@ -232,9 +232,9 @@ def _pause(text: str) -> Pauses:
     else:
         said = _settings(text, ("every", "for"), ("phase",))
         made = Pauses(_time(said.get("phase", "0 s")), _time(said["every"]), _time(said["for"]))
-        if made.length >= made.period:
+        if made.length_ns >= made.period_ns:
             raise ValueError(f"it pauses for {said['for']} in every {said['every']} and would never work")
-    if made.length == 0:
+    if made.length_ns == 0:
         raise ValueError("it pauses for no time")
     return made
 

@@ -8,14 +8,14 @@ from simulator.units import Nanos
 
 
 class Pauses(NamedTuple):
-    """A task stands still from `phase` for `length`, and again after every `period`; a period of 0: once.
+    """A task stands still for `length_ns`, from `phase_ns` on, and again after every period.
 
     The length is above 0 and, where there is a period, below it.
     """
 
-    phase: Nanos
-    period: Nanos
-    length: Nanos
+    phase_ns: Nanos  # since the start of the run
+    period_ns: Nanos  # from the start of a pause to that of the next; 0: it stands still once
+    length_ns: Nanos
 
 
 def stretched(now: Nanos, work: Nanos, phase: Nanos, period: Nanos, length: Nanos) -> Nanos:

@@ -18,8 +18,8 @@ def pauses(draw: st.DrawFn) -> Pauses:
 def counted(now: int, work: int, pause: Pauses) -> int:
     """Pass moment by moment until the work is done."""
     while work:
-        since = now - pause.phase
-        still = since >= 0 and (since % pause.period if pause.period else since) < pause.length
+        since = now - pause.phase_ns
+        still = since >= 0 and (since % pause.period_ns if pause.period_ns else since) < pause.length_ns
         work -= not still
         now += 1
     return now
