@@ -2,6 +2,6 @@
 
 import sys
 
-from viz.cli import main
+from viz.entry import main
 
 sys.exit(main())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code."""
+    """Run the command; return the exit code. A KeyboardInterrupt says what had been written before it."""
     made = parser()
     asked = made.parse_args(arguments)
     if asked.version:
@@ -36,20 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"simviz {__version__}")
         return 0
-    if asked.warm_up:
-        return _warm_up()
-    if asked.graph is None:
+    if asked.graph is None and not asked.warm_up:
         made.error("name a graph: a file, a SavedModel folder, or - for standard input")
     # a run makes millions of objects and hardly a cycle, and then it ends: looking for cycles took a tenth of its time
     gc.disable()
+    written: list[str] = []
     try:
-        return _run(asked)
+        return _warm_up() if asked.warm_up else _run(asked, written)
     except SimvizError as error:
         _complain(_in_the_users_words(error, asked.graph))
         return _exit_code(error)
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was written")
-        return 130
+        said = f"written before: {', '.join(written)}" if written else ""
+        raise KeyboardInterrupt(printable(said)) from None
     except BrokenPipeError:
         _drop_output()  # the reader of our output left
         return 0
@@ -117,7 +116,8 @@ def _default_report(graph: str) -> str:
     return f"{stem}.html"
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _run(asked: argparse.Namespace, written: list[str]) -> int:
+    """Do what was asked; `written` takes the path of each file as soon as it is there."""
     from viz.request import read_request
 
     request = read_request(asked)
@@ -126,7 +126,7 @@ def _run(asked: argparse.Namespace) -> int:
 
     with _progress(asked.quiet) as say:
         scene = run(request, say)
-        written = _write(scene, asked, outputs, say)
+        _write(scene, asked, outputs, say, written)
     if not asked.quiet and asked.json != "-":
         from viz.summary import summarise
 
@@ -159,8 +159,12 @@ def _drop_output() -> None:
 
 
 def _write(
-    scene: Scene, asked: argparse.Namespace, outputs: list[tuple[str, str]], say: Callable[[str], None]
-) -> list[str]:
+    scene: Scene,
+    asked: argparse.Namespace,
+    outputs: list[tuple[str, str]],
+    say: Callable[[str], None],
+    written: list[str],
+) -> None:
     """Draw everything first and write afterwards, so that a failure leaves the files as they were."""
     from viz.record import to_json
     from viz.writing import draw, write
@@ -179,7 +183,7 @@ def _write(
             contents.append((asked.json, text.encode("utf-8")))
     for path, content in contents:
         write(path, content)
-    return [path for path, _ in contents]
+        written.append(path)
 
 
 def _verdict(scene: Scene) -> int:

@@ -40,7 +40,7 @@ examples:
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
 
-exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong
+exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
 """
 
 _TRAINING = """\

@@ -81,13 +81,13 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8")
         fresh.chmod(mode(folder=True))
-        if target.exists():
-            _refuse_foreign(target)
-            target.rename(old)
         try:
+            if target.exists():
+                _refuse_foreign(target)
+                target.rename(old)
             fresh.rename(target)
-        except OSError:
-            if old.exists():
+        except BaseException:  # an interruption, too, may come between the two
+            if old.exists() and not target.exists():
                 old.rename(target)
             raise
     finally:

@@ -1,6 +1,7 @@
 """Files are written whole or not at all."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +68,20 @@ def test_places_that_cannot_be_written_are_refused_early(tmp_path):
 def test_unknown_suffixes_are_refused(path):
     with pytest.raises(SimvizError, match="suffix"):
         check_suffix(path)
+
+
+def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(tmp_path, monkeypatch):
+    target = tmp_path / "a.partitions"
+    write(str(target), {"one.pbtxt": "1"})
+    rename = Path.rename
+
+    def interrupted(path, other):
+        if other == target and not path.name.endswith(".old"):
+            raise KeyboardInterrupt
+        return rename(path, other)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(str(target), {"two.pbtxt": "2"})
+    assert [path.name for path in target.iterdir()] == ["one.pbtxt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]

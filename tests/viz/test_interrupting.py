@@ -1,0 +1,158 @@
+"""The command at a terminal: what it shows while it works, and how it ends when somebody presses Ctrl-C."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from viz import cli, entry, writing
+
+ROOT = Path(__file__).parents[2]
+GRAPH = str(ROOT / "examples" / "ps_training.pbtxt")
+TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async")
+STOPPED = b"simviz: interrupted; nothing was written"
+ENDED = (entry.INTERRUPTED, -signal.SIGINT)  # Python ends by the signal itself where that came within an exec of a text
+SHOWN, HIDDEN = b"\x1b[?25h", b"\x1b[?25l"  # the cursor
+
+
+def at_terminal(folder, arguments, press=None, **environment):
+    """Run the command at a terminal of its own, with its standard output in a pipe; press Ctrl-C once `press` was seen.
+
+    The terminal sends the signal to the whole process group, as a real one does. Returns the exit code, what the
+    terminal showed and what was printed.
+    """
+    reading, printed = os.pipe()
+    process, terminal = pty.fork()
+    if not process:
+        os.dup2(printed, 1)
+        os.chdir(folder)
+        command = [sys.executable, "-m", "viz", *arguments]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment})
+    os.close(printed)
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # the terminal of a process that has ended
+            break
+        shown += part
+        if press is not None and re.search(press, shown):
+            os.write(terminal, b"\x03")
+            press = None
+    assert press is None
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with pytest.raises(ProcessLookupError):  # nobody of its group is left
+        os.killpg(process, 0)
+    with open(reading, "rb") as pipe:
+        said = pipe.read()
+    os.close(terminal)
+    return code, shown, said
+
+
+def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path):
+    code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, "--steps", "100"])
+    assert code == 0
+    assert re.search(rb"training, 2 clients: [0-9,]+ of 200 updates", shown)
+    assert b"simulating again with" in shown
+    assert shown.rindex(SHOWN) > shown.rindex(HIDDEN)
+    after = shown[shown.rindex(SHOWN) :]
+    assert after.endswith(b"\x1b[1A\x1b[2K")  # up to the line, and it is empty
+    assert b"\n" not in after
+    assert b"\x1b" not in said
+    assert said.endswith(b"wrote      ps_training.html\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options, tmp_path):
+    if options:
+        assert at_terminal(tmp_path, [GRAPH, *options]) == (0, b"", b"")
+        return
+    command = [sys.executable, "-m", "viz", GRAPH]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert done.stderr == b""
+    assert b"\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("stage", "options"),
+    [
+        (rb"loading the graph", ()),
+        (rb"training, 2 clients: [0-9,]+ of", ("--steps", "100000", "--engine", "python")),
+        (rb"training, 2 clients: [0-9,]+ of", ("--steps", "1000000", "--engine", "compiled")),
+        (rb"simulating again", ("--steps", "300", "--engine", "python")),
+        (rb"drawing a\.", ("-o", "a.png", "-o", "a.pdf", "-o", "a.svg", "-o", "a.html", "--json", "a.json")),
+    ],
+)
+def test_ctrl_c_ends_every_stage_with_a_line(stage, options, tmp_path):
+    code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, *options], stage)
+    assert code in ENDED
+    assert said == b""
+    assert shown.endswith(STOPPED + b"\r\n")
+    assert b"Traceback" not in shown
+    assert shown.rindex(SHOWN) > shown.rindex(HIDDEN)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_compiling_with_a_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    options = ("--engine", "compiled", "--steps", "2")
+    stage = rb"(?s)simulating the step.*simulating the step"  # the second picture of it: by now it compiles
+    code, shown, _ = at_terminal(tmp_path, [GRAPH, *TRAINING, *options], stage, NUMBA_CACHE_DIR=str(tmp_path / "empty"))
+    assert code in ENDED
+    assert shown.endswith(STOPPED + b"\r\n")
+    assert b"Traceback" not in shown
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """The command with these arguments, in this process, which keeps its way with SIGINT."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["simviz", *arguments])
+        return entry.main()
+
+    yield run
+    signal.signal(signal.SIGINT, before)
+
+
+def test_who_stops_the_command_while_it_loads_is_told_so(monkeypatch, capsys, command):
+    class Stop:
+        def find_spec(self, name, *_):
+            if name == "viz.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "viz.cli")
+    monkeypatch.setattr(sys, "meta_path", [Stop(), *sys.meta_path])
+    assert command(GRAPH) == entry.INTERRUPTED
+    assert capsys.readouterr() == ("", STOPPED.decode() + "\n")
+
+
+def test_what_was_written_before_the_interruption_is_named(tmp_path, monkeypatch, capsys, command):
+    write, paths = writing.write, []
+
+    def second(path, content):
+        paths.append(path)
+        if len(paths) == 2:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(writing, "write", second)
+    assert command(GRAPH, "-o", "a.html", "-o", "b.trace.json", "--json", "c.json") == entry.INTERRUPTED
+    assert capsys.readouterr() == ("", "simviz: interrupted; written before: a.html\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_warming_up_that_is_stopped_says_so(monkeypatch, capsys, command):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_warm_up", stop)
+    assert command("--warm-up") == entry.INTERRUPTED
+    assert capsys.readouterr().err == STOPPED.decode() + "\n"
