@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator.execution.asking import asked_now
 from simulator.execution.crossings import Crossings
 from simulator.execution.queues import Executor, Queues
 from simulator.execution.sharing import NEVER, Sharing
@@ -167,6 +168,7 @@ def play(
         fresh: list[int] = []  # jobs that are ready now
         asks: list[int] = []  # marked ops that are ready now
         for task in ended:
+            known = len(valued)
             if task < n:
                 released.append(task)
                 told = local[local_ptr[task] : local_ptr[task + 1]]
@@ -233,18 +235,17 @@ def play(
                                 due[transfer] = now + request_ns[transfer]
                             valued += posts[op]
             if executor is not None:
+                if works and task < n:
+                    sends = executor.take_sends(valued, known, task)
+                    if pulls:
+                        sends = asked_now(sends, conditions, due, now, heap, shift, request)
+                    for transfer in sends:
+                        asked[transfer] = now
+                    woken = [*(packing + transfer for transfer in sends), *woken]
                 executor.offer(woken, task if task < n else -1)
         if valued:
             if pulls:
-                asking = []
-                for transfer in valued:
-                    conditions[transfer] -= 1
-                    if conditions[transfer] <= 0:  # below: its request has arrived
-                        if due[transfer] > now:
-                            heappush(heap, due[transfer] << shift | request + transfer)
-                        else:
-                            asking.append(transfer)
-                valued = asking
+                valued = asked_now(valued, conditions, due, now, heap, shift, request)
             for transfer in valued:
                 asked[transfer] = now
             if works:

@@ -102,9 +102,14 @@ class Executor:
     the end of one makes ready, a thread appends the inexpensive ones to its own queue, keeps the last expensive one if
     that queue is empty, and puts the others in front of the pool's. What an arrival makes ready, and the ops without
     inputs, go to the pool's end. A thread empties its own queue before it takes from the front of the pool; among idle
-    threads the lowest is served first. The work of transfers is that of gRPC's own threads, which get the core at
-    once, while the pool may be busy for a whole step: here it waits for the op that runs and comes before all others
-    (measured: who reads from a worker that computes waits as often as ops do, not messages; decision 0014).
+    threads the lowest is served first.
+
+    A message is sent by such a thread, too, if its lanes are cores. Packing is a Send's work, which is always
+    expensive, and comes first among what an op's end makes ready; so it waits while its thread goes on with the rest.
+    Where the request comes after the value it is answered from the pool's end, as the server hands requests to the
+    same pool (distributed_runtime/rpc/grpc_worker_service.cc). Where a lane stands for several cores another thread
+    would send at once: there, and on behalf of GPUs, packing waits for the op that runs and comes before all others,
+    and so does all unpacking, which is that of gRPC's own threads (measured; decision 0014).
 
     Constants and NoOps take no time, but a thread has to pass them. With one thread this is the order of the real one
     (tests/oracle/test_order.py), but for the readers of one op where there are more than eight, and for ops without
@@ -123,11 +128,12 @@ class Executor:
         lanes = tables.lanes.tolist()
         self.device, self.run_ns = wiring.device, wiring.run_ns
         self.cheap = (tables.inexpensive | tables.instant).tolist()
+        self.by_thread, self.packing = wiring.by_thread, len(tables)
         self.streams: list[bool] = (~tables.cpu).tolist()
         self.idle = [list(range(1 if stream else n)) for n, stream in zip(lanes, self.streams, strict=True)]  # sorted
         self.own: list[list[deque[int]]] = [[deque() for _ in idle] for idle in self.idle]
         self.pool: list[deque[int]] = [deque() for _ in lanes]
-        self.messages: list[deque[int]] = [deque() for _ in lanes]  # work of transfers that is ready
+        self.messages: list[deque[int]] = [deque() for _ in lanes]  # work of transfers for which no thread is needed
         self.lane = [0] * len(wiring.run_ns)  # [J] of the jobs that have begun
         self.touched: list[int] = []
         self.local, self.local_ptr = wiring.local, wiring.local_ptr
@@ -136,6 +142,18 @@ class Executor:
         self.consumer = tables.consumer.tolist()
         self.unlaunched = list(wiring.waits)  # [n] inputs that keep an op of a GPU from being launched
         self.merged = [False] * len(self.unlaunched)
+
+    def take_sends(self, valued: list[int], first: int, by: int) -> list[int]:
+        """Take out of `valued`, from there on, the transfers that are packed by threads as that which ran this op."""
+        here, packing = self.device[by], self.packing
+        own = [
+            transfer
+            for transfer in valued[first:]
+            if self.by_thread[transfer] and self.run_ns[packing + transfer] and self.device[packing + transfer] == here
+        ]
+        if own:
+            valued[first:] = [transfer for transfer in valued[first:] if transfer not in own]
+        return sorted(own)
 
     def offer(self, jobs: list[int], by: int) -> None:
         """These are ready, in order of discovery; `by`: the op whose end made them so, -1: an arrival, or nobody."""
@@ -159,7 +177,7 @@ class Executor:
     def _schedule(self, jobs: list[int], own: deque[int], pool: deque[int]) -> None:
         kept = -1
         for job in jobs:
-            if self.cheap[job] or self.run_ns[job] <= INEXPENSIVE_NS:
+            if job < self.packing and (self.cheap[job] or self.run_ns[job] <= INEXPENSIVE_NS):
                 own.append(job)
             else:
                 if kept >= 0:
@@ -174,7 +192,9 @@ class Executor:
     def begin(self, released: list[int], fresh: list[int]) -> list[int]:
         """The jobs that start now, given those that have left their lanes, and the work of transfers that is ready."""
         for job in sorted(fresh):
-            self.messages[self.device[job]].append(job)
+            transfer = job - self.packing
+            pooled = transfer < len(self.by_thread) and self.by_thread[transfer]
+            (self.pool if pooled else self.messages)[self.device[job]].append(job)
             self.touched.append(self.device[job])
         for job in released:
             insort(self.idle[self.device[job]], self.lane[job])

@@ -42,6 +42,7 @@ class Wiring:
     served_ptr: list[int]  # [X+1]
     device: list[int]  # [J]
     run_ns: list[int]  # [J]
+    by_thread: list[bool]  # [X] TensorFlow's executor packs it on one of its threads, not on one of gRPC's
 
     @property
     def pulls(self) -> bool:
@@ -83,6 +84,7 @@ def wire(tables: Tables, device: Ids, crossing: Crossings) -> Wiring:
         served_ptr=pointers(ids(crossing.of_edge[crosses]), len(crossing)).tolist(),
         device=job_device(tables, device, crossing).tolist(),
         run_ns=run_ns.tolist(),
+        by_thread=(tables.cpu[crossing.source] & (tables.ways.send_cores[crossing.way] == 1)).tolist(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -59,15 +60,57 @@ def test_arrivals_go_to_the_end_of_the_pool() -> None:
     assert in_order(tables, outcome) == "b far a a1 late"
 
 
-def test_work_for_a_message_waits_for_the_op_that_runs_and_for_no_other() -> None:
-    # a hands x on; far's answer comes while a1 runs. Its reader is an op like others and waits for the whole chain.
+def test_what_arrives_is_unpacked_after_the_op_that_runs_and_before_all_that_wait() -> None:
+    # far's answer comes while a1 runs. Its reader is an op like others and waits for the whole chain.
     nodes = ("x = Const", "a = Neg x", "far = Neg a", "back = Neg far", "a1 = Neg a", "a2 = Neg a1", "a3 = Neg a2")
-    on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, receive_ns=5))
+    on = replace(apart(2), between_tasks=Protocol("busy", receive_ns=5))
     tables, outcome = played(on, [0, LONG, 1, LONG, LONG, LONG, LONG], [0, 0, 1, 0, 0, 0, 0], *nodes)
     assert in_order(tables, outcome) == "a a1 far a2 a3 back"
-    assert outcome.start_ns[4] == LONG + 7  # a is packed
-    assert outcome.start_ns[5] == 2 * LONG + 7 + 5  # far is unpacked
-    assert outcome.ready_ns[3] == 2 * LONG + 7 + 5
+    assert outcome.start_ns[5] == 2 * LONG + 5  # far is unpacked
+    assert outcome.ready_ns[3] == 2 * LONG + 5
+
+
+def test_a_send_waits_for_its_thread_which_goes_on_with_what_else_it_made_ready() -> None:
+    # As measured where the first of two workers keeps the variables: its whole tower runs before the second's begins.
+    nodes = ("x = Const", "a = Neg x", "far = Neg a", "a1 = Neg a", "a2 = Neg a1", "a3 = Neg a2")
+    on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7))
+    times, rows = [0] + [LONG] * 5, [0, 0, 1, 0, 0, 0]
+    tables, outcome = played(on, times, rows, *nodes)
+    assert in_order(tables, outcome) == "a a1 a2 a3 far"
+    assert outcome.transfer_ready_ns.tolist() == [LONG]
+    assert outcome.pack_start_ns.tolist() == [4 * LONG]
+    # An inexpensive reader at home is no better: its thread does not come back to the pool before the chain has ended.
+    tables, outcome = played(on, [0, LONG, LONG, 1, LONG, LONG], rows, *nodes)
+    assert outcome.pack_start_ns.tolist() == [3 * LONG + 1]
+
+
+def test_a_send_with_which_an_op_ends_is_made_at_once_and_of_several_the_last() -> None:
+    nodes = ("x = Const", "z = Neg x", "a = Neg x", "far = Neg a", "farther = Neg a")
+    on = replace(apart(3), between_tasks=Protocol("busy", send_ns=7))
+    _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 1, 2], *nodes)
+    assert outcome.pack_start_ns.tolist() == [LONG + 7, LONG]  # the first stands in front of the pool
+    assert outcome.start_ns[1] == LONG + 14  # z was there before
+
+
+def test_a_request_that_comes_after_the_value_is_answered_from_the_end_of_the_pool() -> None:
+    nodes = ("x = Const", "y = Neg x", "z = Neg x", "a = Neg x", "far = Neg a")
+    on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, request_ns=LONG + 1))
+    _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 0, 1], *nodes)
+    assert outcome.start_ns[1:4].tolist() == [2 * LONG, LONG, 0]
+    assert outcome.pack_start_ns.tolist() == [3 * LONG]
+    on = replace(apart(2), between_tasks=Protocol("busy", send_ns=7, request_ns=LONG))
+    _, outcome = played(on, [0] + [LONG] * 4, [0, 0, 0, 0, 1], *nodes)
+    assert outcome.pack_start_ns.tolist() == [LONG]  # it has come: the thread goes on with the Send
+
+
+@pytest.mark.parametrize("several", [{"lanes": 2}, {"cores": 2}])
+def test_another_thread_sends_where_there_is_one(several: Mapping[str, int]) -> None:
+    # Of two cores in one lane the message takes half of it, after the op that runs.
+    nodes = ("x = Const", "a = Neg x", "far = Neg a", "a1 = Neg a", "a2 = Neg a1")
+    on = replace(apart(2, **several), between_tasks=Protocol("busy", send_ns=8))
+    tables, outcome = played(on, [0] + [LONG] * 4, [0, 0, 1, 0, 0], *nodes)
+    assert outcome.pack_start_ns.tolist() == [LONG]
+    assert in_order(tables, outcome) == "a a1 far a2"
 
 
 def test_threads_have_queues_of_their_own_and_share_the_pool() -> None:

@@ -20,7 +20,7 @@ def row(number: int) -> int:
 
 
 @inner
-def sort(values: Ints, count: int) -> None:
+def sort(values: Ids | Ints, count: int) -> None:
     """Sort the first values: by insertion, as they are few or nearly in order; by heap where that takes long."""
     budget = 16 * count
     for i in range(1, count):

@@ -20,6 +20,7 @@ from simulator.execution.compiled.heaps import offer, rise, row, sink, sort, tak
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.compiled.lines import join_lines, leave_line
 from simulator.execution.compiled.memory import advance, begin_all, end_all, give_back
+from simulator.execution.compiled.sending import asked_now, by_thread, take_sends
 from simulator.execution.compiled.shares import join, leave, put_way, serve, settle
 from simulator.execution.compiled.threads import append, launch, next_job, schedule, touch
 from simulator.execution.flat import EXECUTOR, GIVEN_UP, LATEST, NEVER, PLAIN, RANKED, REFUSED, STUCK, Flat, Work
@@ -91,7 +92,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         idle, region, head, queue_end, wire = queues.idle, queues.region, queues.head, queues.end, queues.wire
         wire_base, wire_head, wire_end = queues.wire_base, queues.wire_head, queues.wire_end
         onward_ns = lines.onward_ns
-        waits, merged, first, conditions = pending.waits, pending.merged, pending.first, pending.conditions
+        waits, merged, first = pending.waits, pending.merged, pending.first
         due_ns, post_head, post_next = pending.due_ns, pending.post_head, pending.post_next
         batch, woken, fresh, asking = in_round.batch, in_round.woken, in_round.fresh, in_round.asking
         valued = in_round.valued if full else asking  # whose value is there goes to the wire at once
@@ -238,7 +239,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 sort(batch, tasks)
             for at in range(tasks):
                 what = batch[row(at)]
-                by, woken_from = np.int64(-1), ready
+                by, woken_from, valued_from = np.int64(-1), ready, values
                 low, high = np.int64(edges), np.int64(len(told))
                 if directed:
                     if what >= timers:
@@ -405,20 +406,28 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                             append(woken[one], here, threads.pool_head, threads.pool_tail, threads.following)
                             served = touch(here, touched, touched_in, turn, served)
                     if by >= 0 and places.cpu[device[by]]:
-                        here = device[by]
+                        here, own = row(device[by]), 0
                         lane = lane_ptr[here] + lane_of[by]
-                        schedule(threads, nodes.inexpensive, took_ns, woken, woken_from, mine, here, lane)
+                        if works and values > valued_from:
+                            values, count = take_sends(places, found, valued, valued_from, values, here, n, chain)
+                            for one in range(count):
+                                transfer, asked = row(chain[one]), True
+                                if pulls:
+                                    asked, size = asked_now(pending, queues, transfer, requesting, now, size, requests)
+                                if asked:
+                                    if times:
+                                        asked_ns[transfer] = now
+                                    chain[own] = n + transfer
+                                    own += 1
+                        schedule(threads, nodes.inexpensive, took_ns, chain, own, woken, woken_from, mine, here, lane)
                         served = touch(here, touched, touched_in, turn, served)
             if not (full or pulls):
                 asks = values
             for i in range(values if full or pulls else 0):
                 transfer = row(valued[i])
                 if pulls:
-                    conditions[transfer] -= 1
-                    if conditions[transfer] > 0:
-                        continue
-                    if requesting and due_ns[transfer] > now:
-                        size = rise(key, task, size, due_ns[transfer], requests + transfer)
+                    asked, size = asked_now(pending, queues, transfer, requesting, now, size, requests)
+                    if not asked:
                         continue
                 if times:
                     asked_ns[transfer] = now
@@ -486,7 +495,10 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 for i in range(news):
                     job = fresh[i]
                     here = home[source_of[job - n]] if job < unpacking else home[target_of[job - unpacking]]
-                    append(job, here, threads.message_head, threads.message_tail, threads.following)
+                    if job < unpacking and by_thread(places, found, job - n):
+                        append(job, here, threads.pool_head, threads.pool_tail, threads.following)
+                    else:
+                        append(job, here, threads.message_head, threads.message_tail, threads.following)
                     served = touch(here, touched, touched_in, turn, served)
                 for i in range(served):
                     here = touched[i]

@@ -109,10 +109,26 @@ def touch(here: int, touched: Ids, touched_in: Ids, turn: int, served: int) -> i
 
 @inner
 def schedule(
-    threads: Threads, inexpensive: Flags, took_ns: Ints, jobs: Ints, low: int, high: int, here: int, lane: int
+    threads: Threads,
+    inexpensive: Flags,
+    took_ns: Ints,
+    sends: Ids,
+    count: int,
+    jobs: Ints,
+    low: int,
+    high: int,
+    here: int,
+    lane: int,
 ) -> None:
-    """Ops that one's end made ready: the inexpensive and the last other stay with its thread, the rest is pooled."""
+    """What the end of an op made ready: the inexpensive and the last other stay with its thread, the rest is pooled.
+
+    First come the packings of `sends`, none of which is inexpensive, then ops.
+    """
     kept = np.int64(-1)
+    for at in range(count):
+        if kept >= 0:
+            _prepend(kept, here, threads.pool_head, threads.pool_tail, threads.following)
+        kept = np.int64(sends[at])
     for at in range(low, high):
         job = jobs[at]
         if inexpensive[job] or took_ns[job] <= INEXPENSIVE_NS:
