@@ -18,6 +18,7 @@ from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
 from simulator.training.disturbances.disturbing import disturb
+from simulator.training.programs.capturing import captured, with_variables
 from simulator.training.programs.filtering import check_filters
 from simulator.training.programs.pricing import estimate_each
 from simulator.training.programs.program import Program
@@ -93,6 +94,11 @@ def _of_training(
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:
     graph = load(request.graph)
     graph = lower(graph if request.keep_calls else inline(graph))
+    feeds = request.feeds
+    if request.training is not None:  # what a function captures is fed to one step, but many share it
+        held = {graph.names[row] for row in captured(graph)}
+        graph = with_variables(graph, feeds)
+        feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
 
     def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
         from simulator.oracle.shapes import infer
@@ -100,7 +106,7 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
         say("asking TensorFlow for shapes")
         return infer(graph, feeds)
 
-    return with_shapes(graph, batch=request.batch, feeds=request.feeds, infer=ask)
+    return with_shapes(graph, batch=request.batch, feeds=feeds, infer=ask)
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:

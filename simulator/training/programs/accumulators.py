@@ -211,7 +211,8 @@ def _accumulate(
         push = steps.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], where, kind)
         outputs = shaped([_shape_of(graph, gradient.values) or shape])
         take = steps.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
-        draft.reads(gradient.values, take)
+        for edge in gradient.all_values:
+            draft.reads(edge, take)
         return push
     index = dtype_of(graph, gradient.indices)
     rows = _index(steps, f"{variable}/rows", _input(graph, gradient.indices), index, INT64, where)
@@ -223,8 +224,11 @@ def _accumulate(
     )
     outputs = shaped([_shape_of(graph, gradient.indices), _shape_of(graph, gradient.values), None])
     take = steps.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
-    draft.reads(gradient.indices, _index(steps, f"{variable}/taken_rows", take, INT64, index, where))
-    draft.reads(gradient.values, f"{take}:1")
+    taken = _index(steps, f"{variable}/taken_rows", take, INT64, index, where)
+    for edge in gradient.all_indices:
+        draft.reads(edge, taken)
+    for edge in gradient.all_values:
+        draft.reads(edge, f"{take}:1")
     return push
 
 

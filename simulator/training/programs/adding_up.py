@@ -49,13 +49,6 @@ def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int
     return [int(graph.in_ptr[row]) + 1 for row in running]
 
 
-def is_computed(graph: Graph, edge: int) -> bool:
-    """Whether what an edge carries is more than a constant: something in its fan-in has another source."""
-    needed = fan_in(graph, [int(graph.edge_src[edge])])
-    sources = needed & (np.diff(graph.in_ptr) == 0)
-    return any(graph.ops[at] != "Const" for at in np.flatnonzero(sources).tolist())
-
-
 def _has_examples(graph: Graph, edge: int) -> bool:
     """Whether what an edge carries comes from what is fed, read or drawn."""
     needed = np.flatnonzero(fan_in(graph, [int(graph.edge_src[edge])])).tolist()

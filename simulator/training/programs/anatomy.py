@@ -21,8 +21,9 @@ from simulator.graph.step import Step, choose_step
 from simulator.graph.step.covering import smallest_cover
 from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
-from simulator.training.programs.adding_up import before_adding_up, is_computed
+from simulator.training.programs.adding_up import before_adding_up
 from simulator.training.programs.batches import batch_of
+from simulator.training.programs.plain import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.programs.variables import VARIABLES, beside, is_whole, variable_of
 
 _APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
@@ -31,12 +32,7 @@ _SCATTERS = frozenset(
     for prefix in ("", "Resource")
     for kind in ("Add", "Sub", "Update", "NdAdd", "NdSub", "NdUpdate")
 )
-_ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
-_BY_HAND = frozenset(("AssignSub", "AssignSubVariableOp", *_ADDS))
-_ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
-_SUMS = frozenset(("Sub", "Add", "AddV2"))
 _UNIQUES = frozenset(("Unique", "UniqueV2"))
-_SEGMENTS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +47,17 @@ class Gradient:
     values: int  # edge
     indices: int | None = None  # edge
     also: tuple[int, ...] = ()  # further edges on which what follows reads the same values
+    indices_also: tuple[int, ...] = ()  # and the same numbers
+
+    @property
+    def all_values(self) -> tuple[int, ...]:
+        """The edges that carry the values."""
+        return (self.values, *self.also)
+
+    @property
+    def all_indices(self) -> tuple[int, ...]:
+        """The edges that carry the numbers of the rows; none of a dense gradient."""
+        return () if self.indices is None else (self.indices, *self.indices_also)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +77,8 @@ class Anatomy:
 def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     """Find the parts of a training graph; the step is the one that `choose_step` chooses.
 
-    Updates are what optimizers' ops do, and scatters into variables; where there is neither, what is added to or
-    subtracted from a variable of numbers and comes from what is fed or read. Raises GraphError for a graph whose step
+    Updates are what optimizers' ops do, and scatters into variables; where no optimizer's op takes a dense gradient,
+    what plain ops do (`plain_updates`), too. Raises GraphError for a graph whose step
     updates nothing by a gradient, and as `choose_step`.
     """
     step = choose_step(graph, fetches=fetches)
@@ -82,7 +89,7 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     if fetches is None and not graph.train_ops and not apply_nodes(graph):
         step = _by_hand_alone(graph, step, counts)
         runs = np.flatnonzero(step.runs).tolist()
-    gradients = _of_variables(_gradients(graph, runs, set(counts)), slots)
+    gradients = _of_variables(_gradients(graph, runs)[0], slots)
     if not gradients:
         hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
         raise GraphError(
@@ -97,8 +104,7 @@ def trained(graph: Graph) -> frozenset[int]:
     """The variables to which some op of the graph applies a gradient; the graph may be that of a step's pieces."""
     runs = range(len(graph))
     variables = [row for row, op in enumerate(graph.ops) if op in VARIABLES]
-    found = _gradients(graph, runs, set(_counting(graph, runs)[0]))
-    return frozenset(one.variable for one in _of_variables(found, _slots(graph, variables)))
+    return frozenset(one.variable for one in _of_variables(_gradients(graph, runs)[0], _slots(graph, variables)))
 
 
 def _of_variables(gradients: Sequence[Gradient], slots: Mapping[int, int]) -> tuple[Gradient, ...]:
@@ -110,10 +116,11 @@ def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int |
     """What adds to whole numbers without dimensions; the variable of the first is the global step."""
     found = {}
     for row in runs:
-        if graph.ops[row] in _ADDS:
-            variable = variable_of(graph, row)
-            if variable is not None and _is_counter(graph, variable):
-                found[row] = variable
+        variable = variable_of(graph, row) if graph.ops[row] in ADDS | ASSIGNS else None
+        if variable is None or not _is_counter(graph, variable):
+            continue
+        if graph.ops[row] in ADDS or adds_a_constant(graph, row):
+            found[row] = variable
     first = next(iter(found.values()), None)
     return tuple(row for row, variable in found.items() if variable == first), first
 
@@ -123,47 +130,31 @@ def _is_counter(graph: Graph, variable: int) -> bool:
     return is_whole(graph, variable) and "shape" in attrs and shape_of(attrs["shape"].shape) in ((), None)
 
 
-def _gradients(graph: Graph, runs: Sequence[int], counts: set[int]) -> tuple[Gradient, ...]:
+def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:
+    """The gradients, and the nodes that take them to their variables."""
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
+    applied = False  # by an optimizer's op, and not by plain ones
     for row in runs:
         gradient = _of_update(graph, row)
         if gradient is None:
             continue
+        applied |= graph.ops[row] not in _SCATTERS
         added = before_adding_up(graph, runs, gradient.values) if gradient.indices is None else []
         for one in [Gradient(gradient.variable, edge) for edge in added] or [gradient]:
             found.setdefault(one.values, one)
-    if not found:
-        for row in runs:
-            variable = variable_of(graph, row) if row not in counts else None
-            change = None if variable is None or is_whole(graph, variable) else _change(graph, row, variable)
-            if variable is not None and change is not None and is_computed(graph, change):
-                found[row] = Gradient(variable, change)
-    return tuple(found.values())
-
-
-def _change(graph: Graph, row: int, variable: int) -> int | None:
-    """The edge of what an op adds to or subtracts from the variable, None if it does neither.
-
-    An assignment of the variable's own value and something more does so, too: w.assign(w - rate * gradient).
-    """
-    second = int(graph.in_ptr[row]) + 1
-    if graph.ops[row] in _BY_HAND:
-        return second
-    if graph.ops[row] not in _ASSIGNS or second >= graph.in_ptr[row + 1] or graph.edge_tensor[second] < 0:
-        return None
-    made = int(graph.edge_src[second])
-    if graph.ops[made] not in _SUMS:
-        return None
-    own = [variable_of(graph, made, slot) == variable for slot in (0, 1)]
-    if own == [True, False]:
-        return int(graph.in_ptr[made]) + 1
-    return int(graph.in_ptr[made]) if own == [False, True] and graph.ops[made] != "Sub" else None
+    rows = {int(graph.edge_dst[one.values]) for one in found.values()}
+    if not applied:
+        for update in plain_updates(graph, runs, alone=not found):
+            values, *also = update.values
+            indices, *more = update.indices or (None,)
+            found.setdefault(values, Gradient(update.variable, values, indices, tuple(also), tuple(more)))
+            rows.update(update.nodes)
+    return tuple(found.values()), rows
 
 
 def _by_hand_alone(graph: Graph, step: Step, counts: tuple[int, ...]) -> Step:
     """The step without what is left over beside its updates: where no optimizer's op says so, a step is all sinks."""
-    gradients = _gradients(graph, np.flatnonzero(step.runs).tolist(), set(counts))
-    updates = {int(graph.edge_dst[one.values]) for one in gradients}
+    _, updates = _gradients(graph, np.flatnonzero(step.runs).tolist())
     rows = sorted(updates.union(counts))
     covering = smallest_cover(graph, rows, lambda found: computes(graph, found)) if updates else []
     return choose_step(graph, fetches=[graph.names[row] for row in covering]) if covering else step
@@ -201,7 +192,7 @@ def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
         return gradient
     for edge in graph.out_edge[graph.out_ptr[unique] : graph.out_ptr[unique + 1]].tolist():
         reader = int(graph.edge_dst[edge])
-        if graph.ops[reader] in _SEGMENTS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
+        if graph.ops[reader] in SUMS_OF_ROWS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
             return Gradient(gradient.variable, int(graph.in_ptr[reader]), int(graph.in_ptr[unique]))
     return gradient
 

@@ -17,6 +17,7 @@ from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.training.programs.accumulating import with_accumulators
+from simulator.training.programs.capturing import with_variables
 from simulator.training.programs.filtering import check_seen
 from simulator.training.programs.moving import check_devices, moved, moved_text
 from simulator.training.programs.program import Program, beside
@@ -52,7 +53,7 @@ def distributed(
     """
     if isinstance(graph, Graph):
         check_devices(graph)
-        script = read_script(graph, fetches, batch)
+        script = read_script(with_variables(graph), fetches, batch)
         given = [(task, script) for task in _tasks(script, cluster)]
     else:
         given = _given(graph, cluster, fetches, batch)
@@ -112,7 +113,7 @@ def _given(
             if not found:
                 continue
             check_devices(graph)
-            script = read_script(graph, fetches, batch, must_train=False)
+            script = read_script(with_variables(graph), fetches, batch, must_train=False)
             for task in found:
                 wanted.setdefault(task, script)
     return sorted(wanted.items(), key=lambda entry: _rank(entry[0], entry[1]))

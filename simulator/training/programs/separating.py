@@ -37,7 +37,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
     replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
-    entering = {edge for one in found.gradients for edge in (one.values, one.indices) if edge is not None}
+    entering = {edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
     late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}

@@ -120,7 +120,7 @@ def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where:
 def _read(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[str]) -> None:
     """Let every replica's update take its mean."""
     for one, mean in zip(replicas, means, strict=True):
-        for edge in (gradient.values, *gradient.also):
+        for edge in gradient.all_values:
             draft.reads(edge, mean, one.prefix)
 
 
@@ -134,7 +134,8 @@ def _gather(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], where
         rows = gathered(draft, f"{name}/rows_{place}", gradient.values, replicas, device)
         means.append(share_of(draft, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
         numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
-        draft.reads(gradient.indices, numbers, one.prefix)
+        for edge in gradient.all_indices:
+            draft.reads(edge, numbers, one.prefix)
     _read(draft, gradient, replicas, means)
 
 

@@ -39,7 +39,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
     What is written to a variable on the way, and hands nothing on but that it is done, belongs to no tower: it is done
     once a step, by the first one, as with the moving averages of TensorFlow's multi-GPU models.
     """
-    entering = [edge for one in found.gradients for edge in (one.values, one.indices, *one.also) if edge is not None]
+    entering = [edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
     tower: set[int] = set()
     written: set[int] = set()

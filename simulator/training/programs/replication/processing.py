@@ -83,6 +83,9 @@ def _way(graph: Graph, gradient: Gradient, live: frozenset[int]) -> _Way:
         inputs = [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] >= 0]
         moving = [edge for edge in inputs if int(graph.edge_src[edge]) in live]
         op = graph.ops[row]
+        if op == "IdentityN":
+            edges.append(int(graph.in_ptr[row]) + int(graph.tensor_port[graph.edge_tensor[edges[-1]]]))
+            continue
         known = op in _PASSES or op in _BENDS or op in _SCALES or (op in _ADDS and len(moving) == 1)
         if not known or not moving:
             return _Way(tuple(edges), least)

@@ -11,6 +11,7 @@ from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.accumulating import with_accumulators
 from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.capturing import with_variables
 from simulator.training.programs.moving import check_devices
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.grouping import grouped
@@ -78,6 +79,7 @@ def replicate(
         )
     check_devices(graph)
     _of_one_device(graph)
+    graph = with_variables(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
     graph = grouped(graph.imported(), ps, strategy=ps_strategy, seed=seed)
     found = anatomy(graph, fetches=fetch)

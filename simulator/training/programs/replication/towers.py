@@ -172,9 +172,11 @@ def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], devi
         total = sum_of(draft, f"{name}/sum", values, dtype, device, shape)
     else:
         total = gathered(draft, f"{name}/rows", gradient.values, replicas, device)
-        draft.reads(gradient.indices, gathered(draft, f"{name}/indices", gradient.indices, replicas, device))
+        numbers = gathered(draft, f"{name}/indices", gradient.indices, replicas, device)
+        for edge in gradient.all_indices:
+            draft.reads(edge, numbers)
     mean = share_of(draft, name, total, len(replicas), dtype, device, shape)
-    for edge in (gradient.values, *gradient.also):
+    for edge in gradient.all_values:
         draft.reads(edge, mean)
 
 

@@ -1,0 +1,137 @@
+"""Graphs of functions that capture their variables, as `tf.function` makes them: an op for each that holds it.
+
+    Placeholder (resource) ─▶ ReadVariableOp        becomes        VarHandleOp ─▶ ReadVariableOp
+
+The function is handed the handles when it is called; what they are handles of the placeholder does not say, but what
+reads and assigns does (tensorflow/python/framework/func_graph.py, `capture`). Keras's slots and what an update computes
+stand beside their variable, as `tf.distribute`'s `extended.update` and the optimizers of TensorFlow 1 put them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from simulator.errors import GraphError
+from simulator.graph.control_flow import ENTERS, SWITCHES
+from simulator.graph.dtypes import RESOURCE
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.inlining.attributes import COLOCATION, beside, shaped
+from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.training.programs.plain import plain_updates
+from simulator.wording import counted, some
+
+# Ops on the handle of a variable (tensorflow/core/ops/resource_variable_ops.cc, training_ops.cc).
+_WHOLE = re.compile(r"ReadVariableOp|Assign(Add|Sub)?VariableOp")  # these take or give all of its value
+_OF_VARIABLE = re.compile(
+    r"ReadVariableOp|Assign(Add|Sub)?VariableOp|VarIsInitializedOp|VariableShape|Resource(Gather|Scatter|Strided"
+    r"SliceAssign|(Sparse)?Apply)\w*"
+)
+_HANDING_ON = ENTERS | SWITCHES | {"Identity"}
+
+
+def captured(graph: Graph) -> dict[int, list[int]]:
+    """The placeholders that are handles of variables, and the ops that use each; rows of nodes."""
+    found = {}
+    for row, op in enumerate(graph.ops):
+        first = int(graph.tensor_ptr[row])
+        if op in PLACEHOLDERS and first < graph.tensor_ptr[row + 1] and graph.tensor_dtype[first] == RESOURCE:
+            users = _users(graph, row)
+            if users:
+                found[row] = users
+    return found
+
+
+def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
+    """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
+
+    `shapes` says of some how large they are; the others' are what is known of what reads or assigns them. A graph
+    without such placeholders, none of whose calls was expanded, is returned as it is. Raises GraphError for a variable
+    whose shape nothing says.
+    """
+    found = captured(graph)
+    if not found:
+        return _beside(graph) if graph.ends else graph
+    ops, attrs = list(graph.ops), list(graph.attrs)
+    unknown = []
+    for row, users in found.items():
+        name = graph.names[row]
+        shape = shapes.get(name, shapes.get(f"{name}:0", _shape(graph, users)))
+        if shape is None or -1 in shape:
+            unknown.append(name)
+            continue
+        ops[row], attrs[row] = "VarHandleOp", _handle(graph, row, users, shape)
+    if unknown:
+        raise GraphError(
+            f"{graph.source} is the graph of a function that captures its variables, and does not say how large "
+            f"{len(unknown)} of these {len(found)} are: {some(unknown)}. Write it with the shapes, as "
+            "concrete_function.graph.as_graph_def(add_shapes=True) has them, or give what is missing as the shape of a "
+            "feed (--feed NAME=6,8).",
+            node=unknown[0],
+        )
+    made = replace(graph, ops=tuple(ops), attrs=tuple(attrs))
+    note = f"{counted(len(found), 'variable')} that a function captured, handed in as resources, are taken as its own"
+    return _beside(made).noting(note)
+
+
+def _users(graph: Graph, row: int) -> list[int]:
+    """The ops on a handle, if they are those of a variable; in ascending order."""
+    pending, seen, users = [row], {row}, []
+    while pending:
+        at = pending.pop()
+        for edge in graph.out_edge[graph.out_ptr[at] : graph.out_ptr[at + 1]].tolist():
+            reader = int(graph.edge_dst[edge])
+            if graph.edge_tensor[edge] < 0 or reader in seen:
+                continue
+            seen.add(reader)
+            if graph.ops[reader] in _HANDING_ON:
+                pending.append(reader)
+            elif _OF_VARIABLE.fullmatch(graph.ops[reader]):
+                users.append(reader)
+    return sorted(users)
+
+
+def _shape(graph: Graph, users: list[int]) -> Shape | None:
+    """The shape of a variable, as what reads it whole or assigns to it says."""
+    for row in users:
+        if not _WHOLE.fullmatch(graph.ops[row]):
+            continue
+        edge = int(graph.in_ptr[row]) + 1
+        reads = graph.ops[row] == "ReadVariableOp"
+        shape: Shape | None = graph.tensor_shape[int(graph.tensor_ptr[row] if reads else graph.edge_tensor[edge])]
+        if shape is not None and -1 not in shape:
+            return shape
+    return None
+
+
+def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
+    declared = TensorShapeProto(dim=[{"size": size} for size in shape])
+    types = (
+        attrs[key] for attrs in (graph.attrs[at] for at in users) for key in ("dtype", "T", "Tparams") if key in attrs
+    )
+    kept = {key: value for key, value in graph.attrs[row].items() if key.startswith("_")}
+    return {
+        **kept,
+        **shaped([TensorShapeProto()]),
+        "dtype": next(types, AttrValue(type=1)),
+        "shape": AttrValue(shape=declared),
+        "shared_name": AttrValue(s=graph.names[row].encode()),
+        "container": AttrValue(s=b""),
+    }
+
+
+def _beside(graph: Graph) -> Graph:
+    """The graph with slots, and what an update of plain ops computes, beside the variable that it trains."""
+    homes: dict[int, int] = {}
+    twice: set[int] = set()
+    for update in plain_updates(graph, range(len(graph))):
+        for row in (*update.slots, *update.nodes):
+            if homes.setdefault(row, update.variable) != update.variable:
+                twice.add(row)
+    attrs: list[Mapping[str, Proto]] = list(graph.attrs)
+    for row, home in homes.items():
+        if row not in twice and COLOCATION not in attrs[row] and not graph.requested[row]:
+            attrs[row] = {**attrs[row], COLOCATION: beside(graph.names[home])}
+    return replace(graph, attrs=tuple(attrs))

@@ -1,0 +1,230 @@
+"""Updates that are made of plain ops, as Keras's optimizers and people write them: what trains, on what, beside what.
+
+    gradient ─┬─▶ m += (g - m) * a ─▶ m ─┐
+              └─▶ v += (g² - v) * b ─▶ v ─┴─▶ w -= rate * m / √v          w is trained, m and v are its slots
+
+Such an optimizer works element by element, on the variable, its slots and the gradient; the backward pass before it
+ends in a sum over the batch. A variable is trained if something that depends on examples uses it besides, which nothing
+does with a slot, nor with a moving average while it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simulator.graph.control_flow import ENTERS
+from simulator.graph.graph import Graph
+from simulator.partitioning.partitions import SENDS
+from simulator.training.programs.variables import VARIABLES, is_whole, variable_of
+
+ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
+ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
+_WRITES = frozenset(("AssignSub", "AssignSubVariableOp")) | ADDS | ASSIGNS
+_BY_ELEMENT = frozenset(
+    """
+    Abs Add AddV2 Cast CheckNumerics ClipByValue Div DivNoNan Exp Identity Log Maximum Minimum Mul MulNoNan Neg Pow
+    RealDiv Reciprocal Rsqrt Select SelectV2 Sigmoid Sign Sqrt Square SquaredDifference StopGradient Sub Tanh ZerosLike
+    OnesLike Xdivy
+    """.split()  # noqa: SIM905  # a list of quoted names would be twice as long
+)
+SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
+# A value of a variable goes through these from the variable on; what an assignment hands out is the variable.
+_READS = ENTERS | _WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainUpdate:
+    """What is done to one variable that is trained; rows of nodes."""
+
+    variable: int
+    values: tuple[int, ...]  # edges by which examples come to it: all read one tensor, the gradient
+    indices: tuple[int, ...]  # those that read the numbers of its rows; none: it is dense
+    slots: tuple[int, ...]  # variables that only this update reads and writes, ascending
+    nodes: tuple[int, ...]  # between gradient and variable, with all that writes to it or to slots, ascending
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What lies behind some edges, as far as it works element by element."""
+
+    nodes: set[int] = field(default_factory=set)
+    reads: set[int] = field(default_factory=set)  # variables
+    ends: set[int] = field(default_factory=set)  # edges that bring what depends on examples
+    stopped: set[int] = field(default_factory=set)  # edges that carry the tensor at which the walk was to stop
+    indices: set[int] = field(default_factory=set)  # edges that number the rows of what is summed by row
+
+
+def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> tuple[PlainUpdate, ...]:
+    """The updates of plain ops among the nodes that run, in order of their variables.
+
+    Where no variable is used besides its update, and these are `alone`, every one counts that takes examples.
+    """
+    live = _live(graph)
+    walks = _changes(graph, runs, live)
+    writes: dict[int, list[int]] = {}
+    for row in walks:
+        writes.setdefault(_written(graph, row), []).append(row)
+    inside = set().union(*(walk.nodes for walk in walks.values())).union(walks)
+    used = [variable for variable in writes if _is_used(graph, variable, inside, live)]
+    trained = used or (list(writes) if alone else [])
+    behind = {variable: _behind(variable, writes, walks, used) for variable in trained}
+    found = []
+    for variable in sorted(trained):
+        others = set().union(*(group for other, group in behind.items() if other != variable))
+        slots = behind[variable] - others
+        rows = [row for one in (variable, *sorted(behind[variable])) for row in writes[one]]
+        found += _updates(graph, variable, tuple(sorted(slots)), rows, live)
+    return tuple(found)
+
+
+def adds_a_constant(graph: Graph, row: int) -> bool:
+    """Whether an op lets a variable have its own value and something more that no example has a part in."""
+    if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
+        return False
+    walk = _walk(graph, [int(graph.in_ptr[row]) + 1], _live(graph))
+    return not walk.ends and walk.reads == {_written(graph, row)} and bool(walk.nodes)
+
+
+def _live(graph: Graph) -> bytearray:
+    """[N] whether a node's value depends on examples: on more than constants and variables."""
+    data = [
+        [int(graph.edge_src[edge]) for edge in range(first, last) if graph.edge_tensor[edge] >= 0]
+        for first, last in zip(graph.in_ptr[:-1].tolist(), graph.in_ptr[1:].tolist(), strict=True)
+    ]
+    live = bytearray(len(graph))
+    changed = True
+    while changed:  # once, and again for each loop within a loop
+        changed = False
+        for row in graph.topological.tolist():
+            if not live[row]:
+                own = any(live[at] for at in data[row]) if data[row] else graph.ops[row] not in VARIABLES | {"Const"}
+                live[row] = own
+                changed |= own and bool(graph.edge_back.any())
+    return live
+
+
+def _is_given(graph: Graph, row: int) -> bool:
+    """Whether the second input is a value."""
+    edge = int(graph.in_ptr[row]) + 1
+    return bool(edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0)
+
+
+def _written(graph: Graph, row: int) -> int:
+    variable = variable_of(graph, row)
+    return -1 if variable is None else variable
+
+
+def _read(graph: Graph, row: int) -> int:
+    """The variable whose value a node hands out; -1: none's."""
+    while graph.ops[row] in _READS:
+        edge = int(graph.in_ptr[row])
+        if edge == graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
+            return -1
+        row = int(graph.edge_src[edge])
+    return row if graph.ops[row] in VARIABLES else -1
+
+
+def _changes(graph: Graph, runs: Sequence[int], live: bytearray) -> dict[int, _Walk]:
+    """What adds to a variable of numbers, or makes its value from the old one, and what lies behind each."""
+    found = {}
+    for row in runs:
+        if graph.ops[row] not in _WRITES or not _is_given(graph, row):
+            continue
+        variable = _written(graph, row)
+        if variable < 0 or is_whole(graph, variable):
+            continue
+        walk = _walk(graph, [int(graph.in_ptr[row]) + 1], live)
+        if graph.ops[row] not in ASSIGNS or variable in walk.reads:
+            found[row] = walk
+    return found
+
+
+def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *, by_row: bool = False) -> _Walk:
+    """Back from the edges; `stop` is a tensor beyond which it does not go; `by_row`: sums of rows are gone through."""
+    walk, pending = _Walk(), list(edges)
+    while pending:
+        edge = pending.pop()
+        row, tensor = int(graph.edge_src[edge]), int(graph.edge_tensor[edge])
+        if tensor < 0:
+            continue
+        variable = _read(graph, row)
+        if tensor == stop:
+            walk.stopped.add(edge)
+        elif variable >= 0:
+            walk.reads.add(variable)
+        elif by_row and graph.ops[row] in SUMS_OF_ROWS:
+            walk.nodes.add(row)
+            walk.indices.add(int(graph.in_ptr[row]) + 1)
+            pending.append(int(graph.in_ptr[row]))
+        elif graph.ops[row] == "IdentityN":
+            pending.append(int(graph.in_ptr[row]) + int(graph.tensor_port[tensor]))
+        elif graph.ops[row] not in _BY_ELEMENT:
+            if live[row]:
+                walk.ends.add(edge)
+        elif row not in walk.nodes:
+            walk.nodes.add(row)
+            pending += range(graph.in_ptr[row], graph.in_ptr[row + 1])
+    return walk
+
+
+def _is_used(graph: Graph, variable: int, inside: Collection[int], live: bytearray) -> bool:
+    """Whether something else than updates takes the variable's value to work on examples, or sends it to who does."""
+    pending, seen = [variable], {variable}
+    while pending:
+        row = pending.pop()
+        for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
+            reader = int(graph.edge_dst[edge])
+            if graph.edge_tensor[edge] < 0 or reader in inside or reader in seen or graph.ops[reader] in _WRITES:
+                continue
+            if live[reader] or graph.ops[reader] in SENDS:
+                return True
+            if graph.ops[reader] in _READS:
+                seen.add(reader)
+                pending.append(reader)
+    return False
+
+
+def _behind(
+    variable: int, writes: Mapping[int, list[int]], walks: Mapping[int, _Walk], used: Collection[int]
+) -> set[int]:
+    """The variables that its update reads, and theirs, if they are written and not trained themselves."""
+    seen, pending = {variable}, [variable]
+    while pending:
+        for row in writes[pending.pop()]:
+            new = [one for one in walks[row].reads if one in writes and one not in seen and one not in used]
+            seen.update(new)
+            pending += new
+    return seen - {variable}
+
+
+def _updates(
+    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: bytearray
+) -> list[PlainUpdate]:
+    """The update that these writes are: from the last tensor on by way of which alone examples come to them.
+
+    That may lie before rows are summed. Where there is none each write is an update by itself.
+    """
+    edges = {row: int(graph.in_ptr[row]) + 1 for row in rows}
+    fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
+    for by_row in (False, True) if fed else ():
+        cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, by_row=by_row)
+        if cuts:
+            cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
+            nodes = tuple(sorted(cut.nodes.union(rows)))
+            return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
+    return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
+
+
+def _cuts(graph: Graph, first: int, edges: Sequence[int], live: bytearray, *, by_row: bool) -> list[_Walk]:
+    """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else."""
+    inside = _walk(graph, [first], live, by_row=by_row).nodes
+    into = [first, *(edge for row in inside for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]))]
+    tensors = {int(graph.edge_tensor[edge]) for edge in into} - {-1}
+    walks = [
+        _walk(graph, edges, live, tensor, by_row=by_row)
+        for tensor in sorted(tensors)
+        if live[graph.tensor_node[tensor]]
+    ]
+    numbered = [walk for walk in walks if len({int(graph.edge_tensor[edge]) for edge in walk.indices}) <= 1]
+    return [walk for walk in numbered if not walk.ends]

@@ -1,0 +1,127 @@
+"""Child process: train steps of Keras as `tf.function` makes them, replicated by us and run beside the original.
+
+Asked: a list of cases on the command line. Told, as a line of JSON per case: what the anatomy of the graph has found,
+how many variables the original changes, and per way of replicating the largest difference of any variable after two
+steps in which each replica works on the same batch.
+"""
+
+import json
+import os
+import sys
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import numpy as np
+
+from simulator.cluster.reading import load_cluster
+from simulator.graph.exporting import graph_def
+from simulator.graph.inlining import inline
+from simulator.graph.loading import load
+from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.capturing import with_variables
+from simulator.training.programs.replication.replicating import replicate
+
+BATCH, STEPS = 8, 2
+
+
+def dense(keras):
+    """With normalisation, whose moving averages are no gradients, and dropout, which counts its draws."""
+    layers = keras.layers
+    return [layers.Input((6,)), layers.Dense(5, "relu"), layers.BatchNormalization(), layers.Dropout(0.3)]
+
+
+def words(keras):
+    """With sparse gradients, and a loop."""
+    return [keras.layers.Input((4,), dtype="int32"), keras.layers.Embedding(20, 5), keras.layers.LSTM(3)]
+
+
+MODELS = {"dense": dense, "words": words}
+
+
+def step_of(tf, keras, model, optimizer, **options):
+    """A train step as users write it, and all that it captures."""
+    net = keras.Sequential([*MODELS[model](keras), keras.layers.Dense(1)])
+    trainer = getattr(keras.optimizers, optimizer)(**options)
+    trainer.build(net.trainable_variables)
+    kind = tf.int32 if model == "words" else tf.float32
+    x = tf.TensorSpec([None, 4 if model == "words" else 6], kind, "x")
+
+    @tf.function(input_signature=[x, tf.TensorSpec([None, 1], name="y")])
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((net(x, training=True) - y) ** 2)
+        trainer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables, strict=True))
+        return loss
+
+    return step
+
+
+def ran(tf, graph, model, fetches, feeds, copies):
+    """The variables before and after the steps, by name."""
+    draw = np.random.RandomState(1)
+    x = draw.randint(0, 20, (BATCH, 4)) if model == "words" else draw.randn(BATCH, 6)
+    fed = {"x:0": np.concatenate([x] * copies), "y:0": np.concatenate([draw.randn(BATCH, 1)] * copies)}
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as made:
+        message = graph_def(graph, devices=[""] * len(graph)).SerializeToString()
+        tf.import_graph_def(v1.GraphDef.FromString(message), name="")
+        reads, first = {}, []
+        for op in made.get_operations():
+            if op.type == "VarHandleOp":
+                value = first_value(op)
+                first.append(tf.raw_ops.AssignVariableOp(resource=op.outputs[0], value=value))
+                reads[op.name] = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=value.dtype)
+        with v1.Session(graph=made) as session:
+            session.run(first)
+            before = session.run(reads)
+            for _ in range(STEPS):
+                session.run(fetches, {name: fed[name] for name in feeds})
+            return before, session.run(reads)
+
+
+def first_value(op):
+    """Alike for a variable and its mirrors."""
+    name = op.name.partition("/")[2] if op.name.startswith("replica_") else op.name
+    shape, kind = [dim.size for dim in op.get_attr("shape").dim], op.get_attr("dtype").as_numpy_dtype
+    drawn = np.abs(np.random.RandomState(sum(name.encode())).randn(*shape)) * 0.3
+    return np.asarray(drawn if np.issubdtype(kind, np.floating) else np.zeros(shape), kind)
+
+
+def told(tf, keras, case):
+    net = step_of(tf, keras, case["model"], case["optimizer"], **case["options"])
+    graph = inline(load(net.get_concrete_function().graph))
+    original = with_variables(graph)
+    found = anatomy(original)
+    whole = case["model"] == "words"  # repeated rows of a sparse gradient are not worth their sum
+    differences = {}
+    for how, cluster, copies in case["ways"]:
+        program = replicate(graph, load_cluster(cluster), how=how, batch=BATCH)[0]
+        copied = copies if whole else 1
+        before, after = ran(tf, original, case["model"], found.step.fetches, found.step.feeds, copied)
+        ours = ran(tf, program.graph, case["model"], program.fetches, program.feeds, copies)[1]
+        mirrored = {name: [name, *(f"replica_{at}/{name}" for at in range(1, copies))] for name in after}
+        differences[how] = max(
+            float(np.max(np.abs(np.asarray(ours[one], float) - after[name]), initial=0))
+            for name, several in mirrored.items()
+            for one in several
+            if one in ours
+        )
+    names = original.names
+    return {
+        "variables": len(before),
+        "moved": sum(not np.array_equal(after[name], value) for name, value in before.items()),
+        "gradients": len(found.gradients),
+        "sparse": sum(one.indices is not None for one in found.gradients),
+        "counts": [names[row] for row in found.counts],
+        "beside": len(found.slot_of),
+        "differences": differences,
+    }
+
+
+if __name__ == "__main__":
+    import tensorflow
+    from tensorflow import keras as given
+
+    for one in json.loads(sys.argv[1]):
+        print(json.dumps(told(tensorflow, given, one)), flush=True)

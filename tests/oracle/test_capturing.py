@@ -1,0 +1,59 @@
+"""Train steps of Keras: functions that capture their variables, whose optimizers are made of plain ops."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+IN, RING, TREE = ("in", "2gpu", 2), ("allreduce:ring", "3gpu", 3), ("allreduce:tree", "2gpu", 2)
+BOTH, BETWEEN = ("both", "ps=2,worker=1x2gpu", 2), ("between", "ps=2,worker=2", 1)
+# model, optimizer and its options, ways, and: variables that train, slots of each
+CASES: list[tuple[str, str, dict[str, float], list[tuple[str, str, int]], int, int]] = [
+    ("dense", "SGD", {"momentum": 0.9}, [IN, RING], 6, 1),
+    ("dense", "Adam", {"global_clipnorm": 0.1}, [BOTH, TREE, BETWEEN], 6, 2),
+    ("dense", "AdamW", {}, [IN], 6, 2),
+    ("words", "SGD", {}, [IN, TREE], 6, 0),
+    ("words", "Adam", {}, [IN], 6, 2),
+]
+
+
+@pytest.fixture(scope="module")
+def told() -> list[dict[str, Any]]:
+    asked = [
+        {"model": model, "optimizer": optimizer, "options": options, "ways": ways}
+        for model, optimizer, options, ways, _, _ in CASES
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.oracle.capturing", json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(CASES), done.stderr[-3000:]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("place", range(len(CASES)))
+def test_gradients_slots_and_the_step_are_found(told: list[dict[str, Any]], place: int) -> None:
+    model, *_, trained, slots = CASES[place]
+    found = told[place]
+    assert (found["gradients"], found["beside"]) == (trained, trained * slots)
+    assert len(found["counts"]) == 1
+    others = {"dense": 4, "words": 1}[model]  # moving averages, the draws of dropout, and the step
+    assert found["moved"] == trained * (1 + slots) + others
+    assert found["moved"] + 1 == found["variables"]  # the learning rate
+
+
+@pytest.mark.parametrize("place", range(len(CASES)))
+def test_replicas_update_the_variables_as_the_original_does(told: list[dict[str, Any]], place: int) -> None:
+    assert {how: value <= 1e-5 for how, value in told[place]["differences"].items()} == {
+        how: True for how, *_ in CASES[place][3]
+    }

@@ -1,0 +1,116 @@
+"""Graphs of functions that capture their variables, with optimizers made of plain ops."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator import load_cluster
+from simulator.errors import GraphError
+from simulator.graph.graph import Graph
+from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.capturing import captured, with_variables
+from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.variables import variable_shape
+from simulator.training.regimes import read_regime
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed
+
+RESOURCE, INT64 = 20, 9
+
+
+def read(made: Rows, name: str, handle: str, *controls: str, shape: tuple[int, ...] | None = (), dtype: int = 1) -> str:
+    sizes = {} if shape is None else {"_output_shapes": shapes_attr(shape)}
+    return made.add(name, "ReadVariableOp", [handle, *controls], dtype=type_attr(dtype), **sizes)
+
+
+def assign(made: Rows, name: str, kind: str, handle: str, value: str, *controls: str, dtype: int = 1) -> str:
+    return made.add(name, f"Assign{kind}VariableOp", [handle, value, *controls], dtype=type_attr(dtype))
+
+
+def step(*, said: bool = True) -> Graph:
+    """m += (g - m) * a; s += (g * g - s) * a; w -= m * s; with a moving average of y and a count of steps."""
+    made, shape = Rows(), (4, 2) if said else None
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
+    for name in ("w", "m", "s", "average", "count"):
+        made.add(name, "Placeholder", dtype=type_attr(RESOURCE), shape=shape_attr())
+    made.add("a", "Const", **typed("Const"))
+    made.add("one", "Const", dtype=type_attr(INT64), value=typed("Const")["value"])
+    read(made, "w/read", "w", shape=shape)
+    made.add("y", "MatMul", ["x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((8, 2)))
+    made.add("g", "MatMul", ["x", "y"], T=type_attr())
+    updates = []
+    for name in ("m", "s"):
+        if name == "s":
+            made.add("g2", "Mul", ["g", "g"], T=type_attr())
+        read(made, f"{name}/read", name, shape=shape)
+        made.add(f"{name}/less", "Sub", ["g" if name == "m" else "g2", f"{name}/read"], T=type_attr())
+        made.add(f"{name}/part", "Mul", [f"{name}/less", "a"], T=type_attr())
+        updates.append(assign(made, f"{name}/update", "Add", name, f"{name}/part", f"^{name}/read"))
+        read(made, f"{name}/now", name, f"^{name}/update", shape=shape)
+    made.add("change", "Mul", ["m/now", "s/now"], T=type_attr())
+    updates.append(assign(made, "w/update", "Sub", "w", "change", "^w/read"))
+    read(made, "average/read", "average", shape=(8, 2))
+    made.add("average/old", "Mul", ["average/read", "a"], T=type_attr())
+    made.add("average/new", "Mul", ["y", "a"], T=type_attr())
+    made.add("average/sum", "AddV2", ["average/old", "average/new"], T=type_attr())
+    updates.append(assign(made, "average/update", "", "average", "average/sum"))
+    read(made, "count/read", "count", dtype=INT64)
+    made.add("count/sum", "AddV2", ["count/read", "one"], T=type_attr(INT64))
+    updates.append(assign(made, "count/update", "", "count", "count/sum", dtype=INT64))
+    made.add("NoOp", "NoOp", [f"^{name}" for name in updates])
+    return made.built()
+
+
+def test_what_a_function_captured_becomes_a_variable_of_its_size() -> None:
+    graph = with_variables(step())
+    assert [graph.ops[graph.row(name)] for name in ("x", "w", "m", "count")] == ["Placeholder", *["VarHandleOp"] * 3]
+    assert [variable_shape(graph, graph.row(name)) for name in ("w", "s", "average", "count")] == [
+        (4, 2),
+        (4, 2),
+        (8, 2),
+        (),
+    ]
+    assert graph.attrs[graph.row("count")]["dtype"].type == INT64
+    assert graph.attrs[graph.row("m")]["shared_name"].s == b"m"
+    assert "5 variables" in graph.notes[-1]
+    assert captured(graph) == {}
+    assert with_variables(graph) is graph
+
+
+def test_an_optimizer_of_plain_ops_has_one_gradient_and_slots_and_an_average_is_none() -> None:
+    graph = with_variables(step())
+    found = anatomy(graph)
+    (gradient,) = found.gradients
+    assert graph.names[gradient.variable] == "w"
+    entering = {(graph.names[graph.edge_src[edge]], graph.names[graph.edge_dst[edge]]) for edge in gradient.all_values}
+    assert entering == {("g", "m/less"), ("g", "g2")}
+    assert {graph.names[one]: graph.names[of] for one, of in found.slot_of.items()} == {"m": "w", "s": "w"}
+    assert [graph.names[row] for row in found.counts] == ["count/update"]
+    assert found.step.fetches == ("NoOp",)
+
+
+def test_an_update_is_made_where_its_variable_is() -> None:
+    graph = replicate(step(), load_cluster("ps=3,worker=2"))[0].graph
+    home = graph.requested[graph.row("w")]
+    beside = ("m", "s", "m/less", "g2", "change", "w/update", "s/update")
+    assert {graph.requested[graph.row(name)] for name in beside} == {home}
+    assert graph.requested[graph.row("g")] == "/job:worker/task:0"
+
+
+def test_gradients_of_towers_and_workers_are_averaged_before_anything_is_squared() -> None:
+    (program,) = replicate(step(), load_cluster("2gpu"), how="in")
+    graph = program.graph
+    assert graph.inputs_of(graph.row("average/w/sum")) == ("g", "tower_1/g")
+    assert {name for name in graph.names if "average/w" in graph.inputs_of(graph.row(name))} == {"m/less", "g2"}
+    worker, *_, chief = replicate(step(), load_cluster("ps=1,worker=2"), regime=read_regime("sync"))
+    graph = worker.graph
+    taken = "sync_replicas/w/take"
+    assert {name for name in graph.names if taken in graph.inputs_of(graph.row(name))} == {"m/less", "g2"}
+    assert chief.counts == ("count/update",)
+
+
+def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
+    with pytest.raises(GraphError, match=r"how large 3 of these 5 are: w, m, s.*add_shapes=True.*--feed") as refusal:
+        with_variables(step(said=False))
+    assert refusal.value.node == "w"
+    graph = with_variables(step(said=False), {"w": (4, 2), "m:0": (4, 2), "s": (4, 2)})
+    assert variable_shape(graph, graph.row("m")) == (4, 2)
