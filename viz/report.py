@@ -28,6 +28,7 @@ SCRIPTS = (
     "graph_view.js",
     "timeline_rows.js",
     "timeline_drawing.js",
+    "timeline_window.js",
     "timeline_view.js",
     "cards.js",
     "devices.js",

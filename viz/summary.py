@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 
+from simulator.execution.simulate import unsized_transfers
 from simulator.units import show_bytes, show_nanos
 from simulator.wording import counted, printable, some
 from viz import checked, holding, tables
@@ -168,6 +169,8 @@ def _counted(scene: Scene) -> list[str]:
     ]
     lines = [f"counted    {', '.join(found)}"] if found else []
     said = [*scene.graph.notes, *tables.result_notes(scene)]  # the cluster's stand in its own line
+    if scene.training is not None:  # which says it of all clients
+        said = [note for note in said if note not in unsized_transfers(scene.partitions)]
     lines += [f"note       {note}" for note in said[:MOST_NOTES]]
     if len(said) > MOST_NOTES:
         lines.append(f"note       and {len(said) - MOST_NOTES} more in the report")

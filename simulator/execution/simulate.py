@@ -160,13 +160,17 @@ def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, .
         functional = sum(op in kinds for op in graph.ops)
         if functional:
             notes.append(f"{counted(functional, f'{what} node')} counted as one op each, whatever their bodies do.")
-    unknown = int((partitions.nbytes < 0).sum())
-    if unknown:
-        notes.append(f"{counted(unknown, 'transfer')} of unknown size, counted as 0 bytes.")
+    notes += unsized_transfers(partitions)
     unknown = _unsized(graph, partitions, tables)
     if unknown:
         notes.append(f"{counted(unknown, 'tensor')} of unknown size, without memory here.")
     return tuple(notes)
+
+
+def unsized_transfers(partitions: Partitions) -> tuple[str, ...]:
+    """What is said of the transfers of a step whose size is unknown; (): there are none."""
+    unknown = int((partitions.nbytes < 0).sum())
+    return (f"{counted(unknown, 'transfer')} of unknown size, counted as 0 bytes.",) if unknown else ()
 
 
 def _unsized(graph: Graph, partitions: Partitions, tables: Tables) -> int:

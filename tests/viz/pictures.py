@@ -12,7 +12,8 @@ from viz.request import read_request
 from viz.running import run
 
 ROOT = Path(__file__).parents[2]
-PICTURES = (("report.png", 757, ""), ("training.png", 857, "simviz.steps.showFirst()"))  # one per command, in order
+FIRST_STEPS = "document.getElementById('steps-first').click()"
+PICTURES = (("report.png", 757, ""), ("training.png", 857, FIRST_STEPS))  # one per command, in order
 
 
 def commands() -> list[list[str]]:

@@ -1,12 +1,14 @@
 """The report in Chromium: it opens without a complaint, both views follow the selection, hostile names do nothing."""
 
 from dataclasses import replace
+from importlib import resources
 
 import numpy as np
 import pytest
 
 from simulator.assignment import RULES
 from simulator.execution.receiving import Received
+from simulator.units import show_bytes, show_nanos
 from tests.viz.browsing import click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz.holding import peaks
@@ -240,3 +242,15 @@ def test_a_graph_of_one_node_still_opens(browser, tmp_path):
     settled(browser)
     assert page("simviz.model.count") == 1
     assert complaints(browser) == []
+
+
+def test_the_page_rounds_as_the_summary_does(browser):
+    """12.25 MiB was 12.3 MiB on the page, 12.2 MiB beside it: what is halfway goes to the even digit in both."""
+    sizes = [0, 1, 999, 1023, 1024, 12_845_056, 12_897_484, 103_346_176, 105_381_888, 2**40 + 2**38]
+    sizes += [round(1.37**power) for power in range(100)] + [2**20 * part // 8 for part in range(1, 800)]
+    nanos = [*sizes, 12_250_000, 12_350_000, 1_015_000, 99_950_000, 100_500_000, 101_500]
+    script = resources.files("viz").joinpath("assets/format.js").read_text("utf-8")
+    shown = browser.execute_script(script + "return arguments[0].map(showBytes)", sizes)
+    assert shown == [show_bytes(size) for size in sizes]
+    shown = browser.execute_script(script + "return arguments[0].map(showNanos)", nanos)
+    assert shown == [show_nanos(one).replace("us", "µs") for one in nanos]

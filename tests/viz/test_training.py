@@ -12,7 +12,9 @@ from placement import clients
 from placement import programs as placing_programs
 from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.cluster.cluster import with_protocol
+from simulator.columns import ints
 from simulator.errors import SimvizError
+from simulator.execution.simulate import unsized_transfers
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replication.replicating import How
 from simulator.training.programs.replication.setter import PsStrategy
@@ -26,6 +28,7 @@ from viz.options import parser
 from viz.request import Request
 from viz.running import run
 from viz.summary import summarise
+from viz.training import running
 from viz.training.asked import Wanted, read_wanted
 from viz.training.content import contents
 from viz.training.figures import record, summary_lines
@@ -423,6 +426,34 @@ def test_one_more_backup_worker_is_tried_with_graphs_of_its_own():
     assert backup.gain > 5
     assert "one more of the workers as backup" in found.bottleneck.sentence
     assert str(found.regime) == "sync:aggregate=3,total=3,tokens=3"
+
+
+@pytest.mark.parametrize(("asked", "tried"), [("sync:tokens=1", 1), ("sync", None)])
+def test_one_more_backup_worker_is_tried_with_the_first_tokens_that_were_asked_for(asked, tried, monkeypatch):
+    """They were those of the default, so that the relief changed two things."""
+    regimes = []
+    make = running.make_programs
+    monkeypatch.setattr(running, "make_programs", lambda *a: regimes.append(a[1].regime) or make(*a))
+    wanted = Wanted(read_regime(asked), steps=10, disturbances=(read_disturbance("worker:2=slow:900"),))
+    run(Request(str(EXAMPLE), cluster="ps=2,worker=3x1gpu,protocol=rdma", algorithm="requested", training=wanted))
+    assert [(one.aggregate, one.total, one.tokens) for one in regimes] == [(2, 3, tried)]
+
+
+def test_what_has_no_size_is_said_once_of_all_clients():
+    """It was said of the step of the first client, too."""
+    scene = trained()
+    pieces = replace(scene.partitions, nbytes=ints(np.full(len(scene.partitions.nbytes), -1)))
+    of_all = "9 transfers of unknown size in a step of all clients, counted as 0 bytes."
+    scene = replace(
+        scene,
+        partitions=pieces,
+        trace=replace(scene.trace, notes=("Loops run once.", *unsized_transfers(pieces))),
+        training=replace(scene.training, training=replace(scene.training.training, notes=(of_all,))),
+    )
+    said = summarise(scene)
+    assert said.count("transfers of unknown size") == said.count(of_all) == said.count("Loops run once.") == 1
+    assert said.count("of unknown size") == 1
+    assert summarise(replace(scene, training=None)).count("transfers of unknown size, counted") == 1
 
 
 def test_no_backup_is_tried_where_every_worker_makes_several_gradients():

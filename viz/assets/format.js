@@ -2,12 +2,16 @@
 
 function scaled(value, steps) {
   for (const [size, unit] of steps) {
-    if (Math.abs(value) >= size) {
-      const shown = value / size;
-      return (shown >= 99.95 ? shown.toFixed(0) : Number(shown.toPrecision(3)).toString()) + " " + unit;
-    }
+    if (Math.abs(value) >= size) return `${rounded3(value / size)} ${unit}`;
   }
   return value + " " + steps[steps.length - 1][1];
+}
+
+// Three digits, or all before the point. What is halfway between two goes to the even one, as in the summary.
+function rounded3(value) {
+  const digits = value >= 99.95 ? Math.floor(Math.log10(value)) : 2; // behind the first one
+  const [, kept, last, exponent] = new RegExp(`^(\\d\\.\\d{${digits - 1}}(\\d))50*(e.*)$`).exec(value.toExponential(60)) ?? [];
+  return Number(kept && last % 2 === 0 ? kept + exponent : value.toExponential(digits)).toString();
 }
 
 const showNanos = (ns) => scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);

@@ -1,58 +1,22 @@
 // The timeline on its canvas: lanes, memory, links, the time axis; pan and zoom in time, scroll through the rows.
-// Needs format.js, model.js, canvas.js, timeline_rows.js, timeline_drawing.js.
+// Needs format.js, model.js, canvas.js, timeline_rows.js, timeline_drawing.js, timeline_window.js.
 
-// One closure, as graphView is: the stretch of time in sight is nobody else's.
 function timelineView(canvas, model, state, tip, onRange) {
-  const context = canvas.getContext("2d");
   const { rows, height } = timelineRows(model);
   const whole = Math.max(1, model.summary.makespan_ns);
-  const view = { from: 0, to: whole, top: 0 };
-  let theme = null;
-  let waiting = false;
+  const sight = timelineWindow(canvas, { whole, height }, (bare) => {
+    const pen = { ...bare, model, state, marked: markedEntries(model, state) };
+    eachRow(pen, rows, (row, y) => drawRow(pen, row, y));
+  }, onRange);
 
-  const width = () => Math.max(1, canvas.clientWidth - ROW.label);
-  const xOf = (ns) => ROW.label + ((ns - view.from) / (view.to - view.from)) * width();
-  const nsAt = (x) => view.from + ((x - ROW.label) / width()) * (view.to - view.from);
-
-  function clamp() {
-    const span = Math.min(Math.max(view.to - view.from, Math.min(whole, 50)), whole * 1.1);
-    const from = Math.min(Math.max(view.from, -whole * 0.05), whole * 1.05 - span);
-    view.from = from;
-    view.to = from + span;
-    view.top = Math.min(Math.max(0, view.top), Math.max(0, height + ROW.axis + 8 - canvas.clientHeight));
-  }
-  function fit() {
-    view.from = -whole * 0.004;
-    view.to = whole * 1.012;
-    draw();
-  }
-  function zoom(factor, x = ROW.label + width() / 2) {
-    const at = nsAt(x);
-    view.from = at - (at - view.from) / factor;
-    view.to = at + (view.to - at) / factor;
-    draw();
-  }
-  function move(dx, dy) {
-    const shift = (dx / width()) * (view.to - view.from);
-    view.from -= shift;
-    view.to -= shift;
-    view.top -= dy;
-    draw();
-  }
   // Bring a stretch of time and a row into sight; zoom in where it would be a hair.
   function show(start, end, row) {
-    const span = view.to - view.from;
+    const { from, to } = sight.view;
     const length = Math.max(end - start, 1);
-    if (length / span < 0.004 || start < view.from || end > view.to) {
-      const wanted = Math.min(Math.max(length * 40, 50), Math.max(span, length * 1.2));
-      view.from = (start + end) / 2 - wanted / 2;
-      view.to = view.from + wanted;
-    }
-    const found = rows[row];
-    if (found && (found.y < view.top || found.y + found.height > view.top + canvas.clientHeight - ROW.axis)) {
-      view.top = found.y - (canvas.clientHeight - ROW.axis) / 3;
-    }
-    draw();
+    if (rows[row]) sight.scrollTo(rows[row]);
+    if (length / (to - from) >= 0.004 && start >= from && end <= to) return sight.draw();
+    const wanted = Math.min(Math.max(length * 40, 50), Math.max(to - from, length * 1.2));
+    sight.look((start + end) / 2 - wanted / 2, (start + end) / 2 + wanted / 2);
   }
   const rowOfBar = (bar) => rows.findIndex((row) => row.kind === "lane" && row.device === model.bars.device[bar] && row.rows.includes(bar));
   const rowOfCarried = (bar) => rows.findIndex((row) => row.kind === "link" && row.rows.includes(bar));
@@ -67,73 +31,23 @@ function timelineView(canvas, model, state, tip, onRange) {
       const bar = model.carried.transfer.indexOf(selection.id); // on its first link
       return show(model.carried.start_ns[bar], model.carried.end_ns[bar], rowOfCarried(bar));
     }
-    return draw();
+    return sight.draw();
   }
 
-  function draw() {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      clamp();
-      paint();
-      onRange(view.from, view.to);
-    });
-  }
-
-  function paint() {
-    theme ??= readTheme();
-    sized(canvas, context);
-    const bottom = canvas.clientHeight;
-    const right = canvas.clientWidth;
-    context.clearRect(0, 0, right, bottom);
-    const pen = { context, model, state, theme, scale: 1, xOf, view, right, step: tickStep(view.to - view.from, width()), marked: markedEntries(model, state) };
-    drawGrid(pen, bottom, whole);
-    context.save();
-    context.beginPath();
-    context.rect(0, ROW.axis, right, bottom - ROW.axis);
-    context.clip();
-    for (const row of rows) {
-      const y = row.y + ROW.axis + 4 - view.top;
-      if (y > bottom || y + row.height < ROW.axis) continue;
-      drawRow(pen, row, y);
-    }
-    context.restore();
-    drawAxis(pen);
-    drawScrollbar(pen, view.top, height + 8, bottom);
-  }
-
-  // What lies under a point: {kind: "node" | "transfer", id}, or nothing.
+  // What lies under a point: its row, and there the entry and the time.
   function hit(x, y) {
-    const row = rows.find((candidate) => {
-      const top = candidate.y + ROW.axis + 4 - view.top;
-      return y >= top && y < top + candidate.height;
-    });
+    const row = sight.rowAt(rows, y);
     if (!row || x < ROW.label || y < ROW.axis) return { row };
-    const reach = ((view.to - view.from) / width()) * 2;
-    const { start_ns: start, end_ns: end } = row.kind === "link" ? model.carried : model.bars;
-    const time = nsAt(x);
-    let best = null;
-    for (let index = firstAfter(row, end, time - reach); index < row.rows.length && start[row.rows[index]] <= time + reach; index++) {
-      const entry = row.rows[index];
-      if (end[entry] < time - reach) continue;
-      best ??= entry;
-      if (start[entry] <= time && end[entry] > time) best = entry;
-    }
-    return { row, entry: best, time };
+    return { row, entry: sight.entryAt(row, row.kind === "link" ? model.carried : model.bars, x), time: sight.nsAt(x) };
   }
 
   watchPointer(canvas, {
-    drag: move,
-    wheel: (x, y, turn, sideways) => {
-      if (sideways) move(-sideways, 0);
-      else if (x < ROW.label) move(0, -turn);
-      else zoom(Math.exp(-turn * 0.0018), x);
-    },
+    drag: sight.move,
+    wheel: sight.wheel,
     hover: (x, y, event) => {
       const { row, entry, time } = hit(x, y);
-      canvas.style.cursor = entry !== null && entry !== undefined ? "pointer" : "grab";
-      if (entry !== null && entry !== undefined) tip.show(event, ...describeEntry(model, row, entry));
+      canvas.style.cursor = entry !== undefined ? "pointer" : "grab";
+      if (entry !== undefined) tip.show(event, ...describeEntry(model, row, entry));
       else if (row?.kind === "memory" && time !== undefined) tip.show(event, ...describeMemory(model, row.device, time));
       else if (row && x < ROW.label && row.label) tip.show(event, row.link >= 0 || row.device === undefined ? row.label : model.cluster.devices[row.device].name);
       else tip.hide();
@@ -141,7 +55,7 @@ function timelineView(canvas, model, state, tip, onRange) {
     leave: () => tip.hide(),
     click: (x, y) => {
       const { row, entry } = hit(x, y);
-      if (entry === null || entry === undefined) return state.select(null);
+      if (entry === undefined) return state.select(null);
       return state.select(row.kind === "link" ? { kind: "transfer", id: model.carried.transfer[entry] } : selectionOf(model, entry), "timeline");
     },
   });
@@ -156,16 +70,13 @@ function timelineView(canvas, model, state, tip, onRange) {
     if (next !== undefined) state.select({ kind: "node", id: model.slices.node[next] }, "keyboard");
   }
 
-  fit();
+  sight.fit();
+  const { draw, fit, zoom, move, retheme } = sight;
   return {
-    draw, fit, zoom, move, showSelection, neighbour, rows,
+    draw, fit, zoom, move, retheme, showSelection, neighbour, rows,
     marked: () => [...markedEntries(model, state).bars],
     height: height + ROW.axis,
-    placeOf: (bar) => ({ x: (xOf(model.bars.start_ns[bar]) + xOf(model.bars.end_ns[bar])) / 2, y: rows[rowOfBar(bar)].y + ROW.axis + 4 - view.top + 8 }),
-    retheme: () => {
-      theme = null;
-      draw();
-    },
+    placeOf: (bar) => ({ x: (sight.xOf(model.bars.start_ns[bar]) + sight.xOf(model.bars.end_ns[bar])) / 2, y: sight.topOf(rows[rowOfBar(bar)]) + 8 }),
   };
 }
 

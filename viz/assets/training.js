@@ -54,7 +54,7 @@ function tasksCard(model) {
   const heads = training.kinds.map(([kind], at) => element("span", "", chip(colours[at]), kind));
   const legend = element("p", "legend", ...heads);
   const more = training.tasks.length > shown.length ? element("p", "more", `and ${plural(training.tasks.length - shown.length, "task")} more, in the JSON`) : null;
-  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "16%", "16%", "16%", "16%"], rows), more);
+  return card("Tasks", legend, table(["task", "", "comp.#", "hand.#", "send#", "wait#"], ["22%", "", "13%", "13%", "13%", "13%"], rows), more);
 }
 
 function linksCard(training) {
@@ -85,7 +85,7 @@ function stalenessCard(training) {
 
 function timesCard(training) {
   const { edges_ns: edges, counts } = training.step_times;
-  if (!counts.length) return null;
+  if (counts.length < 2) return null; // all alike, as the quantiles say
   const bars = counts.map((count, at) => [showNanos(edges[at]), count, `${plural(count, "step")} of ${showNanos(edges[at])} to ${showNanos(edges[at + 1])}`]);
   return card("Times of the workers' steps", barChart("Times of steps", bars, 4));
 }
@@ -123,6 +123,7 @@ function stepsLegend(training) {
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
   const there = (kind) => timeline.bands.some((band) => band.kind === kind);
   const entries = [
+    [timeline.clients.length > 1, "linear-gradient(90deg, " + timeline.clients.slice(0, 3).map(([, , , , colour], at, all) => `${colour} ${(100 * at) / all.length}% ${(100 * (at + 1)) / all.length}%`).join(", ") + ")", "whose work it is"],
     [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
     [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
     [there("late"), slanting("var(--quiet)"), "not up yet"],
@@ -141,12 +142,16 @@ function trainingView(model, tip) {
     byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.timeline.whole_ns)))}${training.timeline.left_out ? `; ${training.timeline.left_out}` : ""}`;
   });
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
-  filled("training-charts", [tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training), scalingCard(training)]);
-  filled("training-words", [regimeCard(training), rateCard(training), heldCard(training), disturbancesCard(training), trainingNotes(training)]);
+  filled("training-charts", [scalingCard(training), tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
+  filled("training-words", [heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
   byId("steps-legend").append(...stepsLegend(training));
-  byId("training").style.setProperty("--steps", `min(60vh, ${timeline.height + 60}px)`); // no taller than its rows
-  byId("steps-fit").addEventListener("click", () => timeline.fit());
-  byId("steps-first").addEventListener("click", () => timeline.showFirst());
+  // No taller than its rows. Of a whole run the steps are looked at, and the charts below; of the first steps all rows.
+  const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timeline.height + 60}px)`);
+  const wide = () => tall(`min(60vh, max(42vh, ${timeline.ofSteps + 110}px))`);
+  wide();
+  const wired = (id, room, look) => byId(id).addEventListener("click", () => (room(), look()));
+  wired("steps-fit", wide, timeline.fit);
+  wired("steps-first", () => tall("72vh"), timeline.showFirst);
   byId("steps-first").hidden = !training.recorded.start_ns.length;
   new ResizeObserver(() => timeline.draw()).observe(byId("steps"));
   return timeline;

@@ -1,95 +1,32 @@
 // The timeline of a training on its canvas: pan and zoom in time, scroll through the rows, updates on top.
-// Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, training_bands.js, training_rows.js.
+// Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, timeline_window.js, training_bands.js, training_rows.js.
 
-// One closure, as timelineView is: the stretch of time in sight is nobody else's.
 function trainingTimeline(canvas, model, tip, onRange) {
-  const context = canvas.getContext("2d");
-  const { timeline } = model.training;
+  const { timeline, recorded } = model.training;
   const { rows, height, unrecorded, recordedUntil } = trainingRows(model);
   const lost = new Set(timeline.lost);
   const whole = Math.max(1, timeline.whole_ns);
-  const view = { from: 0, to: whole, top: 0 };
-  let theme = null;
-  let waiting = false;
+  const sight = timelineWindow(canvas, { whole, height }, (bare) => {
+    const pen = { ...bare, model };
+    drawWarmUp(pen);
+    drawUnrecorded(pen, recordedUntil, pen.topOf({ y: unrecorded }), pen.bottom);
+    eachRow(pen, rows, (row, y) => drawTrainingRow(pen, row, y));
+    drawCrashes(pen, ROW.axis, pen.bottom);
+    drawUpdates(pen, ROW.axis);
+  }, onRange);
+  const { view, xOf, nsAt } = sight;
 
-  const width = () => Math.max(1, canvas.clientWidth - ROW.label);
-  const xOf = (ns) => ROW.label + ((ns - view.from) / (view.to - view.from)) * width();
-  const nsAt = (x) => view.from + ((x - ROW.label) / width()) * (view.to - view.from);
-  const topOf = (row) => row.y + ROW.axis + 4 - view.top;
-
-  function clamp() {
-    const span = Math.min(Math.max(view.to - view.from, Math.min(whole, 50)), whole * 1.1);
-    view.from = Math.min(Math.max(view.from, -whole * 0.05), whole * 1.05 - span);
-    view.to = view.from + span;
-    view.top = Math.min(Math.max(0, view.top), Math.max(0, height + ROW.axis + 8 - canvas.clientHeight));
-  }
-  function fit() {
-    view.from = -whole * 0.004;
-    view.to = whole * 1.012;
-    draw();
-  }
   // The steps that were recorded op by op.
   function showFirst() {
-    const { start_ns: start, end_ns: end } = model.training.recorded;
-    const from = start.reduce((least, time) => Math.min(least, time), Infinity);
-    const to = end.reduce((most, time) => Math.max(most, time), 0);
-    view.from = from - (to - from) * 0.01;
-    view.to = to + (to - from) * 0.02;
-    draw();
-  }
-  function zoom(factor, x = ROW.label + width() / 2) {
-    const at = nsAt(x);
-    view.from = at - (at - view.from) / factor;
-    view.to = at + (view.to - at) / factor;
-    draw();
-  }
-  function move(dx, dy) {
-    const shift = (dx / width()) * (view.to - view.from);
-    view.from -= shift;
-    view.to -= shift;
-    view.top -= dy;
-    draw();
-  }
-  function draw() {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      if (!canvas.clientWidth) return; // it is not in sight
-      clamp();
-      paint();
-      onRange(view.from, view.to);
-    });
-  }
-
-  function paint() {
-    theme ??= readTheme();
-    sized(canvas, context);
-    const bottom = canvas.clientHeight;
-    const right = canvas.clientWidth;
-    context.clearRect(0, 0, right, bottom);
-    const pen = { context, model, theme, scale: 1, xOf, view, right, step: tickStep(view.to - view.from, width()) };
-    drawGrid(pen, bottom, whole);
-    context.save();
-    context.beginPath();
-    context.rect(0, ROW.axis, right, bottom - ROW.axis);
-    context.clip();
-    drawWarmUp(pen, bottom);
-    drawUnrecorded(pen, recordedUntil, topOf({ y: unrecorded }), bottom);
-    for (const row of rows) {
-      const y = topOf(row);
-      if (y < bottom && y + row.height > ROW.axis) drawTrainingRow(pen, row, y);
-    }
-    drawCrashes(pen, ROW.axis, bottom);
-    drawUpdates(pen, ROW.axis);
-    context.restore();
-    drawAxis(pen);
-    drawScrollbar(pen, view.top, height + 8, bottom);
+    const from = recorded.start_ns.reduce((least, time) => Math.min(least, time), Infinity);
+    const to = recorded.end_ns.reduce((most, time) => Math.max(most, time), 0);
+    sight.look(from - (to - from) * 0.01, to + (to - from) * 0.02);
   }
 
   // Updates of the global step, in the colour of whoever made them, grey where those of several fall on one place; what
   // a crash took back is short and red. They stay in sight while the rows scroll.
   function drawUpdates(pen, y) {
+    const { context, theme } = pen;
     context.fillStyle = theme.paper;
     context.fillRect(0, y, pen.right, STEPS.updates + 6);
     text(pen, "updates", 31, y + 4 + STEPS.updates / 2, ROW.label - 38, theme.quiet, "10.5px");
@@ -124,7 +61,8 @@ function trainingTimeline(canvas, model, tip, onRange) {
   }
 
   // What the figures leave out is shaded.
-  function drawWarmUp(pen, bottom) {
+  function drawWarmUp(pen) {
+    const { context, theme, bottom } = pen;
     const x1 = Math.min(pen.right, xOf(timeline.cut_ns));
     if (!timeline.cut_ns || x1 <= ROW.label) return;
     context.fillStyle = theme.edge;
@@ -135,29 +73,14 @@ function trainingTimeline(canvas, model, tip, onRange) {
   }
 
   function hit(x, y) {
-    if (y < ROW.axis + STEPS.updates + 6) return null;
-    const row = rows.find((one) => y >= topOf(one) && y < topOf(one) + one.height);
-    const time = nsAt(x);
-    if (!row?.times || x < ROW.label) return row && { row, time: x < ROW.label ? Infinity : time };
-    const reach = ((view.to - view.from) / width()) * 2;
-    const { start_ns: start, end_ns: end } = row.times;
-    let best;
-    for (let index = firstAfter(row, end, time - reach); index < row.rows.length && start[row.rows[index]] <= time + reach; index++) {
-      const entry = row.rows[index];
-      if (end[entry] < time - reach) continue;
-      best ??= entry;
-      if (start[entry] <= time && end[entry] > time) best = entry;
-    }
-    return { row, time, entry: best };
+    const row = y < ROW.axis + STEPS.updates + 6 ? undefined : sight.rowAt(rows, y);
+    if (!row?.times || x < ROW.label) return row && { row, time: x < ROW.label ? Infinity : nsAt(x) };
+    return { row, time: nsAt(x), entry: sight.entryAt(row, row.times, x) };
   }
 
   watchPointer(canvas, {
-    drag: move,
-    wheel: (x, y, turn, sideways) => {
-      if (sideways) move(-sideways, 0);
-      else if (x < ROW.label) move(0, -turn);
-      else zoom(Math.exp(-turn * 0.0018), x);
-    },
+    drag: sight.move,
+    wheel: sight.wheel,
     hover: (x, y, event) => {
       const found = hit(x, y);
       const said = found ? describeTraining(model, found.row, found.entry, found.time) : y > ROW.axis && describeUpdate(x);
@@ -167,14 +90,12 @@ function trainingTimeline(canvas, model, tip, onRange) {
     leave: () => tip.hide(),
     click: () => {},
   });
-  fit();
+  sight.fit();
+  const { draw, fit, zoom, move, retheme } = sight;
   return {
-    draw, fit, showFirst, zoom, move, hit, view, rows,
+    draw, fit, showFirst, zoom, move, retheme, hit, view, rows,
     said: (row, time) => describeTraining(model, rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),
     height: height + ROW.axis,
-    retheme: () => {
-      theme = null;
-      draw();
-    },
+    ofSteps: unrecorded + ROW.axis,
   };
 }

@@ -214,14 +214,16 @@ def _relieved(
 def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int) -> _Stage | None:
     """With so many more workers as backup; None where the graph says how many, or there are too few.
 
-    Where each update takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
+    The first tokens are as many as were asked for, else as many as gradients are aggregated then. Where each update
+    takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
     """
     known = stage.regime
     if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
         return None
     if known.total is not None and known.aggregate > known.total:
         return None
-    fewer = replace(known, aggregate=known.aggregate - backups, tokens=None)
+    tokens = None if wanted.regime is None else wanted.regime.tokens
+    fewer = replace(known, aggregate=known.aggregate - backups, tokens=tokens)
     request = replace(stage.request, training=replace(wanted, regime=fewer))
     assert request.training is not None
     programs, _ = make_programs(request, request.training, graph, stage.cluster)
