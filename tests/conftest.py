@@ -7,7 +7,8 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture.providers import Constants, HypothesisProvider
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
 # The machines that run these are shared: a slow example is no failure. Derandomised, so that a run can be repeated;
 # `pytest --hypothesis-profile=long` searches further and at random.
@@ -27,7 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_runtest_setup(item):
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, and say why, what this machine cannot run; where CI is set nothing may be skipped."""
     needs = {
         "tensorflow": importlib.util.find_spec("tensorflow") is not None,

@@ -211,8 +211,9 @@ def test_whatever_is_public_has_a_docstring() -> None:
 
 def _public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     for node in body:
-        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if named and not node.name.startswith("_") and "overload" not in map(ast.unparse, node.decorator_list):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        if "overload" not in map(ast.unparse, node.decorator_list):
             yield node
             yield from _public(node.body) if isinstance(node, ast.ClassDef) else ()
 

@@ -1,5 +1,8 @@
 """Units: what is read is exact, what is printed is short."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,13 +41,13 @@ from simulator.units import (
         (parse_flops, "3 GFLOPS", 3 * 10**9),
     ],
 )
-def test_reading(parse, text, value):
+def test_reading(parse: Callable[..., Any], text: str, value: int) -> None:
     assert parse(text) == value
 
 
 @pytest.mark.parametrize("parse", [parse_bytes, parse_nanos, parse_picos, parse_rate, parse_flops])
 @pytest.mark.parametrize("text", ["", "x", "-1 GB", "1 parsec", "1e999 GB", "nan", "9" * 400 + " GB/s", "1 GBB"])
-def test_other_words_are_refused(parse, text):
+def test_other_words_are_refused(parse: Callable[..., Any], text: str) -> None:
     with pytest.raises(ValueError, match=r"is not|unknown unit|too large"):
         parse(text)
 
@@ -69,10 +72,10 @@ def test_other_words_are_refused(parse, text):
         (show_figure(0), "0"),
     ],
 )
-def test_printing(shown, text):
+def test_printing(shown: str, text: str) -> None:
     assert shown == text
 
 
 @given(st.integers(0, 2**40))
-def test_what_is_printed_is_near_what_it_was(value):
+def test_what_is_printed_is_near_what_it_was(value: int) -> None:
     assert abs(parse_bytes(show_bytes(value)) - value) <= value * 0.01

@@ -3,27 +3,27 @@
 from simulator.wording import MAX_COMPARED, MAX_NEAR, by_count, counted, near, printable, some
 
 
-def test_a_long_list_says_how_much_is_left_out():
+def test_a_long_list_says_how_much_is_left_out() -> None:
     assert some([]) == ""
     assert some(["a", "b", "c"], 3) == "a, b, c"
     assert some(["a", "b", "c", "d", "e"], 3) == "a, b, c and 2 more"
 
 
-def test_counts_are_ranked_and_ties_go_by_name():
+def test_counts_are_ranked_and_ties_go_by_name() -> None:
     assert by_count({"b": 1, "a": 1, "c": 5}, 2) == "c 5, a 1 and 1 more"
 
 
-def test_one_is_no_plural():
+def test_one_is_no_plural() -> None:
     assert [counted(number, "node") for number in (0, 1, 3000)] == ["0 nodes", "1 node", "3,000 nodes"]
 
 
-def test_near_names_are_proposed():
+def test_near_names_are_proposed() -> None:
     assert near("weigths", ("bias", "weights")) == " Did you mean 'weights'?"
     assert near("nothing", ("bias", "weights")) == ""
     assert near("x" * (MAX_NEAR + 1), ("x" * MAX_NEAR,)) == ""
     assert near("node_10", [f"node_{row}" for row in range(MAX_COMPARED + 1)]).startswith(" Did you mean 'node_10'")
 
 
-def test_a_terminal_is_told_nothing_by_a_name():
+def test_a_terminal_is_told_nothing_by_a_name() -> None:
     assert printable("a\x1b[2J\u202eb\n\ud800é") == "a\\x1b[2J\\u202eb\\n\\ud800é"
     assert printable("one\ntwo\r", keep="\n") == "one\ntwo\\r"

@@ -45,7 +45,7 @@ from simulator.errors import ClusterError, InfeasibleError
         ("/gpu:2/device:*:1", DeviceSpec(id=1)),
     ],
 )
-def test_what_the_cpp_parser_takes(text, spec):
+def test_what_the_cpp_parser_takes(text: str, spec: DeviceSpec) -> None:
     assert parse(text) == spec
 
 
@@ -88,12 +88,12 @@ def test_what_the_cpp_parser_takes(text, spec):
         "/job:größe",
     ],
 )
-def test_what_it_calls_malformed(text):
+def test_what_it_calls_malformed(text: str) -> None:
     with pytest.raises(ClusterError, match="Malformed device specification"):
         parse(text)
 
 
-def test_the_message_says_where_reading_stopped():
+def test_the_message_says_where_reading_stopped() -> None:
     with pytest.raises(ClusterError, match="cannot read '-job/task:0'"):
         parse("/job:my-job/task:0")
 
@@ -109,7 +109,7 @@ def test_the_message_says_where_reading_stopped():
         ("/task:01/replica:0/job:ps", "/job:ps/replica:0/task:1"),
     ],
 )
-def test_canonical_text(text, canonical):
+def test_canonical_text(text: str, canonical: str) -> None:
     assert str(parse(text)) == canonical
 
 
@@ -129,7 +129,7 @@ def test_canonical_text(text, canonical):
         ("/job:w/replica:0/task:1/gpu:2", True),
     ],
 )
-def test_matching(spec, expected):
+def test_matching(spec: str, expected: bool) -> None:
     assert matches(parse(spec), parse("/job:w/replica:0/task:1/device:GPU:2")) is expected
 
 
@@ -145,7 +145,7 @@ def test_matching(spec, expected):
     ],
 )
 @pytest.mark.parametrize("soft", [False, True])
-def test_merging_without_conflict(target, other, merged, soft):
+def test_merging_without_conflict(target: str, other: str, merged: str, soft: bool) -> None:
     assert merge(parse(target), parse(other), soft=soft) == parse(merged)
 
 
@@ -159,7 +159,7 @@ def test_merging_without_conflict(target, other, merged, soft):
         ("/device:*:1", "/gpu:2", "/device:GPU"),
     ],
 )
-def test_conflicts_that_soft_merging_gives_up(target, other, merged):
+def test_conflicts_that_soft_merging_gives_up(target: str, other: str, merged: str) -> None:
     assert merge(parse(target), parse(other), soft=True) == parse(merged)
     with pytest.raises(InfeasibleError, match=r"incompatible (types|ids)"):
         merge(parse(target), parse(other), soft=False)
@@ -170,7 +170,7 @@ def test_conflicts_that_soft_merging_gives_up(target, other, merged):
     [("/job:a", "/job:b", "jobs"), ("/replica:0", "/replica:1", "replicas"), ("/task:0", "/task:1", "tasks")],
 )
 @pytest.mark.parametrize("soft", [False, True])
-def test_nothing_relaxes_job_replica_and_task(target, other, field, soft):
+def test_nothing_relaxes_job_replica_and_task(target: str, other: str, field: str, soft: bool) -> None:
     with pytest.raises(InfeasibleError, match=f"incompatible {field}: '{target}' and '{other}'"):
         merge(parse(target), parse(other), soft=soft)
 
@@ -187,13 +187,13 @@ specs = st.builds(
 
 
 @given(specs)
-def test_parsing_undoes_printing(spec):
+def test_parsing_undoes_printing(spec: DeviceSpec) -> None:
     printable = spec if spec.type else spec._replace(id=None)
     assert parse(str(spec)) == printable
 
 
 @given(specs, specs)
-def test_a_hard_merge_is_the_meet_of_both_or_an_error(a, b):
+def test_a_hard_merge_is_the_meet_of_both_or_an_error(a: DeviceSpec, b: DeviceSpec) -> None:
     if compatible(a, b):
         merged = merge(a, b, soft=False)
         assert merged == merge(b, a, soft=False) == merge(a, b, soft=True) == specialise(a, b)
@@ -204,7 +204,7 @@ def test_a_hard_merge_is_the_meet_of_both_or_an_error(a, b):
 
 
 @given(specs, specs, specs)
-def test_a_device_matches_a_hard_merge_where_it_matches_both(a, b, c):
+def test_a_device_matches_a_hard_merge_where_it_matches_both(a: DeviceSpec, b: DeviceSpec, c: DeviceSpec) -> None:
     device = DeviceSpec("ps", 0, 0, "CPU", 0)
     device = specialise(device, c)
     if compatible(a, b):
@@ -212,5 +212,5 @@ def test_a_device_matches_a_hard_merge_where_it_matches_both(a, b, c):
 
 
 @given(specs)
-def test_merging_with_anywhere_changes_nothing(spec):
+def test_merging_with_anywhere_changes_nothing(spec: DeviceSpec) -> None:
     assert merge(spec, ANYWHERE, soft=True) == merge(ANYWHERE, spec, soft=True) == spec

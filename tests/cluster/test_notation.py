@@ -1,5 +1,8 @@
 """The compact notation of clusters, and the cluster that a graph names."""
 
+from collections.abc import Sequence
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from simulator.cluster.cluster import with_protocol
 from simulator.cluster.notation import read_notation
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError
+from tests.cluster.routes import names
 
 
 @pytest.mark.parametrize(
@@ -24,7 +28,7 @@ from simulator.errors import ClusterError
         ("worker=1,worker=1x1gpu", ["worker:0/CPU:0", "worker:1/CPU:0", "worker:1/GPU:0"]),
     ],
 )
-def test_notation_makes_these_devices(text, devices):
+def test_notation_makes_these_devices(text: str, devices: Sequence[str]) -> None:
     assert [device.short for device in read_notation(text).devices] == devices
 
 
@@ -48,18 +52,18 @@ def test_notation_makes_these_devices(text, devices):
         ("wor-ker=1", "wor-ker"),
     ],
 )
-def test_a_wrong_part_is_named(text, part):
+def test_a_wrong_part_is_named(text: str, part: str) -> None:
     with pytest.raises(ClusterError, match=part):
         read_notation(text)
 
 
-def test_models_are_mixed_and_priced_apart():
+def test_models_are_mixed_and_priced_apart() -> None:
     cluster = read_notation("1v100,1h100")
     assert cluster.kinds == ("cpu", "v100", "h100")
     assert cluster.kind_of == (0, 1, 2)
 
 
-def test_cpu_devices_of_a_host_share_its_processor():
+def test_cpu_devices_of_a_host_share_its_processor() -> None:
     one, four = read_notation("1cpu"), read_notation("4cpu")
     assert sum(d.flop_per_s for d in four.devices) == one.devices[0].flop_per_s
     assert sum(d.memory_bytes for d in four.devices) == one.devices[0].memory_bytes
@@ -68,11 +72,7 @@ def test_cpu_devices_of_a_host_share_its_processor():
     assert {d.cores for d in read_notation("4gpu").devices if d.type == "GPU"} == {1}
 
 
-def names(cluster, source, target):
-    return [cluster.links[link].name for link in cluster.routes[source][target]]
-
-
-def test_routes_of_one_host():
+def test_routes_of_one_host() -> None:
     cluster = read_notation("2gpu,2cpu")
     cpu0, cpu1, gpu0, gpu1 = range(4)
     assert names(cluster, cpu0, cpu1) == []
@@ -82,7 +82,7 @@ def test_routes_of_one_host():
     assert names(cluster, gpu0, gpu1) == ["localhost gpu0 pcie out", "localhost gpu1 pcie in"]
 
 
-def test_routes_between_hosts_share_the_nic():
+def test_routes_between_hosts_share_the_nic() -> None:
     cluster = read_notation("ps=1,worker=1x2gpu")
     ps, cpu, gpu0, gpu1 = range(4)
     assert names(cluster, ps, cpu) == ["ps0 nic out", "worker0 nic in"]
@@ -90,7 +90,7 @@ def test_routes_between_hosts_share_the_nic():
     assert names(cluster, gpu0, ps)[1:] == names(cluster, gpu1, ps)[1:]
 
 
-def test_transfer_time_adds_latencies_and_takes_the_slowest_link():
+def test_transfer_time_adds_latencies_and_takes_the_slowest_link() -> None:
     cluster = read_notation("ps=1,worker=1x1gpu")
     pcie, nic = 5_000, 55_000
     assert cluster.transfer_ns(0, 2, 0) == pcie + 2 * nic
@@ -107,19 +107,20 @@ def test_transfer_time_adds_latencies_and_takes_the_slowest_link():
         unique_by=lambda part: part[0],
     )
 )
-def test_every_pair_has_a_route_of_distinct_links(parts):
+def test_every_pair_has_a_route_of_distinct_links(parts: Sequence[tuple[str, int, int]]) -> None:
     cluster = read_notation(",".join(f"{job}={tasks}" + (f"x{gpus}gpu" if gpus else "") for job, tasks, gpus in parts))
     assert len(cluster) == sum(tasks * (1 + gpus) for _, tasks, gpus in parts)
     assert len({device.name for device in cluster.devices}) == len(cluster)
-    for s, row in enumerate(cluster.routes):
-        for t, route in enumerate(row):
-            assert len(set(route)) == len(route)
-            assert bool(route) == (s != t)
-            back = {cluster.links[k].name.replace(" out", "").replace(" in", "") for k in cluster.routes[t][s]}
-            assert back == {cluster.links[k].name.replace(" out", "").replace(" in", "") for k in route}
+    for s, t in product(range(len(cluster)), repeat=2):
+        there, back = names(cluster, s, t), names(cluster, t, s)
+        assert len(set(there)) == len(there)
+        assert bool(there) == (s != t)
+        assert {name.replace(" out", "").replace(" in", "") for name in back} == {
+            name.replace(" out", "").replace(" in", "") for name in there
+        }
 
 
-def test_a_cluster_is_drawn_by_networkx():
+def test_a_cluster_is_drawn_by_networkx() -> None:
     drawn = load_cluster("ps=1,worker=1").to_networkx()
     assert drawn.number_of_nodes() == 2
     (edge,) = drawn.get_edge_data(

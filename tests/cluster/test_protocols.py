@@ -1,11 +1,13 @@
 """What a protocol adds to the wires, and that no impossible figure gets into a cluster."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
 from textwrap import dedent
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -32,11 +34,12 @@ from simulator.units import parse_picos, show_nanos
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
 PROTOCOLS = (PLAIN, GRPC, RDMA, NCCL)
+Routes: TypeAlias = Sequence[Sequence[tuple[int, ...] | None]]
 TWO = load_cluster("worker=2x1gpu")  # worker:0/CPU:0, worker:0/GPU:0, worker:1/CPU:0, worker:1/GPU:0
 
 
 @given(st.integers(0, 2**50), st.integers(0, MAX_LATENCY_NS), st.integers(0, MAX_PS_PER_BYTE))
-def test_work_is_counted_per_message_and_per_byte_and_rounded_up(nbytes, fixed, per_byte):
+def test_work_is_counted_per_message_and_per_byte_and_rounded_up(nbytes: int, fixed: int, per_byte: int) -> None:
     sends = Protocol("p", send_ns=fixed, send_ps_per_byte=per_byte)
     receives = Protocol("p", receive_ns=fixed, receive_ps_per_byte=per_byte)
     exact = fixed + ceil(Fraction(nbytes * per_byte, 1000))
@@ -44,7 +47,7 @@ def test_work_is_counted_per_message_and_per_byte_and_rounded_up(nbytes, fixed, 
     assert sends.unpack_ns(nbytes) == receives.pack_ns(nbytes) == 0
 
 
-def test_tasks_talk_by_grpc_and_a_process_to_itself():
+def test_tasks_talk_by_grpc_and_a_process_to_itself() -> None:
     assert TWO.between_tasks == GRPC
     assert [[TWO.protocol(s, t).name for t in range(4)] for s in range(2)] == [
         ["in-process", "in-process", "grpc", "grpc"],
@@ -55,20 +58,20 @@ def test_tasks_talk_by_grpc_and_a_process_to_itself():
 
 
 @pytest.mark.parametrize("text", ["ps=1,worker=1", "ps-10gbe", "ps-25gbe", "ps-100gbe"])
-def test_a_small_message_takes_the_hop_that_was_measured(text):
+def test_a_small_message_takes_the_hop_that_was_measured(text: str) -> None:
     cluster = load_cluster(text)
     there = next(row for row, task in enumerate(cluster.task_of) if task)
     assert 105_000 <= cluster.pack_ns(0, there, 4) + cluster.transfer_ns(0, there, 4) <= 130_000
 
 
-def test_over_the_loopback_a_byte_takes_what_was_measured_in_all(tmp_path):
+def test_over_the_loopback_a_byte_takes_what_was_measured_in_all(tmp_path: Path) -> None:
     cluster = load_cluster({"worker": ["a:1", "a:2"]})
     nbytes = 10**9
     whole = cluster.pack_ns(0, 1, nbytes) + cluster.transfer_ns(0, 1, nbytes) + cluster.unpack_ns(0, 1, nbytes)
     assert 0.9 <= nbytes / whole <= 1.9  # GB/s
 
 
-def test_another_protocol_changes_the_hop_and_not_the_wires():
+def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:
     direct = with_protocol(TWO, "rdma")
     assert (direct.links, direct.routes) == (TWO.links, TWO.routes)
     assert direct.transfer_ns(0, 2, 0) == 4_000
@@ -78,7 +81,7 @@ def test_another_protocol_changes_the_hop_and_not_the_wires():
     assert [note for note in direct.notes if "tasks talk by" in note] == [spoken(RDMA)]
 
 
-def test_within_a_task_the_protocol_between_tasks_counts_for_nothing():
+def test_within_a_task_the_protocol_between_tasks_counts_for_nothing() -> None:
     plain, slow = (
         replace(TWO, between_tasks=how) for how in (PLAIN, Protocol("slow", latency_ns=10**9, send_ns=10**9))
     )
@@ -86,33 +89,33 @@ def test_within_a_task_the_protocol_between_tasks_counts_for_nothing():
     assert slow.transfer_ns(0, 2, 1000) == plain.transfer_ns(0, 2, 1000) + 10**9 + 10**9 * 19 // 20
 
 
-def test_what_goes_to_a_client_that_was_added_takes_no_time():
+def test_what_goes_to_a_client_that_was_added_takes_no_time() -> None:
     cluster = connected(load_cluster("ps=1,worker=1"), "standin_client:0")
     assert cluster.protocol(0, 2) is IN_PROCESS
     assert cluster.pack_ns(0, 2, 10**9) == 0
     assert cluster.transfer_ns(0, 2, 10**9) == cluster.handover_ns
 
 
-def test_an_unknown_protocol_is_named_with_the_known_ones():
+def test_an_unknown_protocol_is_named_with_the_known_ones() -> None:
     with pytest.raises(ClusterError, match="no protocol 'grcp'; known are plain, grpc, rdma, nccl"):
         with_protocol(TWO, "grcp")
     own = replace(TWO, between_tasks=Protocol("mine", latency_ns=7))
     assert with_protocol(own, "mine").between_tasks == own.between_tasks
 
 
-def test_one_task_alone_talks_to_nobody():
+def test_one_task_alone_talks_to_nobody() -> None:
     alone = load_cluster("4gpu")
     assert with_protocol(alone, "rdma").notes == alone.notes
     assert not any("tasks talk" in note for note in alone.notes)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
-def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol):
+def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol: Protocol) -> None:
     assert find_protocol(protocol.name) is protocol
     assert protocol.source
 
 
-def test_the_guide_gives_the_figures_of_the_code():
+def test_the_guide_gives_the_figures_of_the_code() -> None:
     rows = [
         line.split("|")[1:6] for line in GUIDE.splitlines() if line.startswith(("| `grpc`", "| `rdma`", "| `nccl`"))
     ]
@@ -125,7 +128,7 @@ def test_the_guide_gives_the_figures_of_the_code():
     assert len(rows) == len(PROTOCOLS) - 1
 
 
-def test_the_guide_s_examples_are_read():
+def test_the_guide_s_examples_are_read() -> None:
     blocks = re.findall(r"\n\n((?:(?:    .*)?\n)+)", GUIDE)
     host, protocol = [block for block in blocks if "[[host]]" in block or "[protocol]" in block]
     cluster = read_toml(dedent(host), "clusters.md")
@@ -149,7 +152,7 @@ def test_the_guide_s_examples_are_read():
         {"send_ns": 0.5},
     ],
 )
-def test_an_impossible_protocol_is_refused(figures):
+def test_an_impossible_protocol_is_refused(figures: Mapping[str, Any]) -> None:
     with pytest.raises(ClusterError, match=f"Protocol 'bad' has {next(iter(figures))}"):
         Protocol("bad", **figures)
 
@@ -167,17 +170,17 @@ def test_an_impossible_protocol_is_refused(figures):
         (0.5, 1, None),
     ],
 )
-def test_an_impossible_link_is_refused(latency, rate, contention):
+def test_an_impossible_link_is_refused(latency: Any, rate: Any, contention: Any) -> None:
     with pytest.raises(ClusterError, match="Link 'bad' has"):
         Link("bad", latency, rate, contention)
 
 
-def test_a_route_that_no_table_of_links_has_is_refused():
+def test_a_route_that_no_table_of_links_has_is_refused() -> None:
     links = tuple(Link(name, 1, 1, contention) for name, contention in zip("abc", CONTENTIONS, strict=True))
-    routes = [[(), (0, 1)], [None, ()]]
+    routes: Routes = [[(), (0, 1)], [None, ()]]
     devices = (TWO.devices[0], TWO.devices[2])
 
-    def made(routes, **rest):
+    def made(routes: Routes, **rest: Any) -> Cluster:
         return Cluster(devices, links, tuple(map(tuple, routes)), **rest)
 
     cluster = made(routes)

@@ -1,12 +1,16 @@
 """Clusters from files, presets, TF_CONFIG, nvidia-smi's matrix, and from the graph itself."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulator.cluster.reading import default_cluster, load_cluster, named_cluster, presets
 from simulator.errors import ClusterError
 from simulator.graph.building import build
+from tests.cluster.routes import names, route
 
 TOML = """\
 name = "two boxes"
@@ -39,22 +43,22 @@ host = "box1"
 """
 
 
-def written(tmp_path, text):
+def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "cluster.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_toml_says_which_gpu_is_whose(tmp_path):
+def test_toml_says_which_gpu_is_whose(tmp_path: Path) -> None:
     cluster = load_cluster(written(tmp_path, TOML))
     assert [d.short for d in cluster.devices] == [
         "worker:0/CPU:0", "worker:0/GPU:0", "ps:0/CPU:0", "worker:1/CPU:0", "worker:1/GPU:0", "worker:1/GPU:1",
     ]  # fmt: skip
     assert cluster.devices[1].memory_bytes == 24 * 10**9
-    assert [cluster.links[k].name for k in cluster.routes[1][5]] == [
+    assert names(cluster, 1, 5) == [
         "box0 gpu1 pcie out", "box0 nic out", "box1 nic in", "box1 gpu1 pcie in",
     ]  # fmt: skip
-    assert [cluster.links[k].name for k in cluster.routes[2][4]] == ["box1 loopback", "box1 gpu0 pcie in"]
+    assert names(cluster, 2, 4) == ["box1 loopback", "box1 gpu0 pcie in"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_toml_says_which_gpu_is_whose(tmp_path):
         ('name = "two boxes"', "name = two", 1, "not TOML"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path, old, new, line, words):
+def test_a_wrong_line_is_named(tmp_path: Path, old: str, new: str, line: int, words: str) -> None:
     assert TOML.count(old) == 1
     with pytest.raises(ClusterError, match=words) as caught:
         load_cluster(written(tmp_path, TOML.replace(old, new)))
@@ -79,7 +83,7 @@ def test_a_wrong_line_is_named(tmp_path, old, new, line, words):
     assert str(line) in str(caught.value)
 
 
-def test_a_launch_that_a_model_does_not_give_is_said(tmp_path):
+def test_a_launch_that_a_model_does_not_give_is_said(tmp_path: Path) -> None:
     assert any("mine gives no launch: 4 us" in note for note in load_cluster(written(tmp_path, TOML)).notes)
     said = load_cluster(written(tmp_path, TOML.replace('type = "GPU"', 'type = "GPU"\nlaunch = "3 us"'))).notes
     assert not any("launch" in note for note in said)
@@ -112,7 +116,7 @@ count = 2
 """
 
 
-def test_cores_are_the_model_s_or_as_a_host_says(tmp_path):
+def test_cores_are_the_model_s_or_as_a_host_says(tmp_path: Path) -> None:
     cluster = load_cluster(written(tmp_path, CORES))
     assert [(d.short, d.kind, d.cores) for d in cluster.devices] == [
         ("ps:0/CPU:0", "mine", 12), ("worker:0/CPU:0", "cpu/2", 1), ("worker:1/CPU:0", "cpu/2", 1),
@@ -132,26 +136,26 @@ def test_cores_are_the_model_s_or_as_a_host_says(tmp_path):
         ('"CPU"', '"GPU"', 7, "cores: 12 of a GPU; its messages are the work of its host's CPU"),
     ],
 )
-def test_a_wrong_number_of_cores_is_named(tmp_path, old, new, line, words):
+def test_a_wrong_number_of_cores_is_named(tmp_path: Path, old: str, new: str, line: int, words: str) -> None:
     with pytest.raises(ClusterError, match=words) as caught:
         load_cluster(written(tmp_path, CORES.replace(old, new)))
     assert caught.value.line == line
 
 
-def test_a_gpu_has_one_owner(tmp_path):
+def test_a_gpu_has_one_owner(tmp_path: Path) -> None:
     text = '[[host]]\nname = "a"\ngpus = "1 t4"\n[[task]]\njob = "x"\n[[task]]\njob = "y"\n'
     with pytest.raises(ClusterError, match="belongs to /job:x/replica:0/task:0 and to /job:y/replica:0/task:0"):
         load_cluster(written(tmp_path, text))
 
 
 @pytest.mark.parametrize("name", presets())
-def test_presets_load_and_state_their_sources(name):
+def test_presets_load_and_state_their_sources(name: str) -> None:
     cluster = load_cluster(name)
     assert any(note.startswith("figures: ") and "20" in note for note in cluster.notes)
     assert all(route is not None for row in cluster.routes for route in row)
 
 
-def test_dgx1_joins_each_gpu_by_six_nvlinks():
+def test_dgx1_joins_each_gpu_by_six_nvlinks() -> None:
     cluster = load_cluster("dgx1-v100")
     for gpu in range(1, 9):
         rates = [
@@ -162,13 +166,13 @@ def test_dgx1_joins_each_gpu_by_six_nvlinks():
         assert sum(rates) == 6 * 25 * 10**9
 
 
-def test_tf_config_puts_tasks_of_one_address_on_one_host(monkeypatch):
-    spec = {"cluster": {"ps": ["a:1"], "worker": ["a:2", "b:1"]}, "task": {"type": "worker", "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(spec))
+def test_tf_config_puts_tasks_of_one_address_on_one_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"ps": ["a:1"], "worker": ["a:2", "b:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": spec, "task": {"type": "worker", "index": 0}}))
     cluster = load_cluster("TF_CONFIG")
     assert [d.host for d in cluster.devices] == ["a", "a", "b"]
-    assert [cluster.links[k].name for k in cluster.routes[0][1]] == ["a loopback"]
-    assert load_cluster(spec["cluster"]).index == cluster.index
+    assert names(cluster, 0, 1) == ["a loopback"]
+    assert load_cluster(spec).index == cluster.index
 
 
 MATRIX = """\
@@ -183,29 +187,29 @@ Legend:
 """
 
 
-def test_nvidia_matrix_gives_links(tmp_path):
+def test_nvidia_matrix_gives_links(tmp_path: Path) -> None:
     path = written(tmp_path, MATRIX)
     cluster = load_cluster(f"{path}@v100")
     assert cluster.kinds == ("cpu", "v100")
-    bond = cluster.links[cluster.routes[1][2][0]]
+    bond = route(cluster, 1, 2)[0]
     assert (bond.name, bond.bytes_per_s) == ("host nvlink 0>1", 50 * 10**9)
-    assert [cluster.links[k].name for k in cluster.routes[3][4]] == ["host gpu2 pcie out", "host gpu3 pcie in"]
-    assert [cluster.links[k].name for k in cluster.routes[1][3]] == [
+    assert names(cluster, 3, 4) == ["host gpu2 pcie out", "host gpu3 pcie in"]
+    assert names(cluster, 1, 3) == [
         "host gpu0 pcie out", "host socket 0>1", "host switch0 in", "host gpu2 pcie in",
     ]  # fmt: skip
-    assert cluster.routes[1][3][1] == cluster.routes[2][4][1], "NVLink hides it, but GPU 0 and GPU 1 share a socket"
+    assert route(cluster, 1, 3)[1] is route(cluster, 2, 4)[1], "NVLink hides it, but GPU 0 and GPU 1 share a socket"
     assert cluster.transfer_ns(1, 3, 0) == 5_000 + 1_000 + 100 + 5_000, "a switch adds little to a copy over PCIe"
     assert any("does not name the GPU model" in note for note in load_cluster(path).notes)
 
 
-def test_nvidia_matrix_with_one_speed_everywhere_is_a_switch(tmp_path):
+def test_nvidia_matrix_with_one_speed_everywhere_is_a_switch(tmp_path: Path) -> None:
     rows = [f"GPU{a}\t" + "\t".join("X" if a == b else "NV12" for b in range(4)) for a in range(4)]  # of a DGX A100
     cluster = load_cluster(f"{written(tmp_path, chr(10).join(rows))}@a100")
-    assert [cluster.links[k].name for k in cluster.routes[1][2]] == ["host gpu0 nvlink out", "host gpu1 nvlink in"]
-    assert cluster.links[cluster.routes[1][2][0]].bytes_per_s == 300 * 10**9
+    assert names(cluster, 1, 2) == ["host gpu0 nvlink out", "host gpu1 nvlink in"]
+    assert route(cluster, 1, 2)[0].bytes_per_s == 300 * 10**9
 
 
-def equal(count, cell, *, head="", before=""):
+def equal(count: int, cell: str, *, head: str = "", before: str = "") -> str:
     rows = [f"{before}GPU{a}  " + "  ".join(" X " if a == b else cell for b in range(count)) for a in range(count)]
     return "\n".join([head, *rows, ""])
 
@@ -223,12 +227,14 @@ def equal(count, cell, *, head="", before=""):
         (2, "NV4", "a10", False),
     ],
 )
-def test_a_switch_is_told_from_bonds_by_the_links_a_gpu_has(tmp_path, count, cell, model, switched):
+def test_a_switch_is_told_from_bonds_by_the_links_a_gpu_has(
+    tmp_path: Path, count: int, cell: str, model: str, switched: bool
+) -> None:
     cluster = load_cluster(f"{written(tmp_path, equal(count, cell))}@{model}")
     assert len(cluster) == count + 1
-    assert len(cluster.routes[1][2]) == (2 if switched else 1)
+    assert len(route(cluster, 1, 2)) == (2 if switched else 1)
     width = int(cell[2:]) * (20 if model == "p100" else 25) * 10**9
-    assert cluster.links[cluster.routes[1][2][0]].bytes_per_s == width
+    assert route(cluster, 1, 2)[0].bytes_per_s == width
 
 
 @pytest.mark.parametrize(
@@ -236,19 +242,19 @@ def test_a_switch_is_told_from_bonds_by_the_links_a_gpu_has(tmp_path, count, cel
 )
 @pytest.mark.parametrize("before", ["", "    "])
 @pytest.mark.parametrize("cell", ["SYS", "SOC", "NODE", "PHB", "PIX", "PXB"])
-def test_a_matrix_may_be_indented_and_have_any_head(tmp_path, head, before, cell):
+def test_a_matrix_may_be_indented_and_have_any_head(tmp_path: Path, head: str, before: str, cell: str) -> None:
     cluster = load_cluster(f"{written(tmp_path, equal(3, cell, head=head, before=before))}@t4")
     assert [d.short for d in cluster.devices][1:] == ["localhost:0/GPU:0", "localhost:0/GPU:1", "localhost:0/GPU:2"]
     assert sum("socket" in link.name for link in cluster.links) == (6 if cell in ("SYS", "SOC") else 0)
 
 
-def test_one_gpu_alone_is_a_matrix(tmp_path):
+def test_one_gpu_alone_is_a_matrix(tmp_path: Path) -> None:
     text = "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tNODE\t0-31\t0\t\tN/A\nNIC0\tNODE\t X\n"
     assert len(load_cluster(f"{written(tmp_path, text)}@h200")) == 2
     assert len(load_cluster(f"{written(tmp_path, text.lstrip())}@h200")) == 2
 
 
-def test_a_torn_matrix_is_refused(tmp_path):
+def test_a_torn_matrix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="line 3"):
         load_cluster(written(tmp_path, MATRIX.replace("GPU1\tNV2\t X \tSYS\tSYS", "GPU1\tNV2\t X")))
     with pytest.raises(ClusterError, match="symmetric"):
@@ -256,7 +262,7 @@ def test_a_torn_matrix_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", [3, None, "nothing", "/nowhere.toml", ".", "{}", '{"cluster": {"ps": 3}}', "x" * 5000])
-def test_what_is_no_cluster_is_refused(text):
+def test_what_is_no_cluster_is_refused(text: Any) -> None:
     with pytest.raises(ClusterError):
         load_cluster(text)
 
@@ -275,7 +281,7 @@ def test_what_is_no_cluster_is_refused(text):
         (["/gpu:not-a-number"], None),
     ],
 )
-def test_the_cluster_that_a_graph_names(devices, named):
+def test_the_cluster_that_a_graph_names(devices: Sequence[str], named: str | None) -> None:
     names = [f"n{row}" for row in range(len(devices))]
     graph = build(names, ["NoOp"] * len(names), devices, [[]] * len(names), [{}] * len(names))
     assert named_cluster(graph) == named
@@ -284,7 +290,7 @@ def test_the_cluster_that_a_graph_names(devices, named):
     assert "no cluster was given" in cluster.notes[0]
 
 
-def test_a_graph_that_names_too_much_is_told_so():
+def test_a_graph_that_names_too_much_is_told_so() -> None:
     graph = build(["a"], ["NoOp"], ["/job:worker/task:999999999"], [[]], [{}])
     with pytest.raises(ClusterError, match="give --cluster"):
         default_cluster(graph)

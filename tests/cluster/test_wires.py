@@ -1,16 +1,21 @@
 """Wires that are shared: half duplex, contention of each, racks with an uplink, NVLink beside a PCIe switch."""
 
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS
+from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.models import find_model
 from simulator.cluster.notation import read_notation
 from simulator.cluster.protocols import GRPC, NCCL, RDMA, Protocol
 from simulator.cluster.toml_file import read_toml
 from simulator.cluster.topology import LOOPBACK, NIC_25GBE, PCIE4, Host, Rack, Task, Wire, connect
 from simulator.errors import ClusterError
+from tests.cluster.routes import names, route
 
 HEAD = """\
 name = "boxes"
@@ -62,44 +67,44 @@ gpus = [3]
 WORKER = ["worker:0/CPU:0", "worker:1/CPU:0", "worker:2/CPU:0", "worker:3/CPU:0"]
 
 
-def names(cluster, source, target):
+def named(cluster: Cluster, source: str, target: str) -> list[str]:
     at = {device.short: row for row, device in enumerate(cluster.devices)}
-    return [cluster.links[link].name for link in cluster.routes[at[source]][at[target]]]
+    return names(cluster, at[source], at[target])
 
 
-def test_routes_between_racks_cross_both_uplinks():
+def test_routes_between_racks_cross_both_uplinks() -> None:
     cluster = read_toml(HEAD, "boxes.toml")
-    assert names(cluster, WORKER[0], WORKER[1]) == ["box0 nic", "box1 nic"], "within a rack"
-    assert names(cluster, WORKER[0], WORKER[2]) == ["box0 nic", "left uplink out", "right uplink", "box2 nic"]
-    assert names(cluster, WORKER[3], WORKER[1]) == ["box3 nic", "right uplink", "left uplink in", "box1 nic"]
-    assert names(cluster, WORKER[1], "big:0/CPU:0") == ["box1 nic", "left uplink out", "big nic in"], "in no rack"
-    assert names(cluster, "big:0/CPU:0", WORKER[2]) == ["big nic out", "right uplink", "box2 nic"]
+    assert named(cluster, WORKER[0], WORKER[1]) == ["box0 nic", "box1 nic"], "within a rack"
+    assert named(cluster, WORKER[0], WORKER[2]) == ["box0 nic", "left uplink out", "right uplink", "box2 nic"]
+    assert named(cluster, WORKER[3], WORKER[1]) == ["box3 nic", "right uplink", "left uplink in", "box1 nic"]
+    assert named(cluster, WORKER[1], "big:0/CPU:0") == ["box1 nic", "left uplink out", "big nic in"], "in no rack"
+    assert named(cluster, "big:0/CPU:0", WORKER[2]) == ["big nic out", "right uplink", "box2 nic"]
     assert cluster.transfer_ns(0, 2, 1_250_000_000) == 2_000 + 1_000 + 300 + 2_000 + RDMA.latency_ns + 10**9
 
 
-def test_nvlink_joins_some_gpus_and_a_pcie_switch_the_others():
+def test_nvlink_joins_some_gpus_and_a_pcie_switch_the_others() -> None:
     cluster = read_toml(HEAD, "boxes.toml")
     gpu = [f"big:0/GPU:{number}" for number in range(3)]
-    assert names(cluster, gpu[0], gpu[1]) == names(cluster, gpu[1], gpu[0]) == ["big nvlink 0-1"], "half duplex"
-    assert names(cluster, gpu[0], gpu[2]) == [
+    assert named(cluster, gpu[0], gpu[1]) == named(cluster, gpu[1], gpu[0]) == ["big nvlink 0-1"], "half duplex"
+    assert named(cluster, gpu[0], gpu[2]) == [
         "big gpu0 pcie out",
         "big switch0 out",
         "big switch1 in",
         "big gpu2 pcie in",
     ]
-    assert names(cluster, gpu[2], gpu[1]) == [
+    assert named(cluster, gpu[2], gpu[1]) == [
         "big gpu2 pcie out",
         "big switch1 out",
         "big switch0 in",
         "big gpu1 pcie in",
     ]
-    assert names(cluster, gpu[0], "big:0/CPU:0") == ["big gpu0 pcie out", "big switch0 out"]
-    assert names(cluster, gpu[2], "big:1/GPU:0") == [
+    assert named(cluster, gpu[0], "big:0/CPU:0") == ["big gpu0 pcie out", "big switch0 out"]
+    assert named(cluster, gpu[2], "big:1/GPU:0") == [
         "big gpu2 pcie out", "big switch1 out", "big loopback", "big switch1 in", "big gpu3 pcie in",
     ]  # fmt: skip
 
 
-def test_each_wire_says_how_it_is_shared():
+def test_each_wire_says_how_it_is_shared() -> None:
     cluster = read_toml(HEAD, "boxes.toml")
     said = {link.name: link.contention for link in cluster.links}
     assert said["box0 nic"] == said["left uplink out"] == said["left uplink in"] == "fair"
@@ -129,18 +134,18 @@ def test_each_wire_says_how_it_is_shared():
         ('name = "right"', 'nome = "right"', 28, "unknown key 'nome'"),
     ],
 )  # fmt: skip
-def test_a_wrong_wire_or_rack_is_named_by_its_line(old, new, line, words):
+def test_a_wrong_wire_or_rack_is_named_by_its_line(old: str, new: str, line: int, words: str) -> None:
     assert HEAD.count(old) == 1
     with pytest.raises(ClusterError, match=words) as caught:
         read_toml(HEAD.replace(old, new), "boxes.toml")
     assert caught.value.line == line
 
 
-def test_a_name_with_a_count_stands_for_all_its_hosts():
+def test_a_name_with_a_count_stands_for_all_its_hosts() -> None:
     text = HEAD.replace('["box0", "box1"]', '["box"]').replace('["box2", "box3"]', '["big"]')
     cluster = read_toml(text, "boxes.toml")
-    assert names(cluster, WORKER[0], WORKER[3]) == ["box0 nic", "box3 nic"]
-    assert names(cluster, WORKER[0], "big:0/CPU:0") == ["box0 nic", "left uplink out", "right uplink", "big nic in"]
+    assert named(cluster, WORKER[0], WORKER[3]) == ["box0 nic", "box3 nic"]
+    assert named(cluster, WORKER[0], "big:0/CPU:0") == ["box0 nic", "left uplink out", "right uplink", "big nic in"]
 
 
 OWN = """\
@@ -154,7 +159,7 @@ send_per_byte = "0.25 ns"
 """
 
 
-def test_a_protocol_of_ones_own_is_like_another():
+def test_a_protocol_of_ones_own_is_like_another() -> None:
     protocol = read_toml(OWN, "own.toml").between_tasks
     assert protocol == Protocol("calls", GRPC.request_ns, 0, 0, 250, GRPC.receive_ps_per_byte, "", 1_500)
     bare = read_toml(OWN.replace('like = "grpc"\n', "").replace('name = "calls"\n', ""), "own.toml").between_tasks
@@ -175,13 +180,13 @@ def test_a_protocol_of_ones_own_is_like_another():
         (OWN, '\nprotocol = { name = "x", lake = "grpc" }\n[[host]]\n', 2, "Did you mean 'like'"),
     ],
 )
-def test_a_wrong_protocol_is_named_by_its_line(old, new, line, words):
+def test_a_wrong_protocol_is_named_by_its_line(old: str, new: str, line: int, words: str) -> None:
     with pytest.raises(ClusterError, match=words) as caught:
         read_toml(OWN.replace(old, new), "own.toml")
     assert caught.value.line == line
 
 
-def test_the_compact_notation_names_a_protocol():
+def test_the_compact_notation_names_a_protocol() -> None:
     assert read_notation("ps=1,worker=2").between_tasks is GRPC
     assert read_notation("ps=1,protocol=rdma,worker=2").between_tasks is RDMA
     assert read_notation("worker=2x1gpu, protocol=nccl").between_tasks is NCCL
@@ -192,7 +197,7 @@ def test_the_compact_notation_names_a_protocol():
         read_notation("worker=2,protocol=rdma,protocol=grpc")
 
 
-def test_a_rack_of_the_interface_is_checked_too():
+def test_a_rack_of_the_interface_is_checked_too() -> None:
     hosts = [Host("a", find_model("cpu")), Host("b", find_model("cpu"))]
     tasks = [Task("w", 0, "a"), Task("w", 1, "b")]
     with pytest.raises(ClusterError, match="rack 'r' holds host 'c', which is not described"):
@@ -201,14 +206,14 @@ def test_a_rack_of_the_interface_is_checked_too():
         connect(hosts, tasks, name="two", racks=[Rack("r", ("a",), PCIE4), Rack("s", ("b", "a"), PCIE4)])
 
 
-def wires():
+def wires() -> Any:
     return st.builds(
         Wire, st.integers(0, 10**6), st.integers(1, 10**12), st.sampled_from((None, *CONTENTIONS)), st.booleans()
     )
 
 
 @st.composite
-def clusters(draw):
+def clusters(draw: st.DrawFn) -> Any:
     """Hosts with NVLinks between some pairs, switches, sockets and racks, and one or two tasks on each."""
     pairs = [(0, 1), (0, 2), (1, 2)]
     hosts, tasks = [], []
@@ -238,50 +243,47 @@ def clusters(draw):
     return hosts, racks, connect(hosts, tasks, name="drawn", racks=racks)
 
 
+def undirected(links: Sequence[str]) -> list[str]:
+    """Without their directions; NVLinks are one a direction."""
+    return [name.rsplit(" ", 1)[0] for name in links if ">" not in name]
+
+
 @given(clusters())
-def test_every_route_is_made_of_different_links_and_leads_back_the_same_way(drawn):
+def test_every_route_is_made_of_different_links_and_leads_back_the_same_way(drawn: Any) -> None:
     _, _, cluster = drawn
     assert len({link.name for link in cluster.links}) == len(cluster.links)
     used = set()
-    for s, row in enumerate(cluster.routes):
-        for t, route in enumerate(row):
-            used |= set(route)
-            assert len(set(route)) == len(route)
-            handed = cluster.task_of[s] == cluster.task_of[t] and {cluster.devices[k].type for k in (s, t)} == {"CPU"}
-            assert (route == ()) == (s == t or handed)
-            wires_ = [cluster.links[k].name.rsplit(" ", 1)[0] for k in route if ">" not in cluster.links[k].name]
-            back = [
-                cluster.links[k].name.rsplit(" ", 1)[0]
-                for k in cluster.routes[t][s]
-                if ">" not in cluster.links[k].name
-            ]
-            assert sorted(wires_) == sorted(back)
+    for s, t in product(range(len(cluster)), repeat=2):
+        there, back = names(cluster, s, t), names(cluster, t, s)
+        used |= set(there)
+        assert len(set(there)) == len(there)
+        handed = cluster.task_of[s] == cluster.task_of[t] and {cluster.devices[k].type for k in (s, t)} == {"CPU"}
+        assert (not there) == (s == t or handed)
+        assert sorted(undirected(there)) == sorted(undirected(back))
     assert len(used) == len(cluster.links), "every link is on a way"
 
 
 @given(clusters())
-def test_half_duplex_shares_one_link_and_full_duplex_none(drawn):
+def test_half_duplex_shares_one_link_and_full_duplex_none(drawn: Any) -> None:
     hosts, racks, cluster = drawn
     at = {host.name: host for host in hosts} | {rack.name: rack for rack in racks}
-    for s, row in enumerate(cluster.routes):
-        for t, route in enumerate(row):
-            here, there = cluster.devices[s].host, cluster.devices[t].host
-            both = {cluster.links[k].name for k in route} & {cluster.links[k].name for k in cluster.routes[t][s]}
-            shared = set()
-            if here != there:
-                shared = {f"{host} nic" for host in (here, there) if at[host].nic.half}
-                of = {host: next((rack for rack in racks if host in rack.hosts), None) for host in (here, there)}
-                if of[here] is not of[there]:
-                    shared |= {f"{rack.name} uplink" for rack in of.values() if rack and rack.uplink.half}
-                inside = {name for name in both if "gpu" in name or "switch" in name}
-                assert all(at[name.split()[0]].pcie.half for name in inside)
-                both -= inside
-                assert both == shared
+    for s, t in product(range(len(cluster)), repeat=2):
+        here, there = cluster.devices[s].host, cluster.devices[t].host
+        if here == there:
+            continue
+        both = set(names(cluster, s, t)) & set(names(cluster, t, s))
+        shared = {f"{host} nic" for host in (here, there) if at[host].nic.half}
+        of = {host: next((rack for rack in racks if host in rack.hosts), None) for host in (here, there)}
+        if of[here] is not of[there]:
+            shared |= {f"{rack.name} uplink" for rack in of.values() if rack and rack.uplink.half}
+        inside = {name for name in both if "gpu" in name or "switch" in name}
+        assert all(at[name.split()[0]].pcie.half for name in inside)
+        assert both - inside == shared
 
 
-def test_defaults_are_those_of_the_module():
+def test_defaults_are_those_of_the_module() -> None:
     cluster = read_toml('[[host]]\nname = "a"\ncount = 2\n[[task]]\njob = "w"\nhost = "a"\ncount = 2\n', "a.toml")
-    link = cluster.links[cluster.routes[0][1][0]]
+    link = route(cluster, 0, 1)[0]
     assert (link.latency_ns, link.bytes_per_s, link.contention) == (NIC_25GBE.latency_ns, NIC_25GBE.bytes_per_s, None)
     assert cluster.between_tasks is GRPC
     assert LOOPBACK.latency_ns == 2 * NIC_25GBE.latency_ns, "one hop of a protocol fits both"

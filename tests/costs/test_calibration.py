@@ -1,4 +1,6 @@
 import gzip
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -6,8 +8,9 @@ from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.measuring import from_step_stats
 from simulator.costs.roofline import estimate
-from simulator.costs.table import MEASURED, STATIC
+from simulator.costs.table import MEASURED, STATIC, CostTable
 from simulator.errors import ClusterError
+from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef, RunMetadata, StepStats
 from tests.strategies import Rows, typed
 
@@ -16,7 +19,7 @@ GPU = Device("/job:localhost/replica:0/task:0/device:GPU:0", "GPU", "a100", 2**3
 CLUSTER = Cluster((CPU, GPU), (), (((), ()), ((), ())), name="two devices")
 
 
-def graph():
+def graph() -> Graph:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (64, 64)))
     made.add("b", "Neg", ["a"], **typed("Neg", (64, 64)))
@@ -24,14 +27,14 @@ def graph():
     return made.built()
 
 
-def laid(tmp_path, text, name="times.csv"):
+def laid(tmp_path: Path, text: bytes | str, name: str = "times.csv") -> CostTable:
     file = tmp_path / name
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     given = graph()
     return calibrate(estimate(given, CLUSTER), read_measurement(file), given, CLUSTER)
 
 
-def stats(*rows):
+def stats(*rows: tuple[str, str, int, int]) -> Any:
     """StepStats of (device, node, start, end) in nanoseconds."""
     message = StepStats()
     devices = {}
@@ -42,7 +45,7 @@ def stats(*rows):
     return message
 
 
-def test_csv_is_laid_over_the_estimate(tmp_path):
+def test_csv_is_laid_over_the_estimate(tmp_path: Path) -> None:
     costs = laid(tmp_path, "node,kind,ns\n# a comment\n\nb,xeon,1234\nc, a100 ,5.2\n")
     assert costs.run_ns[1].tolist() == [1234, estimate(graph(), CLUSTER).run_ns[1, 1]]
     assert costs.run_ns[2, 1] == 6  # rounded up
@@ -50,17 +53,17 @@ def test_csv_is_laid_over_the_estimate(tmp_path):
     assert any(note.endswith("times.csv: 2 of 3") for note in costs.notes)
 
 
-def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path):
+def test_a_type_stands_for_all_its_kinds_and_a_device_for_its_own(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b,cpu,7\nc,/job:localhost/replica:0/task:0/device:GPU:0,8\n")
     assert (costs.run_ns[1, 0], costs.run_ns[2, 1]) == (7, 8)
 
 
-def test_several_times_give_the_median_rounded_up(tmp_path):
+def test_several_times_give_the_median_rounded_up(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b,xeon,10\nb,xeon,1\nb,xeon,100\nc,xeon,1\nc,xeon,4\n")
     assert costs.run_ns[1:, 0].tolist() == [10, 3]
 
 
-def test_times_on_a_type_that_the_cluster_lacks_are_counted(tmp_path):
+def test_times_on_a_type_that_the_cluster_lacks_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "times.csv"
     file.write_text("b,gpu,9\nc,gpu,9\nc,cpu,7\n")
     alone = Cluster((CPU,), (), (((),),), name="one CPU")
@@ -69,7 +72,7 @@ def test_times_on_a_type_that_the_cluster_lacks_are_counted(tmp_path):
     assert any(note.endswith("one CPU has no device of their type: 2") for note in costs.notes)
 
 
-def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_path):
+def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b/_12,xeon,9\nnowhere,xeon,1\n_SOURCE,xeon,1\n")
     assert costs.run_ns[1, 0] == 9
     assert any("not in the graph: 1 (nowhere)" in note for note in costs.notes)
@@ -92,18 +95,18 @@ def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_p
         ('b,xeon,"1', 1, "give RunMetadata"),
     ],
 )
-def test_bad_files_get_a_sentence_with_the_line(tmp_path, text, line, said):
+def test_bad_files_get_a_sentence_with_the_line(tmp_path: Path, text: bytes | str, line: int | None, said: str) -> None:
     with pytest.raises(ClusterError, match=said) as caught:
         laid(tmp_path, text)
     assert caught.value.line == line
 
 
-def test_a_missing_file_is_said(tmp_path):
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no such file"):
         read_measurement(tmp_path / "nothing.csv")
 
 
-def test_step_stats_in_every_form(tmp_path):
+def test_step_stats_in_every_form(tmp_path: Path) -> None:
     told = stats((CPU.name, "b", 100, 350), (CPU.name, "c", 0, 40))
     whole = RunMetadata(step_stats=told)
     for content in (
@@ -116,7 +119,7 @@ def test_step_stats_in_every_form(tmp_path):
         assert laid(tmp_path, content).run_ns[1:, 0].tolist() == [250, 40]
 
 
-def test_kernels_count_on_a_gpu_and_the_launch_is_added():
+def test_kernels_count_on_a_gpu_and_the_launch_is_added() -> None:
     told = stats(
         (GPU.name, "b", 0, 999_999),  # the host's part: not what the GPU took
         ("/device:GPU:0/stream:all", "b:Neg", 0, 300),
@@ -129,14 +132,14 @@ def test_kernels_count_on_a_gpu_and_the_launch_is_added():
     assert costs.run_ns[1:, 1].tolist() == [5000 + 500, 700]
 
 
-def test_microseconds_count_where_there_are_no_nanoseconds():
+def test_microseconds_count_where_there_are_no_nanoseconds() -> None:
     told = StepStats()
     told.dev_stats.add(device=CPU.name).node_stats.add(node_name="b", op_start_rel_micros=2, op_end_rel_micros=5)
     given = graph()
     assert calibrate(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER).run_ns[1, 0] == 3000
 
 
-def test_a_measurement_makes_no_kernel(tmp_path):
+def test_a_measurement_makes_no_kernel(tmp_path: Path) -> None:
     made = Rows()
     made.add("a", "ReadFile", ["s"])
     made.add("s", "Const")
@@ -148,6 +151,6 @@ def test_a_measurement_makes_no_kernel(tmp_path):
     assert any("no such kernel: 1" in note for note in costs.notes)
 
 
-def test_a_folder_holds_no_times(tmp_path):
+def test_a_folder_holds_no_times(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="is a folder; give RunMetadata"):
         read_measurement(tmp_path)

@@ -1,6 +1,8 @@
 """Work and bytes per op, by cases that are worked by hand."""
 
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -12,22 +14,23 @@ from simulator.graph import ops
 from simulator.graph.messages import AttrValue
 
 SIZE = 4  # float32
+Shapes: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
-def instance(op, inputs, outputs, **attrs):
+def instance(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> Instance:
     sizes = [[0 if shape is None else SIZE * prod(shape) for shape in shapes] for shapes in (inputs, outputs)]
     return Instance(op, tuple(inputs), tuple(outputs), tuple(sizes[0]), tuple(sizes[1]), attrs)
 
 
-def flops(op, inputs, outputs, **attrs):
+def flops(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> int:
     return RULES[op].flops(instance(op, inputs, outputs, **attrs))
 
 
-def moved(op, inputs, outputs, **attrs):
+def moved(op: str, inputs: Shapes, outputs: Shapes, **attrs: Any) -> int:
     return RULES[op].moved(instance(op, inputs, outputs, **attrs))
 
 
-def numbers(*values):
+def numbers(*values: int) -> Any:
     attr = AttrValue()
     attr.list.i.extend(values)
     return attr
@@ -84,7 +87,13 @@ FALSE = AttrValue(b=False)
         ("SparseApplyAdagrad", [(100, 7), (100, 7), (), (3, 7), (3,)], [(100, 7)], {}, 9 * 21),
     ],
 )
-def test_work(op, inputs, outputs, attrs, expected):
+def test_work(
+    op: str,
+    inputs: Shapes,
+    outputs: Shapes,
+    attrs: Mapping[str, Any],
+    expected: int,
+) -> None:
     assert flops(op, inputs, outputs, **attrs) == expected
 
 
@@ -105,11 +114,11 @@ def test_work(op, inputs, outputs, attrs, expected):
         ("FusedBatchNormV3", [(2, 3, 3, 8)], [(2, 3, 3, 8)], 3 * 144),  # two passes to train
     ],
 )
-def test_bytes_moved(op, inputs, outputs, elements):
+def test_bytes_moved(op: str, inputs: Shapes, outputs: Shapes, elements: int) -> None:
     assert moved(op, inputs, outputs) == SIZE * elements
 
 
-def test_the_workspace_of_a_convolution_is_one_image_s_patches():
+def test_the_workspace_of_a_convolution_is_one_image_s_patches() -> None:
     patches = 7 * 7 * 3 * 3 * 8 * SIZE
     forward = instance("Conv2D", [(4, 14, 14, 8), (3, 3, 8, 16)], [(4, 7, 7, 16)])
     backward = instance("Conv2DBackpropFilter", [(4, 14, 14, 8), (4,), (4, 7, 7, 16)], [(3, 3, 8, 16)])
@@ -118,23 +127,25 @@ def test_the_workspace_of_a_convolution_is_one_image_s_patches():
     assert RULES["MatMul"].scratch(forward) == 0
 
 
-def test_every_listed_op_is_one_of_tensorflow_s():
+def test_every_listed_op_is_one_of_tensorflow_s() -> None:
     assert [op for op in RULES if not ops.known(op)] == []
 
 
-def test_every_category_is_used_and_named():
+def test_every_category_is_used_and_named() -> None:
     assert {found.category for found in RULES.values()} == set(CATEGORIES)
     assert category("Conv2D") == "neural network"
     assert category("QueueDequeueManyV2") == "queue and synchronisation"
     assert category("NoSuchOp") == OTHER
 
 
-def test_a_data_set_node_only_describes_a_pipeline():
-    assert not rule("ShuffleAndRepeatDatasetV2").launches
+def test_a_data_set_node_only_describes_a_pipeline() -> None:
+    found = rule("ShuffleAndRepeatDatasetV2")
+    assert found is not None
+    assert not found.launches
     assert rule("NoSuchOp") is None
 
 
-def test_no_formula_stumbles_over_missing_shapes():
+def test_no_formula_stumbles_over_missing_shapes() -> None:
     for op, found in RULES.items():
         for shapes in ((), (None,) * 3, ((-1, -1, -1, -1),) * 6, ((0,),) * 12, ((),)):
             nothing = (0,) * len(shapes)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,20 +9,28 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, MAX_NS, estimate
-from simulator.costs.table import FALLBACK
+from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, estimate
+from simulator.costs.table import FALLBACK, MAX_NS
 from simulator.errors import ClusterError
 from simulator.graph import ops
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed
 
 
-def device(at=0, type="CPU", kind="cpu", flop_per_s=10**12, bytes_per_s=10**11, launch_ns=1000):
+def device(
+    at: int = 0,
+    type: str = "CPU",
+    kind: str = "cpu",
+    flop_per_s: int = 10**12,
+    bytes_per_s: int = 10**11,
+    launch_ns: int = 1000,
+) -> Device:
     name = f"/job:localhost/replica:0/task:0/device:{type}:{at}"
     return Device(name, type, kind, 2**34, flop_per_s, bytes_per_s, launch_ns)
 
 
-def cluster(*devices):
+def cluster(*devices: Device) -> Cluster:
     return Cluster(devices, (), tuple(tuple(() for _ in devices) for _ in devices))
 
 
@@ -30,7 +39,7 @@ GPU = device(type="GPU", kind="gpu", flop_per_s=10**13, bytes_per_s=10**12, laun
 BOTH = cluster(CPU, GPU)
 
 
-def product(rows=64, inner=32, columns=16):
+def product(rows: int = 64, inner: int = 32, columns: int = 16) -> Rows:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (rows, inner)))
     made.add("b", "Placeholder", **typed("Placeholder", (inner, columns)))
@@ -38,21 +47,21 @@ def product(rows=64, inner=32, columns=16):
     return made
 
 
-def test_a_product_by_hand():
+def test_a_product_by_hand() -> None:
     costs = estimate(product(1000, 1000, 1000).built(), BOTH)
     # 2e9 operations at 1e12/s are 2 ms; 12 MB at 1e11/s are 0.12 ms: the work bounds it
     assert costs.run_ns[2].tolist() == [1000 + 2_000_000, 5000 + 200_000]
     assert (costs.flops[2], costs.moved_bytes[2]) == (2 * 10**9, 12 * 10**6)
 
 
-def test_a_sum_is_bound_by_memory():
+def test_a_sum_is_bound_by_memory() -> None:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (1000, 1000)))
     made.add("b", "Neg", ["a"], **typed("Neg", (1000, 1000)))
     assert estimate(made.built(), BOTH).run_ns[1].tolist() == [1000 + 80_000, 5000 + 8_000]
 
 
-def test_an_attribute_that_the_file_lacks_is_counted():
+def test_an_attribute_that_the_file_lacks_is_counted() -> None:
     made = product()
     assert not any("missing" in note for note in estimate(made.built(), BOTH).notes)
     made.add("d", "MatMul", ["a", "b"])
@@ -61,14 +70,14 @@ def test_an_attribute_that_the_file_lacks_is_counted():
     assert (costs.run_ns[3] >= 0).all()
 
 
-def test_times_are_rounded_up_once():
+def test_times_are_rounded_up_once() -> None:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (1,)))
     made.add("b", "Neg", ["a"], **typed("Neg", (1,)))
     assert estimate(made.built(), cluster(device(bytes_per_s=3 * 10**9))).run_ns[1, 0] == 1000 + 3  # 8/3 ns
 
 
-def test_what_starts_no_kernel_costs_the_dispatch_on_every_device():
+def test_what_starts_no_kernel_costs_the_dispatch_on_every_device() -> None:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (1000, 1000)))
     made.add("b", "Identity", ["a"], **typed("Identity", (1000, 1000)))
@@ -76,7 +85,7 @@ def test_what_starts_no_kernel_costs_the_dispatch_on_every_device():
     assert estimate(made.built(), BOTH).run_ns.tolist() == [[DISPATCH_NS] * 2] * 3
 
 
-def test_shapes_are_computed_on_the_host_also_on_a_gpu():
+def test_shapes_are_computed_on_the_host_also_on_a_gpu() -> None:
     made = Rows()
     for dtype, name in ((1, "f"), (3, "i")):
         made.add(name, "Placeholder", dtype=type_attr(dtype), _output_shapes=shapes_attr((4,)))
@@ -86,7 +95,7 @@ def test_shapes_are_computed_on_the_host_also_on_a_gpu():
     assert costs.run_ns[3].tolist() == [1001, DISPATCH_NS + 1]
 
 
-def test_no_kernel_no_time():
+def test_no_kernel_no_time() -> None:
     made = Rows()
     made.add("q", "ReadFile", ["x"])
     made.add("a", "Mul", ["x", "x"], T=type_attr(7))
@@ -96,7 +105,7 @@ def test_no_kernel_no_time():
     assert (costs.run_ns[1] == -1).all()  # nobody multiplies strings
 
 
-def test_an_unlisted_op_is_counted_and_named():
+def test_an_unlisted_op_is_counted_and_named() -> None:
     made = product()
     made.add("d", "MyOwnOp", ["c"])
     made.add("e", "MyOwnOp", ["c"])
@@ -107,7 +116,7 @@ def test_an_unlisted_op_is_counted_and_named():
     assert any("for 3: MyOwnOp 2, Another 1" in note for note in costs.notes)
 
 
-def test_absurd_shapes_are_capped_and_said():
+def test_absurd_shapes_are_capped_and_said() -> None:
     huge = 2**31
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (huge, huge)))
@@ -118,7 +127,7 @@ def test_absurd_shapes_are_capped_and_said():
     assert any("capped" in note for note in costs.notes)
 
 
-def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown():
+def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown() -> None:
     made = Rows()
     made.add("a", "Placeholder", **typed("Placeholder", (2**62,) * 100_000))
     made.add("b", "Neg", ["a"], **typed("Neg", (2**62,) * 100_000))
@@ -128,7 +137,7 @@ def test_a_shape_of_a_hundred_thousand_dimensions_is_unknown():
     assert costs.resident_bytes.tolist() == [0, 0, 0]
 
 
-def test_variables_beyond_reason_are_of_unknown_size():
+def test_variables_beyond_reason_are_of_unknown_size() -> None:
     made = Rows()
     made.add("v", "VarHandleOp", dtype=type_attr(), shape=shape_attr(2**58))
     costs = estimate(made.built(), BOTH)
@@ -136,29 +145,29 @@ def test_variables_beyond_reason_are_of_unknown_size():
     assert any("1 nodes is unknown and counts 0: VarHandleOp 1" in note for note in costs.notes)
 
 
-def test_a_device_must_do_something():
+def test_a_device_must_do_something() -> None:
     with pytest.raises(ClusterError, match="does nothing per second"):
         estimate(product().built(), cluster(device(flop_per_s=0)))
 
 
-def test_devices_of_one_kind_must_be_equally_fast():
+def test_devices_of_one_kind_must_be_equally_fast() -> None:
     with pytest.raises(ClusterError, match="differ in flop_per_s"):
         estimate(product().built(), cluster(CPU, device(at=1, flop_per_s=1)))
 
 
-def test_a_graph_without_nodes():
+def test_a_graph_without_nodes() -> None:
     costs = estimate(Rows().built(), BOTH)
     assert costs.run_ns.shape == (0, 2)
     assert len(costs) == 0
 
 
-def test_columns_are_read_only():
+def test_columns_are_read_only() -> None:
     costs = estimate(product().built(), BOTH)
     with pytest.raises(ValueError, match="read-only"):
         costs.run_ns[0, 0] = 1
 
 
-def test_variables_and_constants_are_resident():
+def test_variables_and_constants_are_resident() -> None:
     made = Rows()
     made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(10, 20))
     made.add("h", "VarHandleOp", dtype=type_attr(2), shape=shape_attr(10, 20))
@@ -171,7 +180,7 @@ def test_variables_and_constants_are_resident():
     assert any("2 nodes is unknown and counts 0: HashTableV2 1, VarHandleOp 1" in note for note in costs.notes)
 
 
-def strings(*values):
+def strings(*values: bytes) -> Any:
     attr = AttrValue()
     attr.tensor.dtype = 7
     attr.tensor.tensor_shape.dim.add(size=len(values))
@@ -180,7 +189,7 @@ def strings(*values):
 
 
 @given(graphs())
-def test_each_node_costs_what_it_costs_alone(graph):
+def test_each_node_costs_what_it_costs_alone(graph: Graph) -> None:
     """The table is made once per different node; a plain loop over the nodes must agree."""
     costs = estimate(graph, BOTH)
     for node, op in enumerate(graph.ops):
@@ -206,7 +215,7 @@ def test_each_node_costs_what_it_costs_alone(graph):
 
 
 @given(graphs(), st.integers(2, 1000))
-def test_a_faster_device_is_never_slower(graph, times):
+def test_a_faster_device_is_never_slower(graph: Graph, times: int) -> None:
     slow = estimate(graph, cluster(CPU)).run_ns
     faster = replace(CPU, flop_per_s=CPU.flop_per_s * times, bytes_per_s=CPU.bytes_per_s * times)
     quick = estimate(graph, cluster(faster)).run_ns
@@ -215,7 +224,7 @@ def test_a_faster_device_is_never_slower(graph, times):
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.integers(1, 64))
-def test_a_larger_batch_never_costs_less(small, more, inner):
+def test_a_larger_batch_never_costs_less(small: int, more: int, inner: int) -> None:
     one = estimate(product(small, inner).built(), BOTH)
     two = estimate(product(small + more, inner).built(), BOTH)
     assert (two.run_ns >= one.run_ns).all()
@@ -223,7 +232,7 @@ def test_a_larger_batch_never_costs_less(small, more, inner):
 
 
 @given(graphs())
-def test_every_node_has_a_time_wherever_it_has_a_kernel(graph):
+def test_every_node_has_a_time_wherever_it_has_a_kernel(graph: Graph) -> None:
     costs = estimate(graph, BOTH)
     assert costs.run_ns.dtype == np.int64
     for node, op in enumerate(graph.ops):

@@ -95,7 +95,7 @@ def _attribute(sketch: Sketch, op: str, key: str, kind: str) -> Any:
 def _allowed(op: str, name: str) -> list[int]:
     """Basic types for which some kernel of the op is registered."""
     listed = [dict(kernel.constraints).get(name) for kernel in registry.registered(op).kernels]
-    return sorted(_BASIC if None in listed else _BASIC & {one for some in listed for one in some})
+    return sorted(_BASIC if None in listed else _BASIC & {one for some in listed for one in some or ()})
 
 
 @lru_cache(maxsize=4096)

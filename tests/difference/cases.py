@@ -113,7 +113,7 @@ def step_of(sketch: Sketch) -> None:
     chosen = sketch.random.choice(_INNER)
     if chosen is flow.loop and len(sketch.scopes) > flow.DEEPEST:
         chosen = computing.unary
-    if chosen in (flow.branch, flow.loop):
+    if chosen is flow.branch or chosen is flow.loop:
         if len(sketch.scopes) <= flow.DEEPEST:
             chosen(sketch, step_of)
     else:
@@ -122,7 +122,7 @@ def step_of(sketch: Sketch) -> None:
 
 _PLAIN = [*(make for makes in computing.PATTERNS.values() for make in makes), anything.any_op]
 _STATE = [make for makes in state.PATTERNS.values() for make in makes]
-_INNER = [*_PLAIN, *_PLAIN, *_PLAIN, *_STATE, *[flow.branch] * 2, *[flow.loop] * 2]
+_INNER: list[Callable[..., None]] = [*_PLAIN, *_PLAIN, *_PLAIN, *_STATE, *[flow.branch] * 2, *[flow.loop] * 2]
 # Within functions: no loops of version 1, whose frames the runtime would have to name anew
 _BODY = [*_PLAIN, *_PLAIN, state.resource_variable, state.use_handles, state.table]
 

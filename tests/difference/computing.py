@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
 from simulator.graph.messages import AttrValue
@@ -64,7 +65,7 @@ def metadata(sketch: Sketch) -> None:
     """Shape, Size and Rank follow what they describe, ShapeN does not."""
     given = sketch.take(*ANY)
     op = sketch.random.choice(["Shape", "Size", "Rank", "ShapeN"])
-    kinds = {} if op == "Rank" else {"out_type": sketch.random.choice([INT32, INT64])}
+    kinds: dict[str, Any] = {} if op == "Rank" else {"out_type": sketch.random.choice([INT32, INT64])}
     several = [given, given] if op == "ShapeN" and sketch.chance(0.5) else [given]
     for value in sketch.node(op, several, **kinds):
         if op in ("Size", "Rank"):
@@ -106,7 +107,9 @@ def text(sketch: Sketch) -> None:
     written = given if given.dtype == STRING else sketch.node("AsString", [given], gives=given.shape)[0]
     sketch.give(written)
     op = sketch.random.choice(["StringJoin", "StringLength", "StringToHashBucketFast", "StringToNumber", "Identity"])
-    options = {"num_buckets": 7} if "Hash" in op else {"out_type": FLOAT} if op == "StringToNumber" else {}
+    options: dict[str, Any] = {"num_buckets": 7} if "Hash" in op else {}
+    if op == "StringToNumber":
+        options = {"out_type": FLOAT}
     read = [written, written] if op == "StringJoin" else [written]
     sketch.give(*sketch.node(op, read, gives=given.shape, **options))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
 from tests.difference.sketch import INT64, NUMBERS, Sketch, Value, constant
@@ -50,7 +51,7 @@ def ref_branch(sketch: Sketch) -> None:
 def loop(sketch: Sketch, step: Step) -> None:
     """A loop over one to three values, with invariants, a random body, perhaps with loops and conditionals inside."""
     at = sketch.name("while")
-    frame = {"frame_name": at, "parallel_iterations": sketch.random.choice([1, 10])}
+    frame: dict[str, Any] = {"frame_name": at, "parallel_iterations": sketch.random.choice([1, 10])}
     count = sketch.random.randint(1, 3)
     starts = [sketch.take(FLOAT, INT32, INT64), *(sketch.take(*PASSED) for _ in range(count - 1))]
     enters = [_entered(sketch, value, is_constant=False, **frame) for value in starts]
@@ -93,7 +94,7 @@ def loop(sketch: Sketch, step: Step) -> None:
         sketch.give(*sketch.node(sketch.random.choice(["Identity", "Snapshot"]), [left]))
 
 
-def _entered(sketch: Sketch, value: Value, op: str = "Enter", **attrs: object) -> Value:
+def _entered(sketch: Sketch, value: Value, op: str = "Enter", **attrs: Any) -> Value:
     """The value inside; nothing outside waits for it."""
     made = sketch.node(op, [value], **attrs)[0]
     sketch.here.nodes.remove(made.node)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,28 +58,28 @@ def hold(case: Case, asking: Asking, tally: Counter[str]) -> None:
 
 
 @given(CHANCE)
-def test_a_flat_graph_in_a_local_session(asking, tally, random):
+def test_a_flat_graph_in_a_local_session(asking: Asking, tally: Any, random: Random) -> None:
     hold(drawn(random, LOCAL, keep_calls=False), asking, tally)
 
 
 @given(CHANCE)
-def test_a_graph_with_its_calls_in_a_local_session(asking, tally, random):
+def test_a_graph_with_its_calls_in_a_local_session(asking: Asking, tally: Any, random: Random) -> None:
     hold(drawn(random, LOCAL), asking, tally)
 
 
 @given(CHANCE)
-def test_a_master_over_stand_ins(asking, tally, random):
+def test_a_master_over_stand_ins(asking: Asking, tally: Any, random: Random) -> None:
     hold(drawn(random, STOOD_IN), asking, tally)
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(CHANCE)
-def test_a_master_and_its_workers(asking, tally, random):
+def test_a_master_and_its_workers(asking: Asking, tally: Any, random: Random) -> None:
     hold(drawn(random, REAL_WORKERS), asking, tally)
 
 
 @settings(max_examples=20)
 @given(CHANCE)
-def test_a_case_comes_back_from_its_file(random):
+def test_a_case_comes_back_from_its_file(random: Random) -> None:
     case = drawn(random)
     assert written(read(written(case))) == written(case)

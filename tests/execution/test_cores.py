@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from simulator.errors import ClusterError
 from simulator.execution.crossings import crossings
 from simulator.execution.engine import makespan, run
 from simulator.execution.tables import Tables, of_step
+from simulator.graph.graph import Graph
 from tests.execution.cases import PROTOCOLS, apart, attrs_of, cluster, costs, dags, whole, with_cores, worlds
 from tests.execution.test_compiled import check_equal
 from tests.strategies import Rows
@@ -39,7 +41,7 @@ def sending(on: Cluster, sizes: Sequence[int]) -> Tables:
 
 @settings(deadline=None, max_examples=60)
 @given(dags(), st.data())
-def test_one_core_works_on_one_message_after_the_other(graph, data):
+def test_one_core_works_on_one_message_after_the_other(graph: Graph, data: st.DataObject) -> None:
     """As if nobody had ever counted cores: all work is the lane's, and a way has one latency for all sizes."""
     on, priced, rows, _ = data.draw(worlds(graph))
     on = with_cores(on, [1])
@@ -53,7 +55,9 @@ def test_one_core_works_on_one_message_after_the_other(graph, data):
 
 
 @given(st.integers(0, 10**6), PROTOCOLS, NUMBERS, NUMBERS, st.sampled_from(CONTENTIONS))
-def test_a_lone_transfer_takes_as_long_with_any_number_of_cores(size, protocol, here, there, contention):
+def test_a_lone_transfer_takes_as_long_with_any_number_of_cores(
+    size: int, protocol: Protocol, here: int, there: int, contention: str
+) -> None:
     one = replace(apart(2), between_tasks=protocol)
     many = with_cores(one, [here, there])
     spans = [makespan(sending(on, [4 * size]), [0, 1], contention=contention) for on in (one, many)]
@@ -63,7 +67,7 @@ def test_a_lone_transfer_takes_as_long_with_any_number_of_cores(size, protocol, 
 
 
 @given(st.integers(1, 20), st.integers(0, 19), st.integers(1, 10**6), st.booleans())
-def test_as_many_messages_as_cores_pass_side_by_side(count, idle, size, back):
+def test_as_many_messages_as_cores_pass_side_by_side(count: int, idle: int, size: int, back: bool) -> None:
     """From one CPU to others, or back: nobody waits for more than the lane's share of the others."""
     cores = count + idle
     names = [f"w:{at}/CPU:0" for at in range(count + 1)]
@@ -80,7 +84,7 @@ def test_as_many_messages_as_cores_pass_side_by_side(count, idle, size, back):
     assert shares < work + count
 
 
-def test_a_small_message_overtakes_a_large_one():
+def test_a_small_message_overtakes_a_large_one() -> None:
     """1000 bytes and 4 to a processor of 4 cores, 9 ns of work per byte at the source and 2 at the target."""
     on = replace(with_cores(apart(2), [3, 4]), between_tasks=COPIES)
     tables = sending(on, [1000, 4])
@@ -98,13 +102,13 @@ def test_a_small_message_overtakes_a_large_one():
 
 
 @pytest.mark.parametrize("contention", CONTENTIONS)
-def test_many_that_wait_for_the_wire_may_all_overtake_each_other(contention):
+def test_many_that_wait_for_the_wire_may_all_overtake_each_other(contention: str) -> None:
     """All are in the heap of ends, and those that wait for their turn a second time."""
     on = replace(with_cores(apart(2), [20]), between_tasks=Protocol("unpacks", receive_ps_per_byte=9_000))
     check_equal(sending(on, [400, 4] * 100), [0, 1] * 200, None, "fifo", contention)
 
 
-def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it():
+def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it() -> None:
     on = cluster(["w:0/CPU:0", "w:0/GPU:0", "v:0/GPU:0"])
     on = replace(with_cores(on, [10, 3, 2]), between_tasks=COPIES)
     assert on.cores(1, 2) == (10, 2), "a GPU whose task has no CPU stands for itself"
@@ -115,6 +119,6 @@ def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it():
 
 
 @pytest.mark.parametrize("cores", [0, -1, MAX_CORES + 1, 1.5])
-def test_an_impossible_number_of_cores_is_refused(cores):
+def test_an_impossible_number_of_cores_is_refused(cores: Any) -> None:
     with pytest.raises(ClusterError, match=f"has {cores} cores; give 1 to {MAX_CORES}"):
         with_cores(apart(2), [cores])

@@ -1,3 +1,6 @@
+from random import Random
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,29 +8,30 @@ from hypothesis import strategies as st
 from simulator.errors import GraphError
 from simulator.graph import tensors
 from simulator.graph.building import build
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from tests.strategies import Rows, graphs, loop, rows, shapes_attr, type_attr, typed
 
 
-def chain(*names_and_inputs, op="NoOp"):
+def chain(*names_and_inputs: tuple[str, ...], op: str = "NoOp") -> Rows:
     made = Rows()
     for name, *inputs in names_and_inputs:
         made.add(name, op, inputs)
     return made
 
 
-def custom(*names_and_inputs):
+def custom(*names_and_inputs: tuple[str, ...]) -> Rows:
     """Nodes of an op that nobody registers: any number of inputs and outputs."""
     return chain(*names_and_inputs, op="Custom")
 
 
-def test_nodes_come_in_tensorflows_order():
+def test_nodes_come_in_tensorflows_order() -> None:
     # the case that was tried on TensorFlow: rows c(a, b), b, a, d, e(c) become b, a, c, d, e
     graph = custom(("c", "a", "b"), ("b",), ("a",), ("d",), ("e", "c")).built()
     assert [graph.names[row] for row in graph.order] == ["b", "a", "c", "d", "e"]
 
 
-def test_inputs_resolve_to_tensors_and_controls():
+def test_inputs_resolve_to_tensors_and_controls() -> None:
     graph = custom(("a",), ("b", "a:1", "a", "a:0", "^a")).built()
     assert graph.inputs_of(1) == ("a:1", "a", "a", "^a")
     assert graph.edge_tensor.tolist() == [1, 0, 0, -1]
@@ -35,15 +39,17 @@ def test_inputs_resolve_to_tensors_and_controls():
 
 
 @given(rows(max_nodes=12), st.randoms(use_true_random=False))
-def test_the_order_is_the_smallest_topological_one(made, random):
+def test_the_order_is_the_smallest_topological_one(made: Rows, random: Random) -> None:
     order = list(range(len(made.names)))
     random.shuffle(order)
-    for column in (made.names, made.ops, made.requested, made.inputs, made.attrs):
+    columns: tuple[list[Any], ...] = (made.names, made.ops, made.requested, made.inputs, made.attrs)
+    for column in columns:
         column[:] = [column[row] for row in order]
     graph = made.built()
     index = {name: row for row, name in enumerate(made.names)}
     waits = [{index[text.lstrip("^")] for text in inputs} for inputs in made.inputs]
-    done, expected = set(), []
+    done: set[int] = set()
+    expected: list[int] = []
     while len(expected) < len(waits):
         row = min(row for row in range(len(waits)) if row not in done and waits[row] <= done)
         done.add(row)
@@ -52,7 +58,7 @@ def test_the_order_is_the_smallest_topological_one(made, random):
     assert not graph.edge_back.any()
 
 
-def test_a_loop_is_no_cycle_and_its_back_edge_is_marked():
+def test_a_loop_is_no_cycle_and_its_back_edge_is_marked() -> None:
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder"))
     loop(made, start="x")
@@ -65,11 +71,12 @@ def test_a_loop_is_no_cycle_and_its_back_edge_is_marked():
     assert graph.order.tolist() == list(range(len(graph)))
 
 
-def test_a_loop_written_backwards_is_ordered_by_its_merge():
+def test_a_loop_written_backwards_is_ordered_by_its_merge() -> None:
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder"))
     loop(made, start="x")
-    for column in (made.names, made.ops, made.requested, made.inputs, made.attrs):
+    columns: tuple[list[Any], ...] = (made.names, made.ops, made.requested, made.inputs, made.attrs)
+    for column in columns:
         column.reverse()
     graph = made.built()
     places = {graph.names[row]: place for place, row in enumerate(graph.order.tolist())}
@@ -78,7 +85,7 @@ def test_a_loop_written_backwards_is_ordered_by_its_merge():
 
 
 @given(graphs())
-def test_tensors_and_edges_point_at_rows(graph):
+def test_tensors_and_edges_point_at_rows(graph: Graph) -> None:
     assert graph.in_ptr[-1] == len(graph.edge_src) == len(graph.edge_dst) == len(graph.edge_tensor)
     assert graph.tensor_ptr[-1] == len(graph.tensor_node) == len(graph.tensor_shape) == len(graph.tensor_bytes)
     for edge, tensor in enumerate(graph.edge_tensor.tolist()):
@@ -104,14 +111,14 @@ def test_tensors_and_edges_point_at_rows(graph):
         (custom(("a",), ("b", "a:999999999")), "b", "can't have more than"),
     ],
 )
-def test_refuses_what_tensorflow_refuses_and_says_where(made, node, sentence):
+def test_refuses_what_tensorflow_refuses_and_says_where(made: Rows, node: str | None, sentence: str) -> None:
     with pytest.raises(GraphError, match=sentence) as refusal:
         made.built(source="g.pb")
     assert str(refusal.value).startswith("g.pb: ")
     assert node is None or refusal.value.node == node
 
 
-def test_a_port_that_a_registered_op_does_not_have_is_refused():
+def test_a_port_that_a_registered_op_does_not_have_is_refused() -> None:
     made = Rows()
     made.add("a", "Const", **typed("Const"))
     made.add("b", "Identity", ["a:1"], T=type_attr())
@@ -119,7 +126,7 @@ def test_a_port_that_a_registered_op_does_not_have_is_refused():
         made.built()
 
 
-def test_a_merge_that_only_its_own_loop_feeds_is_refused():
+def test_a_merge_that_only_its_own_loop_feeds_is_refused() -> None:
     made = Rows()
     made.add("merge", "Merge", ["next"], T=type_attr(), N=AttrValue(i=1))
     made.add("next", "NextIteration", ["merge"], T=type_attr())
@@ -128,11 +135,11 @@ def test_a_merge_that_only_its_own_loop_feeds_is_refused():
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c/d_e", ".x", "0", "a>b", "_x", "_x/_y>z", "a//b", "a/"])
-def test_accepts_every_name_that_tensorflow_accepts(name):
+def test_accepts_every_name_that_tensorflow_accepts(name: str) -> None:
     assert custom((name,)).built().names == (name,)
 
 
-def test_types_and_sizes():
+def test_types_and_sizes() -> None:
     made = Rows()
     made.add("v", "VariableV2", dtype=type_attr(2), shape=AttrValue(), _output_shapes=shapes_attr((3, 5)))
     made.add("s", "Const", dtype=type_attr(7), _output_shapes=shapes_attr((3,)))
@@ -146,7 +153,7 @@ def test_types_and_sizes():
 
 
 @pytest.mark.parametrize("shape", [(2**62,), (2**40, 2**40), (2**31, 2**31, 2**31), (2**55,)])
-def test_an_absurd_size_is_unknown_and_said(shape):
+def test_an_absurd_size_is_unknown_and_said(shape: tuple[int, ...]) -> None:
     made = Rows()
     made.add("a", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape, shape))
     graph = made.built()
@@ -154,13 +161,13 @@ def test_an_absurd_size_is_unknown_and_said(shape):
     assert any("1 tensor with a claim to more than" in note for note in graph.notes)
 
 
-def test_a_dimension_of_zero_makes_no_bytes_however_large_the_others():
+def test_a_dimension_of_zero_makes_no_bytes_however_large_the_others() -> None:
     made = Rows()
     made.add("a", "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr((2**62, 2**62, 0)))
     assert made.built().tensor_bytes.tolist() == [0]
 
 
-def test_outputs_beyond_all_measure_are_refused(monkeypatch):
+def test_outputs_beyond_all_measure_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "MAX_TENSORS", 10)
     made = Rows()
     made.add("axis", "Const", **typed("Const"))
@@ -170,19 +177,19 @@ def test_outputs_beyond_all_measure_are_refused(monkeypatch):
         made.built()
 
 
-def test_a_graph_without_nodes_is_a_graph():
+def test_a_graph_without_nodes_is_a_graph() -> None:
     graph = build([], [], [], [], [])
     assert len(graph) == 0
     assert graph.order.tolist() == []
 
 
-def test_a_long_chain_backwards_is_ordered_without_recursion():
+def test_a_long_chain_backwards_is_ordered_without_recursion() -> None:
     count = 20_000
     graph = custom(*((f"n{i}", f"n{i + 1}") for i in range(count)), (f"n{count}",)).built()
     assert graph.order.tolist() == list(range(count, -1, -1))
 
 
-def test_a_control_input_that_stands_twice_is_one_edge_and_stands_where_it_stood_first():
+def test_a_control_input_that_stands_twice_is_one_edge_and_stands_where_it_stood_first() -> None:
     graph = custom(("a",), ("b",), ("c", "a", "^b", "^a", "^b", "^a"), ("d", "^b")).built()
     assert [graph.inputs_of(row) for row in range(4)] == [(), (), ("a", "^b", "^a"), ("^b",)]
     assert graph.in_ptr.tolist() == [0, 0, 0, 3, 4]

@@ -3,13 +3,14 @@ from hypothesis import given
 
 from simulator.errors import GraphError
 from simulator.graph.exporting import graph_def, to_text
+from simulator.graph.graph import Graph
 from simulator.graph.loading import load
 from simulator.graph.messages import FunctionDef
 from tests.strategies import DEVICES, Rows, graphs
 
 
 @given(graphs(devices=DEVICES, colocations=True))
-def test_what_is_written_reads_as_the_same_graph(graph):
+def test_what_is_written_reads_as_the_same_graph(graph: Graph) -> None:
     written = graph_def(graph)
     for again in (load(written.SerializeToString()), load(to_text(written).encode()), load(written)):
         assert graph_def(again) == written
@@ -18,11 +19,11 @@ def test_what_is_written_reads_as_the_same_graph(graph):
 
 
 @given(graphs())
-def test_the_text_is_the_same_in_every_run(graph):
+def test_the_text_is_the_same_in_every_run(graph: Graph) -> None:
     assert to_text(graph_def(graph)) == to_text(graph_def(load(graph_def(graph))))
 
 
-def sample():
+def sample() -> Graph:
     made = Rows()
     made.add("a", "NoOp", device="/cpu:0")
     made.add("b", "NoOp", ["^a"])
@@ -31,7 +32,7 @@ def sample():
     return made.built(library={"f": function}, gradients={"f": "g"}, producer=24, min_consumer=12)
 
 
-def test_library_and_versions_are_written():
+def test_library_and_versions_are_written() -> None:
     written = graph_def(sample())
     assert written.versions.producer == 24
     assert written.versions.min_consumer == 12
@@ -39,11 +40,11 @@ def test_library_and_versions_are_written():
     assert [(found.function_name, found.gradient_func) for found in written.library.gradient] == [("f", "g")]
 
 
-def test_given_devices_replace_the_requested_ones():
+def test_given_devices_replace_the_requested_ones() -> None:
     written = graph_def(sample(), devices=["/gpu:0", "/gpu:1"])
     assert [node.device for node in written.node] == ["/gpu:0", "/gpu:1"]
 
 
-def test_one_device_per_node():
+def test_one_device_per_node() -> None:
     with pytest.raises(GraphError, match="1 devices for 2 nodes"):
         graph_def(sample(), devices=["/gpu:0"])

@@ -1,15 +1,21 @@
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError, OracleError
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
 from simulator.graph.unsized import unknown_shapes
 from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
+Fed: TypeAlias = Mapping[str, Shape]
 
-def chain(first=(-1, 784), second=(-1, 10)):
+
+def chain(first: Shape = (-1, 784), second: Shape = (-1, 10)) -> Rows:
     """x -> MatMul with w -> Relu, as a file carries it when the batch is open."""
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder", first))
@@ -20,27 +26,27 @@ def chain(first=(-1, 784), second=(-1, 10)):
     return made
 
 
-def shape(graph, name):
-    return graph.tensor_shape[graph.tensor_ptr[graph.row(name)]]
+def shape(graph: Graph, name: str) -> Shape | None:
+    return graph.tensor_shape[int(graph.tensor_ptr[graph.row(name)])]
 
 
-def never(graph, feeds):
+def never(graph: Graph, feeds: Fed) -> NoReturn:
     raise AssertionError("nothing was to be asked")
 
 
-def answers(**shapes):
-    """An `infer` that knows those nodes, and remembers what it was asked."""
-    asked = []
+class Answers:
+    """An `infer` that knows some nodes, and remembers what it was asked."""
 
-    def infer(graph, feeds):
-        asked.append(dict(feeds))
-        return [shapes.get(graph.names[node]) for node in graph.tensor_node]
+    def __init__(self, **shapes: Shape) -> None:
+        self.shapes = shapes
+        self.asked: list[Fed] = []
 
-    infer.asked = asked
-    return infer
+    def __call__(self, graph: Graph, feeds: Fed) -> list[Shape | None]:
+        self.asked.append(dict(feeds))
+        return [self.shapes.get(graph.names[node]) for node in graph.tensor_node]
 
 
-def test_the_batch_fills_the_open_first_dimension():
+def test_the_batch_fills_the_open_first_dimension() -> None:
     got = with_shapes(chain().built(), batch=32)
     assert [shape(got, name) for name in "xyz"] == [(32, 784), (32, 10), (32, 10)]
     assert got.tensor_bytes.tolist() == [32 * 784 * 4, 784 * 10 * 4, 1280, 1280, 1280]
@@ -48,41 +54,41 @@ def test_the_batch_fills_the_open_first_dimension():
     assert "the first dimension of 3 tensors, which alone is unknown, follows batch 32" in got.notes
 
 
-def test_a_graph_whose_sizes_are_known_is_returned_as_it_is_and_nobody_is_asked():
+def test_a_graph_whose_sizes_are_known_is_returned_as_it_is_and_nobody_is_asked() -> None:
     given_graph = chain((8, 784), (8, 10)).built()
     got = with_shapes(given_graph, infer=never)
     assert got.tensor_shape == given_graph.tensor_shape
     assert got.notes == given_graph.notes
 
 
-def test_inference_is_asked_once_when_sizes_stay_unknown():
-    infer = answers(y=(4, 10), z=(4, 10), end=(4, 10))
+def test_inference_is_asked_once_when_sizes_stay_unknown() -> None:
+    infer = Answers(y=(4, 10), z=(4, 10), end=(4, 10))
     got = with_shapes(chain().built(), batch=4, infer=infer)
     assert infer.asked == [{"x:0": (4, 784)}]
     assert shape(got, "z") == (4, 10)
     assert not any("follow" in note for note in got.notes)
 
 
-def test_what_inference_does_not_know_stays_unknown():
-    got = with_shapes(chain().built(), batch=4, infer=answers(y=(4, 10)))
+def test_what_inference_does_not_know_stays_unknown() -> None:
+    got = with_shapes(chain().built(), batch=4, infer=Answers(y=(4, 10)))
     assert unknown_shapes(got) == {"Relu": 1}
 
 
-def test_a_feed_beats_the_batch_and_the_file():
-    infer = answers(y=(7, 10), z=(7, 10), end=(7, 10))
+def test_a_feed_beats_the_batch_and_the_file() -> None:
+    infer = Answers(y=(7, 10), z=(7, 10), end=(7, 10))
     got = with_shapes(chain((8, 784), (8, 10)).built(), feeds={"x": (7, 784)}, infer=infer)
     assert infer.asked == [{"x:0": (7, 784)}]
     assert [shape(got, name) for name in ("x", "y", "end")] == [(7, 784), (7, 10), (7, 10)]
 
 
-def test_without_inference_what_hangs_on_a_contradicted_shape_is_unknown():
+def test_without_inference_what_hangs_on_a_contradicted_shape_is_unknown() -> None:
     got = with_shapes(chain((8, 784), (8, 10)).built(), feeds={"x:0": (7, 784)})
     assert [shape(got, name) for name in ("w", "y", "z")] == [(784, 10), None, None]
     assert unknown_shapes(got) == {"MatMul": 1, "Relu": 1}
 
 
-def test_a_refusal_falls_back_and_says_so():
-    def refuses(graph, feeds):
+def test_a_refusal_falls_back_and_says_so() -> None:
+    def refuses(graph: Graph, feeds: Fed) -> NoReturn:
         raise OracleError("Op type not registered 'Mine'")
 
     got = with_shapes(chain().built(), batch=2, infer=refuses)
@@ -90,13 +96,13 @@ def test_a_refusal_falls_back_and_says_so():
     assert any("could not say: Op type not registered 'Mine'" in note for note in got.notes)
 
 
-def test_feeds_that_tensorflow_refuses_are_an_error_and_a_graph_that_it_refuses_anyway_is_not():
-    def refuses_feeds(graph, feeds):
+def test_feeds_that_tensorflow_refuses_are_an_error_and_a_graph_that_it_refuses_anyway_is_not() -> None:
+    def refuses_feeds(graph: Graph, feeds: Fed) -> list[Shape | None]:
         if "x:0" in feeds:
             refuses_all(graph, feeds)
         return list(graph.tensor_shape)
 
-    def refuses_all(graph, feeds):
+    def refuses_all(graph: Graph, feeds: Fed) -> NoReturn:
         raise OracleError("no", refusal="50 and 100")
 
     with pytest.raises(GraphError, match=r"\(x:0=3,784\); TensorFlow says: 50 and 100"):
@@ -106,8 +112,8 @@ def test_feeds_that_tensorflow_refuses_are_an_error_and_a_graph_that_it_refuses_
     assert any("could not say" in note for note in got.notes)
 
 
-def test_any_tensor_may_be_fed():
-    got = with_shapes(chain().built(), feeds={"y": (3, 10), "x": (3, 784)}, infer=answers(z=(3, 10), end=(3, 10)))
+def test_any_tensor_may_be_fed() -> None:
+    got = with_shapes(chain().built(), feeds={"y": (3, 10), "x": (3, 784)}, infer=Answers(z=(3, 10), end=(3, 10)))
     assert shape(got, "y") == (3, 10)
 
 
@@ -123,23 +129,23 @@ def test_any_tensor_may_be_fed():
         ({"x": (-1, 784)}, "negative"),
     ],
 )
-def test_bad_feeds_get_a_sentence(feeds, said):
+def test_bad_feeds_get_a_sentence(feeds: Fed, said: str) -> None:
     with pytest.raises(GraphError, match=said):
         with_shapes(chain().built(), feeds=feeds)
 
 
-def test_a_placeholder_that_stays_open_is_named():
+def test_a_placeholder_that_stays_open_is_named() -> None:
     got = with_shapes(chain((-1, -1), (-1, 10)).built(), batch=3)
     assert "nothing says how large x:0 (3,?) is, nor what depends on it: give the shape as a feed" in got.notes
     assert not any("give the shape" in note for note in with_shapes(chain().built()).notes)
 
 
-def test_a_batch_of_nothing_is_refused():
+def test_a_batch_of_nothing_is_refused() -> None:
     with pytest.raises(GraphError, match="a batch of 0"):
         with_shapes(chain().built(), batch=0)
 
 
-def test_what_a_pipeline_hands_out_gets_the_batch_too():
+def test_what_a_pipeline_hands_out_gets_the_batch_too() -> None:
     made = Rows()
     made.add("i", "IteratorGetNext", ["r"], output_types=types_attr(1, 3), _output_shapes=shapes_attr((-1, 9), (-1,)))
     made.add("r", "IteratorV2")
@@ -148,7 +154,7 @@ def test_what_a_pipeline_hands_out_gets_the_batch_too():
     assert got.tensor_shape[:2] == ((6, 9), (6,))
 
 
-def test_without_shapes_in_the_file_what_declares_one_has_it():
+def test_without_shapes_in_the_file_what_declares_one_has_it() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(-1, 3))
     made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2))
@@ -157,14 +163,14 @@ def test_without_shapes_in_the_file_what_declares_one_has_it():
     assert got.tensor_shape == ((5, 3), (3, 2), (2, 2))
 
 
-def test_the_scalar_of_an_old_placeholder_says_nothing():
+def test_the_scalar_of_an_old_placeholder_says_nothing() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr())
     assert with_shapes(made.built(producer=21)).tensor_shape == (None,)
     assert with_shapes(made.built(producer=22)).tensor_shape == ((),)
 
 
-def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked():
+def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked() -> None:
     made = Rows()
     made.add("v", "VariableV2", dtype=type_attr(), shape=shape_attr(3, 2), _output_shapes=shapes_attr((3, 2)))
     made.add("h", "VarHandleOp", dtype=type_attr(), shape=shape_attr(4))
@@ -177,7 +183,7 @@ def test_what_is_restored_has_the_variable_s_shape_and_nobody_is_asked():
     assert (shape(got, "restore"), got.tensor_shape[got.tensor_ptr[2] + 1], shape(got, "i")) == ((3, 2), (4,), (4,))
 
 
-def test_what_depends_on_values_is_no_reason_to_ask():
+def test_what_depends_on_values_is_no_reason_to_ask() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(10), shape=shape_attr(9), _output_shapes=shapes_attr((9,)))
     made.add("w", "Where", ["x"], T=type_attr(10), _output_shapes=shapes_attr((-1, 1)))
@@ -186,7 +192,7 @@ def test_what_depends_on_values_is_no_reason_to_ask():
     assert unknown_shapes(with_shapes(made.built(), infer=never)) == {"Squeeze": 1, "Where": 1}
 
 
-def test_strings_handles_and_what_nobody_reads_are_not_unknown():
+def test_strings_handles_and_what_nobody_reads_are_not_unknown() -> None:
     made = Rows()
     made.add("s", "Placeholder", dtype=type_attr(7))
     made.add("t", "Identity", ["s"], T=type_attr(7))
@@ -195,7 +201,7 @@ def test_strings_handles_and_what_nobody_reads_are_not_unknown():
     assert unknown_shapes(made.built()) == {}
 
 
-def test_only_the_nodes_of_the_step_count():
+def test_only_the_nodes_of_the_step_count() -> None:
     graph = chain().built()
     assert unknown_shapes(graph) == {"MatMul": 1, "Placeholder": 1, "Relu": 1}
     step = choose_step(graph, fetches="z")
@@ -207,7 +213,7 @@ def test_only_the_nodes_of_the_step_count():
 @pytest.mark.parametrize(
     "options", [{"batch": 1.5}, {"batch": "1"}, {"feeds": 3}, {"feeds": {"x": 3}}, {"feeds": {"x": (2.0, 784)}}]
 )
-def test_what_is_no_batch_and_no_shape_is_refused(options):
+def test_what_is_no_batch_and_no_shape_is_refused(options: Mapping[str, Any]) -> None:
     with pytest.raises(
         GraphError, match=r"batch of .* not possible|feeds maps the names|is fed the shape .* whole numbers"
     ):
@@ -215,14 +221,15 @@ def test_what_is_no_batch_and_no_shape_is_refused(options):
 
 
 @given(graphs(), st.integers(1, 50), st.integers(1, 50))
-def test_a_larger_batch_makes_no_tensor_smaller(graph, batch, more):
+def test_a_larger_batch_makes_no_tensor_smaller(graph: Graph, batch: int, more: int) -> None:
     small, large = (with_shapes(graph, batch=size) for size in (batch, batch + more))
     assert (small.tensor_bytes <= large.tensor_bytes).all()
 
 
 @given(graphs())
-def test_what_the_file_knows_stays(graph):
+def test_what_the_file_knows_stays(graph: Graph) -> None:
     got = with_shapes(graph)
     for before, after in zip(graph.tensor_shape, got.tensor_shape, strict=True):
         if before is not None:
+            assert after is not None
             assert all(b in (a, -1) for a, b in zip(after, before, strict=True))

@@ -56,8 +56,8 @@ class Recount:
         self.graph = pieces.graph
         self.transfer = {recv: row for row, recv in enumerate(pieces.recv.tolist())}
         nodes = trace.node.tolist()
-        self.begin = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
-        self.end = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
+        self.begin: dict[int, int] = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
+        self.end: dict[int, int] = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
         self.died: dict[int, bool] = {}
         self.buffers: dict[tuple[int, int], Buffer | None] = {}
         for row in range(len(self.graph)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from simulator.assignment import OVERRULED, RELAXED, Assignment
 from simulator.checking import assignment_laws, graph_laws
+from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
@@ -28,7 +30,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(SEEDS, CLUSTERS, st.integers(0, 2), st.data())
-def test_the_pieces_of_a_step_are_lawful(seed: int, on, loops: int, data: st.DataObject) -> None:
+def test_the_pieces_of_a_step_are_lawful(seed: int, on: Cluster, loops: int, data: st.DataObject) -> None:
     graph, devices = random_graph(seed, len(on), nodes=8, loops=loops)
     fetches = data.draw(st.lists(st.sampled_from(graph.names), min_size=1, max_size=4, unique=True))
     fed = data.draw(st.lists(st.sampled_from([n for n in graph.names if "while" not in n]), max_size=2, unique=True))
@@ -45,7 +47,7 @@ def test_the_pieces_of_a_step_are_lawful(seed: int, on, loops: int, data: st.Dat
 
 
 @given(graphs(), CLUSTERS, st.randoms(use_true_random=False))
-def test_the_pieces_of_the_whole_are_lawful(graph: Graph, on, random) -> None:
+def test_the_pieces_of_the_whole_are_lawful(graph: Graph, on: Cluster, random: Random) -> None:
     placed = assigned(on, [random.randrange(len(on)) for _ in range(len(graph))])
     for flavour in FLAVOURS:
         pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
@@ -122,7 +124,7 @@ def _another_input() -> Partitions:
     )
 
 
-MUTATIONS = {
+MUTATIONS: dict[str, Callable[[], Partitions]] = {
     "a key twice": lambda: _attr(_first("_Recv"), "tensor_name", "edge_0_x"),
     "a Send on another device": lambda: _attr(_first("_Send"), "send_device", apart(3).devices[2].name + "0"),
     "an edge that crosses": lambda: replace(

@@ -7,6 +7,7 @@ many edges that TensorFlow itself takes them in an order of chance (more than ei
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from simulator.graph.dtypes import FLOAT
 from simulator.graph.graph import Graph
@@ -27,7 +28,7 @@ class Maker:
         self.floats: list[str] = []
         self.readers: dict[str, int] = {}
 
-    def add(self, op: str, inputs: list[str], *, on: int | None = None, name: str = "", **attrs: object) -> str:
+    def add(self, op: str, inputs: list[str], *, on: int | None = None, name: str = "", **attrs: Any) -> str:
         """A node on a random device, or on the given one."""
         made = f"{self.prefix}{name or f'{op}_{len(self.rows.names)}'}"
         self.device.append(self.random.randrange(self.devices) if on is None else on)

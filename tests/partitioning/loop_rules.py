@@ -22,7 +22,7 @@ from tests.partitioning.worked import (
     switch,
     test,
 )
-from tests.strategies import type_attr
+from tests.strategies import Rows, type_attr
 
 CASES: dict[str, Case] = {}
 case = keeping(CASES)
@@ -46,7 +46,7 @@ case = keeping(CASES)
     """,
     log=("s: CPU:1",),
 )
-def a_switch_runs_beside_its_data(rows):
+def a_switch_runs_beside_its_data(rows: Rows) -> None:
     const(rows, "CPU:0", "x")
     const(rows, "CPU:1", "z", size=None)
     add(rows, "CPU:1", "p", "IsFinite", "z", T=type_attr())
@@ -74,7 +74,7 @@ def a_switch_runs_beside_its_data(rows):
     """,
     log=("e: CPU:1", "next: CPU:3", "left: CPU:2"),
 )
-def what_enters_and_leaves_a_loop_needs_none_there(rows):
+def what_enters_and_leaves_a_loop_needs_none_there(rows: Rows) -> None:
     const(rows, "CPU:1", "x", size=None)
     enter(rows, "CPU:1", "e", "x", "f")
     merge(rows, "CPU:0", "m", "e", "next")
@@ -116,7 +116,7 @@ def what_enters_and_leaves_a_loop_needs_none_there(rows):
     CPU:0 _cloopnext/_8 = NextIteration(_cloopnext/_7:1)
     """,
 )
-def a_loop_is_closed_on_both_its_devices_and_a_shared_recv_leaves_a_wait_behind(rows):
+def a_loop_is_closed_on_both_its_devices_and_a_shared_recv_leaves_a_wait_behind(rows: Rows) -> None:
     const(rows, "CPU:0", "x", size=None)
     enter(rows, "CPU:0", "e", "x", "f")
     merge(rows, "CPU:0", "m", "e", "next")
@@ -167,7 +167,7 @@ def a_loop_is_closed_on_both_its_devices_and_a_shared_recv_leaves_a_wait_behind(
     CPU:0 _cloopnext/_13 = NextIteration(_cloopnext/_12:1)
     """,
 )
-def a_loop_on_three_devices_is_closed_on_each(rows):
+def a_loop_on_three_devices_is_closed_on_each(rows: Rows) -> None:
     const(rows, "CPU:0", "x", size=None)
     enter(rows, "CPU:0", "e", "x", "f")
     merge(rows, "CPU:0", "m", "e", "next")
@@ -226,7 +226,7 @@ def a_loop_on_three_devices_is_closed_on_each(rows):
     CPU:0 _cloopinext/_16 = NextIteration(_cloopinext/_15:1)
     """,
 )
-def a_loop_within_a_loop_has_both_closed_from_the_inside(rows):
+def a_loop_within_a_loop_has_both_closed_from_the_inside(rows: Rows) -> None:
     const(rows, "CPU:0", "x", size=None)
     enter(rows, "CPU:0", "e", "x", "f")
     merge(rows, "CPU:0", "m", "e", "next")
@@ -278,7 +278,7 @@ def a_loop_within_a_loop_has_both_closed_from_the_inside(rows):
     """,
     log=("fixed: CPU:0",),
 )
-def what_stays_the_same_enters_beside_its_reader_and_crosses_outside(rows):
+def what_stays_the_same_enters_beside_its_reader_and_crosses_outside(rows: Rows) -> None:
     const(rows, "CPU:0", "x", size=None)
     const(rows, "CPU:0", "c", size=None)
     enter(rows, "CPU:0", "e", "x", "f")
@@ -322,7 +322,7 @@ def _idle(task: str, count: int) -> str:
     fetches=("a:0",),
     recv_scheduling=True,
 )
-def a_recv_waits_for_the_trigger_six_epochs_before_it(rows):
+def a_recv_waits_for_the_trigger_six_epochs_before_it(rows: Rows) -> None:
     const(rows, "ps:0/CPU:0", "k")
     neg(rows, "worker:0/CPU:0", "a", "k")
 
@@ -352,7 +352,7 @@ def a_recv_waits_for_the_trigger_six_epochs_before_it(rows):
     fetches=("kept:0",),
     recv_scheduling=True,
 )
-def a_recv_in_host_memory_waits_for_no_trigger(rows):
+def a_recv_in_host_memory_waits_for_no_trigger(rows: Rows) -> None:
     const(rows, "ps:0/CPU:0", "x", size=None)
     add(rows, "ps:0/CPU:0", "text", "AsString", "x", T=type_attr())
     add(rows, "worker:0/CPU:0", "kept", "Identity", "text", T=type_attr(STRING))
@@ -388,7 +388,7 @@ def _chain() -> str:
 
 
 @case("5.8", _chain(), cluster=TASKS, by=WORKERS, fetches=(f"n{HOPS}:0",), recv_scheduling=True)
-def after_a_hundred_microseconds_epochs_are_longer(rows):
+def after_a_hundred_microseconds_epochs_are_longer(rows: Rows) -> None:
     const(rows, "ps:0/CPU:0", "k")
     for at in range(1, HOPS + 1):
         neg(rows, ("ps:0/CPU:0", "worker:0/CPU:0")[at % 2], f"n{at}", f"n{at - 1}" if at > 1 else "k")

@@ -24,7 +24,7 @@ from tests.partitioning.worked import (
     shape,
     switch,
 )
-from tests.strategies import INT32, type_attr, typed
+from tests.strategies import INT32, Rows, type_attr, typed
 
 CASES: dict[str, Case] = {}
 case = keeping(CASES)
@@ -46,7 +46,7 @@ case = keeping(CASES)
     CPU:2 d = Neg(a/_3)
     """,
 )
-def readers_on_one_device_share_a_recv(rows):
+def readers_on_one_device_share_a_recv(rows: Rows) -> None:
     const(rows, "CPU:0", "a")
     neg(rows, "CPU:1", "b", "a")
     mul(rows, "CPU:1", "c", "a", "a")
@@ -66,7 +66,7 @@ def readers_on_one_device_share_a_recv(rows):
     CPU:1 c = Mul(u/_3, u/_1)
     """,
 )
-def each_output_crosses_by_itself(rows):
+def each_output_crosses_by_itself(rows: Rows) -> None:
     const(rows, "CPU:0", "k")
     add(rows, "CPU:0", "u", "Unpack", "k", T=type_attr(), num=AttrValue(i=17))
     neg(rows, "CPU:1", "b", "u")
@@ -86,7 +86,7 @@ def each_output_crosses_by_itself(rows):
     CPU:1 b = Neg(a/_1, ^a/_5)
     """,
 )
-def data_and_control_of_one_node_cross_apart(rows):
+def data_and_control_of_one_node_cross_apart(rows: Rows) -> None:
     const(rows, "CPU:0", "a")
     neg(rows, "CPU:1", "b", "a", "^a")
 
@@ -103,7 +103,7 @@ def data_and_control_of_one_node_cross_apart(rows):
     CPU:1 c = NoOp(^a/_3)
     """,
 )
-def nodes_that_wait_on_one_device_share_a_pair(rows):
+def nodes_that_wait_on_one_device_share_a_pair(rows: Rows) -> None:
     const(rows, "CPU:0", "a")
     op(rows, "CPU:1", "b", "^a", "^a")
     op(rows, "CPU:1", "c", "^a")
@@ -127,7 +127,7 @@ def nodes_that_wait_on_one_device_share_a_pair(rows):
     cluster=TASKS,
     by=MASTER,
 )
-def a_master_names_what_it_makes_after_the_source(rows):
+def a_master_names_what_it_makes_after_the_source(rows: Rows) -> None:
     const(rows, "chief:0/CPU:0", "a")
     neg(rows, "ps:0/CPU:0", "b", "a", "^a")
 
@@ -164,7 +164,7 @@ def a_master_names_what_it_makes_after_the_source(rows):
     cluster=TASKS,
     by=WORKERS,
 )
-def one_task_reads_on_two_devices(rows):
+def one_task_reads_on_two_devices(rows: Rows) -> None:
     const(rows, "ps:0/CPU:0", "a")
     neg(rows, "worker:0/CPU:1", "b", "a")
     neg(rows, "worker:0/CPU:0", "c", "a", "^b")
@@ -200,7 +200,7 @@ def one_task_reads_on_two_devices(rows):
     """,
     fetches=("c:0",),
 )
-def edges_are_counted_from_three_without_those_of_copied_constants(rows):
+def edges_are_counted_from_three_without_those_of_copied_constants(rows: Rows) -> None:
     const(rows, "CPU:0", "k1", size=None)
     const(rows, "CPU:0", "k2", size=None)
     mul(rows, "CPU:1", "a", "k1", "k2")
@@ -221,7 +221,7 @@ def edges_are_counted_from_three_without_those_of_copied_constants(rows):
     """,
     fetches=("b:0",),
 )
-def edges_are_counted_anew_after_pruning_and_the_clients_last(rows):
+def edges_are_counted_anew_after_pruning_and_the_clients_last(rows: Rows) -> None:
     const(rows, "CPU:0", "k")
     neg(rows, "CPU:1", "pruned", "k")
     neg(rows, "CPU:1", "b", "k")  # 4 and 5 are source -> k and b -> sink
@@ -250,7 +250,7 @@ def edges_are_counted_anew_after_pruning_and_the_clients_last(rows):
     CPU:2 b = Neg(k/replicate/_2)
     """,
 )
-def sixteen_elements_are_copied_in_order_of_devices(rows):
+def sixteen_elements_are_copied_in_order_of_devices(rows: Rows) -> None:
     op(rows, "CPU:0", "go")
     const(rows, "CPU:0", "k", "^go", size=16)
     neg(rows, "CPU:0", "a", "k")
@@ -269,7 +269,7 @@ def sixteen_elements_are_copied_in_order_of_devices(rows):
     CPU:1 b = Neg(k/_1)
     """,
 )
-def a_constant_that_something_waits_for_is_not_copied(rows):
+def a_constant_that_something_waits_for_is_not_copied(rows: Rows) -> None:
     const(rows, "CPU:0", "k", size=2)
     neg(rows, "CPU:0", "a", "k")
     op(rows, "CPU:0", "waits", "^k")
@@ -287,7 +287,7 @@ def a_constant_that_something_waits_for_is_not_copied(rows):
     """,
     fetches=("b", "c"),
 )
-def a_constant_whose_readers_that_run_are_on_one_device_is_not_copied(rows):
+def a_constant_whose_readers_that_run_are_on_one_device_is_not_copied(rows: Rows) -> None:
     const(rows, "CPU:0", "k", size=2)
     neg(rows, "CPU:0", "pruned", "k")
     neg(rows, "CPU:1", "b", "k")
@@ -306,7 +306,7 @@ def a_constant_whose_readers_that_run_are_on_one_device_is_not_copied(rows):
     cluster=GPUS,
     by=MASTER,
 )
-def a_gpu_reads_the_copy_on_the_cpu_of_its_task(rows):
+def a_gpu_reads_the_copy_on_the_cpu_of_its_task(rows: Rows) -> None:
     const(rows, "chief:0/CPU:0", "k", size=2)
     neg(rows, "chief:0/CPU:0", "a", "k")
     neg(rows, "worker:0/GPU:0", "b", "k")
@@ -331,7 +331,7 @@ def a_gpu_reads_the_copy_on_the_cpu_of_its_task(rows):
     CPU:2 mixed = Neg(s/_3)
     """,
 )
-def a_shape_is_in_host_memory_between_cpus_too(rows):
+def a_shape_is_in_host_memory_between_cpus_too(rows: Rows) -> None:
     const(rows, "CPU:0", "x")
     const(rows, "CPU:1", "y")
     shape(rows, "CPU:0", "s", "x")
@@ -355,7 +355,7 @@ def a_shape_is_in_host_memory_between_cpus_too(rows):
     CPU:1 s = Switch(y, p/_3)
     """,
 )
-def strings_and_predicates_are_in_host_memory_between_cpus_too(rows):
+def strings_and_predicates_are_in_host_memory_between_cpus_too(rows: Rows) -> None:
     const(rows, "CPU:0", "x", size=None)
     const(rows, "CPU:1", "y")
     add(rows, "CPU:0", "text", "AsString", "x", T=type_attr())
@@ -379,7 +379,7 @@ def strings_and_predicates_are_in_host_memory_between_cpus_too(rows):
     cluster=GPUS,
     by=MASTER,
 )
-def a_gpu_that_reads_in_both_memories_is_sent_it_twice(rows):
+def a_gpu_that_reads_in_both_memories_is_sent_it_twice(rows: Rows) -> None:
     tensor = {"dtype": INT32, "tensor_shape": {"dim": [{"size": 17}]}, "int_val": [1]}
     add(rows, "chief:0/CPU:0", "k", "Const", dtype=type_attr(INT32), value=AttrValue(tensor=tensor))
     add(rows, "worker:0/GPU:0", "x", "Const", **typed("Const", (1,)))
@@ -400,7 +400,7 @@ def a_gpu_that_reads_in_both_memories_is_sent_it_twice(rows):
     cluster=GPUS,
     by=MASTER,
 )
-def one_gpu_takes_a_value_over_from_host_memory(rows):
+def one_gpu_takes_a_value_over_from_host_memory(rows: Rows) -> None:
     const(rows, "worker:0/GPU:0", "x")
     shape(rows, "worker:0/GPU:0", "s", "x")
     cast(rows, "worker:0/GPU:0", "c", "s")
@@ -428,7 +428,7 @@ def one_gpu_takes_a_value_over_from_host_memory(rows):
     CPU:1 after = Mul(v/_5, far/_7)
     """,
 )
-def readers_of_a_reference_share_nothing_and_read_after_their_other_inputs(rows):
+def readers_of_a_reference_share_nothing_and_read_after_their_other_inputs(rows: Rows) -> None:
     add(rows, "CPU:0", "v", "VariableV2", **typed("VariableV2"))
     op(rows, "CPU:1", "go")
     const(rows, "CPU:0", "far")
@@ -453,7 +453,7 @@ def readers_of_a_reference_share_nothing_and_read_after_their_other_inputs(rows)
     feeds=("a:0",),
     fetches=("b", "waits"),
 )
-def what_waits_for_a_fed_node_that_is_no_placeholder_makes_it_run(rows):
+def what_waits_for_a_fed_node_that_is_no_placeholder_makes_it_run(rows: Rows) -> None:
     const(rows, "CPU:1", "k")
     neg(rows, "CPU:1", "a", "k")
     neg(rows, "CPU:1", "b", "a")
@@ -476,7 +476,7 @@ def what_waits_for_a_fed_node_that_is_no_placeholder_makes_it_run(rows):
     feeds=("x:0",),
     fetches=("y", "waits"),
 )
-def what_waits_for_a_fed_placeholder_waits_for_the_client(rows):
+def what_waits_for_a_fed_placeholder_waits_for_the_client(rows: Rows) -> None:
     add(rows, "CPU:1", "x", "Placeholder", **typed("Placeholder", (17,)))
     neg(rows, "CPU:1", "y", "x")
     op(rows, "CPU:1", "waits", "^x")
@@ -499,7 +499,7 @@ def what_waits_for_a_fed_placeholder_waits_for_the_client(rows):
     """,
     fetches=("b:0", "a:0", "b:0"),
 )
-def what_is_fetched_ends_at_the_client_once_and_in_order_of_names(rows):
+def what_is_fetched_ends_at_the_client_once_and_in_order_of_names(rows: Rows) -> None:
     const(rows, "CPU:1", "k")
     neg(rows, "CPU:1", "a", "k")
     neg(rows, "CPU:2", "b", "a")
@@ -522,7 +522,7 @@ def what_is_fetched_ends_at_the_client_once_and_in_order_of_names(rows):
     fetches=("a", "b"),
     log=("a: CPU:1", "b: CPU:2", "pruned: CPU:3", "x: CPU:0", "k: CPU:0"),
 )
-def the_log_has_what_is_pruned_and_copied_and_generators_last(rows):
+def the_log_has_what_is_pruned_and_copied_and_generators_last(rows: Rows) -> None:
     const(rows, "", "x")
     const(rows, "", "k", size=None)
     mul(rows, "CPU:1", "a", "x", "k")

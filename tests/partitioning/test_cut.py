@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.protobuf import text_format
 
@@ -18,7 +20,7 @@ from tests.strategies import INT32, Rows, colocation, type_attr, typed
 CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
 
 
-def cut(rows: Rows, devices: list[int], on=None) -> Partitions:
+def cut(rows: Rows, devices: list[int], on: Any = None) -> Partitions:
     graph = rows.built()
     return partition(graph, assigned(on or apart(3), devices), on or apart(3), step=whole(graph))
 

@@ -6,9 +6,11 @@ tests/oracle/test_refusals.py the real one's. On the cluster that has GPUs the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, FunctionDef
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
 
@@ -23,13 +25,13 @@ class Case:
 
     section: str  # of docs/tensorflow.md
     write: Callable[[Rows], object]
-    devices: dict[str, str] = field(default_factory=dict)
+    devices: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, str | None] | None = None  # kind (simulator/oracle/complaints.py), node
     cluster: str = CPUS
     soft: bool = True
     library: tuple[FunctionDef, ...] = ()
 
-    def graph(self):
+    def graph(self) -> Graph:
         rows = Rows()
         self.write(rows)
         return rows.built(library={function.signature.name: function for function in self.library})
@@ -38,10 +40,18 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(section, *, cluster=CPUS, soft=(True, False), devices=None, refused=None, library=()):
+def case(
+    section: str,
+    *,
+    cluster: str = CPUS,
+    soft: bool | tuple[bool, bool] = (True, False),
+    devices: Mapping[str, str] | None = None,
+    refused: tuple[str, str | None] | None = None,
+    library: tuple[Any, ...] = (),
+) -> Callable[..., Any]:
     """Keep a case per mode of placement; its name is that of the function that writes the graph."""
 
-    def keep(write):
+    def keep(write: Callable[[Rows], object]) -> Callable[[Rows], object]:
         for mode in soft if isinstance(soft, tuple) else (soft,):
             name = f"{write.__name__}-{'soft' if mode else 'hard'}"
             CASES[name] = Case(section, write, devices or {}, refused, cluster, mode, library)
@@ -53,64 +63,64 @@ def case(section, *, cluster=CPUS, soft=(True, False), devices=None, refused=Non
 # ---- what the graphs are made of -------------------------------------------------------------------------------------
 
 
-def types(*numbers):
+def types(*numbers: int) -> Any:
     made = AttrValue()
     made.list.SetInParent()
     made.list.type.extend(numbers)
     return made
 
 
-def fed(rows, name, dtype=1, device=""):
+def fed(rows: Rows, name: str, dtype: int = 1, device: str = "") -> str:
     shape = AttrValue()
     shape.shape.unknown_rank = True
     return rows.add(name, "Placeholder", device=device, dtype=type_attr(dtype), shape=shape)
 
 
-def op(rows, name, device="", *near):
+def op(rows: Rows, name: str, device: str = "", *near: str) -> str:
     """Something that runs anywhere and is no generator."""
     return rows.add(name, "NoOp", device=device, **({"_class": colocation(*near)} if near else {}))
 
 
-def neg(rows, name, given, device="", **attrs):
+def neg(rows: Rows, name: str, given: str, device: str = "", **attrs: Any) -> str:
     return rows.add(name, "Neg", [given], device=device, T=type_attr(), **attrs)
 
 
-def handle(rows, name, device="", **attrs):
+def handle(rows: Rows, name: str, device: str = "", **attrs: Any) -> str:
     shape = AttrValue()
     shape.shape.SetInParent()
     return rows.add(name, "VarHandleOp", device=device, dtype=type_attr(), shape=shape, **attrs)
 
 
-def read(rows, name, given, device=""):
+def read(rows: Rows, name: str, given: str, device: str = "") -> str:
     return rows.add(name, "ReadVariableOp", [given], device=device, dtype=type_attr())
 
 
-def variable(rows, name, device=""):
+def variable(rows: Rows, name: str, device: str = "") -> str:
     return rows.add(name, "VariableV2", device=device, **typed("VariableV2"))
 
 
-def assign(rows, name, given, value, device=""):
+def assign(rows: Rows, name: str, given: str, value: str, device: str = "") -> str:
     return rows.add(name, "Assign", [given, value], device=device, T=type_attr())
 
 
-def momentum(rows, name, one, other, value, device=""):
+def momentum(rows: Rows, name: str, one: str, other: str, value: str, device: str = "") -> str:
     given = [one, other, value, value, value]
     return rows.add(name, "ResourceApplyMomentum", given, device=device, T=type_attr())
 
 
-def gpu_only(rows, name, device="", **attrs):
+def gpu_only(rows: Rows, name: str, device: str = "", **attrs: Any) -> str:
     fed(rows, f"{name}_in", COMPLEX64)
     fed(rows, f"{name}_len", INT32)
     given = [f"{name}_in", f"{name}_len", f"{name}_len"]
     return rows.add(name, "FFTND", given, device=device, Tcomplex=type_attr(COMPLEX64), **attrs)
 
 
-def cpu_only(rows, name, device="", **attrs):
+def cpu_only(rows: Rows, name: str, device: str = "", **attrs: Any) -> str:
     fed(rows, f"{name}_in", STRING)
     return rows.add(name, "StringLength", [f"{name}_in"], device=device, unit=AttrValue(s=b"BYTE"), **attrs)
 
 
-def strings(rows, name, dtype=STRING):
+def strings(rows: Rows, name: str, dtype: int = STRING) -> str:
     """A list as a variant."""
     fed(rows, f"{name}_shape", INT32)
     fed(rows, f"{name}_size", INT32)
@@ -118,17 +128,17 @@ def strings(rows, name, dtype=STRING):
     return rows.add(name, "TensorListReserve", [f"{name}_shape", f"{name}_size"], **attrs)
 
 
-def passed(rows, name, given, *waits, device="", **attrs):
+def passed(rows: Rows, name: str, given: str, *waits: Any, device: str = "", **attrs: Any) -> str:
     return rows.add(name, "Identity", [given, *waits], device=device, T=type_attr(VARIANT), **attrs)
 
 
-def dataset(rows, name, device=""):
+def dataset(rows: Rows, name: str, device: str = "") -> str:
     fed(rows, f"{name}_at", INT64)
     attrs = {"output_types": types(INT64), "output_shapes": shapes_attr(())}
     return rows.add(name, "RangeDataset", [f"{name}_at"] * 3, device=device, **attrs)
 
 
-def function(name, nodes, result):
+def function(name: str, nodes: Sequence[tuple[str, str, Sequence[str], Mapping[str, Any], str]], result: str) -> Any:
     """Takes a resource `a`, hands back a resource."""
     made = FunctionDef()
     made.signature.name = name
@@ -143,7 +153,7 @@ def function(name, nodes, result):
     return made
 
 
-def call(rows, name, called, given, device=""):
+def call(rows: Rows, name: str, called: Any, given: str, device: str = "") -> str:
     attr = AttrValue()
     attr.func.name = called
     attrs = {"f": attr, "Tin": types(RESOURCE), "Tout": types(RESOURCE)}
@@ -154,7 +164,7 @@ def call(rows, name, called, given, device=""):
 
 
 @case("1.2", devices={"any_type": "CPU:1", "last_wins": "CPU:2", "open": "CPU:0", "slash": "CPU:0", "stars": "CPU:3"})
-def names_that_can_be_read(rows):
+def names_that_can_be_read(rows: Rows) -> None:
     op(rows, "any_type", "/device:*:1")
     op(rows, "last_wins", "/cpu:1/job:ps/job:localhost/cpu:2")
     op(rows, "open", "")
@@ -163,27 +173,27 @@ def names_that_can_be_read(rows):
 
 
 @case("1.2", soft=True, devices={"x": "CPU:0"})
-def a_lower_case_type_is_a_type_that_no_device_has(rows):
+def a_lower_case_type_is_a_type_that_no_device_has(rows: Rows) -> None:
     op(rows, "x", "/device:cpu:1")
 
 
 @case("1.2", soft=False, refused=("no such device", "x"))
-def a_lower_case_type_is_not_found(rows):
+def a_lower_case_type_is_not_found(rows: Rows) -> None:
     op(rows, "x", "/device:cpu:1")
 
 
 @case("1.2", refused=("malformed", "x"))
-def a_short_name_needs_its_number(rows):
+def a_short_name_needs_its_number(rows: Rows) -> None:
     op(rows, "x", "/cpu")
 
 
 @case("1.2", refused=("malformed", "x"))
-def a_job_has_no_hyphen(rows):
+def a_job_has_no_hyphen(rows: Rows) -> None:
     op(rows, "x", "/job:my-job")
 
 
 @case("1.2", refused=("malformed", "x"))
-def nothing_may_follow_a_slash(rows):
+def nothing_may_follow_a_slash(rows: Rows) -> None:
     op(rows, "x", "/cpu:1/")
 
 
@@ -191,31 +201,31 @@ def nothing_may_follow_a_slash(rows):
 
 
 @case("1.5", soft=True, devices={"x": "CPU:0", "y": "CPU:0"})
-def two_numbers_give_up_the_number(rows):
+def two_numbers_give_up_the_number(rows: Rows) -> None:
     op(rows, "x", "/cpu:1")
     op(rows, "y", "/cpu:2", "x")
 
 
 @case("1.5", soft=False, refused=("colocation", "y"))
-def two_numbers_contradict(rows):
+def two_numbers_contradict(rows: Rows) -> None:
     op(rows, "x", "/cpu:1")
     op(rows, "y", "/cpu:2", "x")
 
 
 @case("1.5", cluster=GPUS, soft=True, devices={"x": G0, "y": G0})
-def two_types_give_up_type_and_number(rows):
+def two_types_give_up_type_and_number(rows: Rows) -> None:
     op(rows, "x", "/job:worker/cpu:0")
     op(rows, "y", "/gpu:1", "x")
 
 
 @case("3.4", cluster=GPUS, soft=True, devices={"x": "worker:0/CPU:0", "y": C0})
-def two_tasks_give_up_the_colocation(rows):
+def two_tasks_give_up_the_colocation(rows: Rows) -> None:
     op(rows, "x", "/job:worker/cpu:0")
     op(rows, "y", "/job:chief", "x")
 
 
 @case("3.4", cluster=GPUS, soft=False, refused=("colocation", "y"))
-def two_tasks_contradict(rows):
+def two_tasks_contradict(rows: Rows) -> None:
     op(rows, "x", "/job:worker/cpu:0")
     op(rows, "y", "/job:chief", "x")
 
@@ -224,17 +234,17 @@ def two_tasks_contradict(rows):
 
 
 @case("3.5", refused=("no such device", "x"))
-def a_job_is_never_given_up(rows):
+def a_job_is_never_given_up(rows: Rows) -> None:
     op(rows, "x", "/job:ps")
 
 
 @case("3.5", cluster=GPUS, refused=("no such device", "x"))
-def a_task_is_never_given_up(rows):
+def a_task_is_never_given_up(rows: Rows) -> None:
     op(rows, "x", "/job:worker/task:1/gpu:0")
 
 
 @case("2.3", cluster="12cpu", soft=False, devices={"x": "CPU:2", "y": "CPU:0", "z": "CPU:10"})
-def devices_are_ordered_as_text(rows):
+def devices_are_ordered_as_text(rows: Rows) -> None:
     op(rows, "x", "/cpu:2")
     op(rows, "y", "/device:CPU:*")
     op(rows, "z", "/cpu:10")
@@ -244,7 +254,7 @@ def devices_are_ordered_as_text(rows):
 
 
 @case("3.7", devices={"one": "CPU:2", "two": "CPU:0", "leaf": "CPU:0"})
-def a_generator_goes_where_all_its_readers_are(rows):
+def a_generator_goes_where_all_its_readers_are(rows: Rows) -> None:
     for name in ("one", "two", "leaf"):
         fed(rows, name)
     neg(rows, "one_a", "one", "/cpu:2")
@@ -254,7 +264,7 @@ def a_generator_goes_where_all_its_readers_are(rows):
 
 
 @case("3.7", devices={"waited": "CPU:0", "both": "CPU:2", "unplaced": "CPU:0"})
-def a_successor_by_control_counts_as_a_reader(rows):
+def a_successor_by_control_counts_as_a_reader(rows: Rows) -> None:
     for name in ("waited", "both", "unplaced"):
         fed(rows, name)
         neg(rows, f"{name}_read", name, "/cpu:2")
@@ -264,14 +274,14 @@ def a_successor_by_control_counts_as_a_reader(rows):
 
 
 @case("3.7", devices={"k": "CPU:0"})
-def readers_that_do_not_run_count(rows):
+def readers_that_do_not_run_count(rows: Rows) -> None:
     rows.add("k", "Const", **typed("Const"))
     neg(rows, "unfetched", "k", "/cpu:2")
     neg(rows, "fetched", "k", "/cpu:1")  # the last node is the step's only target
 
 
 @case("3.7", devices={"waits": "CPU:2", "tied": "CPU:1"})
-def control_inputs_make_no_difference_and_colocation_does(rows):
+def control_inputs_make_no_difference_and_colocation_does(rows: Rows) -> None:
     op(rows, "first", "/cpu:1")
     rows.add("waits", "Const", ["^first"], **typed("Const"))
     neg(rows, "read", "waits", "/cpu:2")
@@ -283,7 +293,7 @@ def control_inputs_make_no_difference_and_colocation_does(rows):
 
 
 @case("3.7", devices={"b": "CPU:2", "of_b": "CPU:2", "of_a": "CPU:0", "asked": "CPU:1"})
-def metadata_follows_what_is_placed(rows):
+def metadata_follows_what_is_placed(rows: Rows) -> None:
     fed(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
     for name, given, device in (("of_b", "b", ""), ("of_a", "a", ""), ("asked", "b", "/cpu:1")):
@@ -291,7 +301,7 @@ def metadata_follows_what_is_placed(rows):
 
 
 @case("3.7", devices={"size": "CPU:2", "rank": "CPU:2", "shapes": "CPU:0"})
-def sizes_and_ranks_follow_and_several_shapes_do_not(rows):
+def sizes_and_ranks_follow_and_several_shapes_do_not(rows: Rows) -> None:
     fed(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
     rows.add("size", "Size", ["b"], T=type_attr(), out_type=type_attr(INT32))
@@ -300,7 +310,7 @@ def sizes_and_ranks_follow_and_several_shapes_do_not(rows):
 
 
 @case("3.7", devices={"through": "CPU:2", "other_text": "CPU:0"})
-def an_identity_between_equal_requests_passes_through(rows):
+def an_identity_between_equal_requests_passes_through(rows: Rows) -> None:
     fed(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
     rows.add("through", "Identity", ["b"], T=type_attr())
@@ -310,7 +320,7 @@ def an_identity_between_equal_requests_passes_through(rows):
 
 
 @case("3.7", devices={"two_readers": "CPU:0", "waits": "CPU:0", "leaf": "CPU:0", "after_moved": "CPU:2"})
-def an_identity_with_more_than_one_edge_or_none_after_it_does_not_pass_through(rows):
+def an_identity_with_more_than_one_edge_or_none_after_it_does_not_pass_through(rows: Rows) -> None:
     fed(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
     rows.add("two_readers", "Identity", ["b"], T=type_attr())
@@ -327,7 +337,7 @@ def an_identity_with_more_than_one_edge_or_none_after_it_does_not_pass_through(r
 
 
 @case("3.3", devices={"v": "CPU:1", "set": "CPU:1", "read": "CPU:3"})
-def a_reader_by_reference_is_overruled(rows):
+def a_reader_by_reference_is_overruled(rows: Rows) -> None:
     variable(rows, "v", "/cpu:1")
     fed(rows, "x")
     assign(rows, "set", "v", "x", "/cpu:2")
@@ -335,14 +345,14 @@ def a_reader_by_reference_is_overruled(rows):
 
 
 @case("3.3", devices={"h": "CPU:2", "first": "CPU:2", "second": "CPU:2"})
-def the_first_reader_decides_for_an_open_handle(rows):
+def the_first_reader_decides_for_an_open_handle(rows: Rows) -> None:
     handle(rows, "h")
     read(rows, "first", "h", "/cpu:2")
     read(rows, "second", "h", "/cpu:1")
 
 
 @case("3.3", refused=("resource devices", "both"))
-def two_places_of_variables_cannot_meet(rows):
+def two_places_of_variables_cannot_meet(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     handle(rows, "k", "/cpu:2")
     fed(rows, "x")
@@ -350,19 +360,19 @@ def two_places_of_variables_cannot_meet(rows):
 
 
 @case("3.4", soft=True, devices={"h": "CPU:1", "k": "CPU:2"})
-def colocated_variables_keep_their_places(rows):
+def colocated_variables_keep_their_places(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     handle(rows, "k", "/cpu:2", _class=colocation("h"))
 
 
 @case("3.4", soft=False, refused=("colocation", "k"))
-def colocated_variables_contradict(rows):
+def colocated_variables_contradict(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     handle(rows, "k", "/cpu:2", _class=colocation("h"))
 
 
 @case("3.3", soft=True, devices={"asked": "CPU:2", "h": "CPU:2", "both": "CPU:2"})
-def a_variables_place_wins_over_a_request(rows):
+def a_variables_place_wins_over_a_request(rows: Rows) -> None:
     handle(rows, "h")
     read(rows, "asked", "h", "/cpu:1")
     handle(rows, "k", "/cpu:2")
@@ -371,7 +381,7 @@ def a_variables_place_wins_over_a_request(rows):
 
 
 @case("3.3", soft=False, refused=("reference", "both"))
-def a_variables_place_contradicts_a_request(rows):
+def a_variables_place_contradicts_a_request(rows: Rows) -> None:
     handle(rows, "h")
     read(rows, "asked", "h", "/cpu:1")
     handle(rows, "k", "/cpu:2")
@@ -383,7 +393,7 @@ def a_variables_place_contradicts_a_request(rows):
 
 
 @case("3.4", devices={"a": "CPU:1", "b": "CPU:1", "c": "CPU:1", "d": "CPU:1", "e": "CPU:0", "f": "CPU:0"})
-def keys_of_all_sorts(rows):
+def keys_of_all_sorts(rows: Rows) -> None:
     op(rows, "a", "/cpu:1", "ghost")  # a name that no node has
     op(rows, "b", "", "ghost", "later")  # several, one of a node that comes later
     op(rows, "later")
@@ -396,14 +406,14 @@ def keys_of_all_sorts(rows):
 
 
 @case("3.4", cluster=GPUS, soft=True, devices={"g": G1, "c": C0, "tied": G1})
-def a_colocation_without_a_common_type_still_hands_on_the_request(rows):
+def a_colocation_without_a_common_type_still_hands_on_the_request(rows: Rows) -> None:
     cpu_only(rows, "c", "/device:GPU:1")
     gpu_only(rows, "g", _class=colocation("c"))  # no type in common: given up, but the request stays
     op(rows, "tied", "", "g")
 
 
 @case("3.4", cluster=GPUS, soft=False, refused=("colocation", "g"))
-def a_colocation_without_a_common_type_is_refused(rows):
+def a_colocation_without_a_common_type_is_refused(rows: Rows) -> None:
     cpu_only(rows, "c", "/device:GPU:1")
     gpu_only(rows, "g", _class=colocation("c"))
 
@@ -412,7 +422,7 @@ def a_colocation_without_a_common_type_is_refused(rows):
 
 
 @case("3.5", cluster=GPUS, soft=True, devices={"v": W0, "set": W0, "near": W0})
-def a_member_without_a_gpu_kernel_moves_the_variable(rows):
+def a_member_without_a_gpu_kernel_moves_the_variable(rows: Rows) -> None:
     variable(rows, "v", "/job:worker/gpu:0")
     fed(rows, "x")
     assign(rows, "set", "v", "x")
@@ -420,7 +430,7 @@ def a_member_without_a_gpu_kernel_moves_the_variable(rows):
 
 
 @case("3.5", cluster=GPUS, soft=False, refused=("no kernel there", "v"))
-def a_member_without_a_gpu_kernel_is_refused(rows):
+def a_member_without_a_gpu_kernel_is_refused(rows: Rows) -> None:
     variable(rows, "v", "/job:worker/gpu:0")
     fed(rows, "x")
     assign(rows, "set", "v", "x")
@@ -428,7 +438,7 @@ def a_member_without_a_gpu_kernel_is_refused(rows):
 
 
 @case("2.2", cluster=GPUS, devices={"length": C0, "kept": G0, "next": C0})
-def kernels_decide_where_integers_and_iterators_go(rows):
+def kernels_decide_where_integers_and_iterators_go(rows: Rows) -> None:
     fed(rows, "i", INT64)
     fed(rows, "h", RESOURCE)
     cpu_only(rows, "length")
@@ -438,28 +448,28 @@ def kernels_decide_where_integers_and_iterators_go(rows):
 
 
 @case("2.2", refused=("no kernel", "g"))
-def a_kernel_for_a_type_that_is_not_there_does_not_count(rows):
+def a_kernel_for_a_type_that_is_not_there_does_not_count(rows: Rows) -> None:
     gpu_only(rows, "g", "/job:localhost")
 
 
 @case("2.2", cluster="chief=1,worker=1", devices={"g": W0})
-def another_process_may_have_a_kernel_that_is_not_known(rows):
+def another_process_may_have_a_kernel_that_is_not_known(rows: Rows) -> None:
     gpu_only(rows, "g", "/job:worker")
 
 
 @case("2.2", cluster="chief=1,worker=1", refused=("no kernel", "g"))
-def the_sessions_own_process_has_none(rows):
+def the_sessions_own_process_has_none(rows: Rows) -> None:
     gpu_only(rows, "g", "/job:chief")
 
 
 @case("2.2", refused=("undeclared attribute", "top"))
-def an_op_whose_kernels_ask_for_what_it_does_not_have(rows):
+def an_op_whose_kernels_ask_for_what_it_does_not_have(rows: Rows) -> None:
     fed(rows, "x")
     rows.add("top", "TopK", ["x"], k=AttrValue(i=1), T=type_attr())
 
 
 @case("3.2", cluster=GPUS, devices={"made": G0, "kept": C0, "handle": C0, "floats": G0})
-def lists_of_what_lives_on_the_host_stay_there(rows):
+def lists_of_what_lives_on_the_host_stay_there(rows: Rows) -> None:
     op(rows, "wait")
     strings(rows, "made")
     passed(rows, "kept", "made", "^wait")
@@ -470,7 +480,7 @@ def lists_of_what_lives_on_the_host_stay_there(rows):
 
 
 @case("3.2", cluster=GPUS, devices={"once": C0, "twice": C0, "stopped": G0})
-def datasets_stay_on_the_host_as_far_as_their_type_is_handed_on(rows):
+def datasets_stay_on_the_host_as_far_as_their_type_is_handed_on(rows: Rows) -> None:
     op(rows, "wait")
     dataset(rows, "numbers")
     passed(rows, "once", "numbers", "^wait")
@@ -479,7 +489,7 @@ def datasets_stay_on_the_host_as_far_as_their_type_is_handed_on(rows):
 
 
 @case("3.2", cluster=GPUS, devices={"g": G0, "list": G0})
-def a_group_that_has_no_cpu_kernel_keeps_its_strings_on_the_gpu(rows):
+def a_group_that_has_no_cpu_kernel_keeps_its_strings_on_the_gpu(rows: Rows) -> None:
     strings(rows, "made")
     gpu_only(rows, "g")
     passed(rows, "list", "made", _class=colocation("g"))
@@ -489,7 +499,7 @@ def a_group_that_has_no_cpu_kernel_keeps_its_strings_on_the_gpu(rows):
 
 
 @case("3.2", refused=("malformed", "bad"))
-def the_first_node_that_is_wrong_by_itself_comes_before_all_edges(rows):
+def the_first_node_that_is_wrong_by_itself_comes_before_all_edges(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     handle(rows, "k", "/cpu:2")
     fed(rows, "x")
@@ -499,7 +509,7 @@ def the_first_node_that_is_wrong_by_itself_comes_before_all_edges(rows):
 
 
 @case("3.2", soft=False, refused=("resource devices", "both"))
-def an_edge_comes_before_colocation_and_devices(rows):
+def an_edge_comes_before_colocation_and_devices(rows: Rows) -> None:
     op(rows, "lost", "/job:ps")
     op(rows, "a", "/cpu:1")
     op(rows, "b", "/cpu:2", "a")
@@ -510,13 +520,13 @@ def an_edge_comes_before_colocation_and_devices(rows):
 
 
 @case("3.5", refused=("no such device", "late"))
-def what_has_no_inputs_is_reported_last(rows):
+def what_has_no_inputs_is_reported_last(rows: Rows) -> None:
     fed(rows, "early", device="/job:a")
     neg(rows, "late", "early", "/job:b")
 
 
 @case("3.5", soft=False, refused=("no device for the group", "first"))
-def a_member_that_did_not_ask_for_it_is_told_so(rows):
+def a_member_that_did_not_ask_for_it_is_told_so(rows: Rows) -> None:
     op(rows, "first")
     op(rows, "second", "/gpu:0", "first")
 
@@ -525,7 +535,7 @@ def a_member_that_did_not_ask_for_it_is_told_so(rows):
 
 
 @case("2.3", cluster="ps=2,worker=2", devices={"open": W0, "made": W0, "any_cpu": W0, "any_ps": "ps:0/CPU:0"})
-def what_asks_for_no_task_goes_to_that_of_the_session(rows):
+def what_asks_for_no_task_goes_to_that_of_the_session(rows: Rows) -> None:
     op(rows, "open")  # "/job:ps" comes first as text, the session is at worker 0
     rows.add("made", "Const", **typed("Const"))
     op(rows, "any_cpu", "/cpu:0")
@@ -533,7 +543,7 @@ def what_asks_for_no_task_goes_to_that_of_the_session(rows):
 
 
 @case("2.3", cluster=GPUS, devices={"anywhere": G0, "on_cpus": C0})
-def a_faster_type_elsewhere_comes_before_the_own_task(rows):
+def a_faster_type_elsewhere_comes_before_the_own_task(rows: Rows) -> None:
     op(rows, "anywhere")
     op(rows, "on_cpus", "/cpu:0")
 
@@ -563,27 +573,27 @@ _OUTER = function(
 
 
 @case("3.6", library=(_SAME,), devices={"h": "CPU:1", "got": "CPU:0", "read": "CPU:1"})
-def a_resource_that_a_call_hands_through_ties_what_is_around_it(rows):
+def a_resource_that_a_call_hands_through_ties_what_is_around_it(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     call(rows, "got", "Same", "h")
     read(rows, "read", "got", "/cpu:3")
 
 
 @case("3.6", library=(_OWN,), devices={"h": "CPU:1", "read": "CPU:2"})
-def a_resource_that_is_made_in_a_call_ties_its_readers_to_its_place(rows):
+def a_resource_that_is_made_in_a_call_ties_its_readers_to_its_place(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     call(rows, "got", "Own", "h")
     read(rows, "read", "got")
 
 
 @case("3.6", library=(_SAME, _OUTER), devices={"h": "CPU:1", "read": "CPU:1"})
-def calls_within_calls_are_looked_into(rows):
+def calls_within_calls_are_looked_into(rows: Rows) -> None:
     handle(rows, "h", "/cpu:1")
     call(rows, "got", "Outer", "h")
     read(rows, "read", "got", "/cpu:3")
 
 
 @case("3.6", refused=("missing function", None))
-def a_call_of_nothing_is_refused(rows):
+def a_call_of_nothing_is_refused(rows: Rows) -> None:
     handle(rows, "h")
     call(rows, "got", "Nowhere", "h")

@@ -1,8 +1,10 @@
 """Groups and allowed devices, case by case as TensorFlow's placer treats them."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from placement.constraints import constrain
+from placement.constraints import Constraints, constrain
 from placement.grouping import merge_types
 from simulator.cluster.reading import load_cluster
 from simulator.errors import GraphError, InfeasibleError
@@ -12,25 +14,25 @@ from tests.strategies import Rows, colocation, type_attr, typed
 STRING, RESOURCE, VARIANT = 7, 20, 21
 
 
-def variable(rows, name, device=""):
+def variable(rows: Rows, name: str, device: str = "") -> str:
     return rows.add(name, "VariableV2", device=device, **typed("VariableV2"))
 
 
-def resource(rows, name, device=""):
+def resource(rows: Rows, name: str, device: str = "") -> str:
     shape = AttrValue()
     shape.shape.SetInParent()
     return rows.add(name, "VarHandleOp", device=device, dtype=type_attr(), shape=shape)
 
 
-def const(rows, name, device=""):
+def const(rows: Rows, name: str, device: str = "") -> str:
     return rows.add(name, "Const", device=device, **typed("Const"))
 
 
-def assign(rows, name, target, value, device=""):
+def assign(rows: Rows, name: str, target: str, value: str, device: str = "") -> str:
     return rows.add(name, "Assign", [target, value], device=device, T=type_attr())
 
 
-def places(rows, cluster, *, soft=True):
+def places(rows: Rows, cluster: str, *, soft: bool = True) -> tuple[dict[str, list[str]], list[list[str]], Constraints]:
     """Node name -> short names of its devices, preferred first; and the groups of more than one node."""
     graph, made = rows.built(), load_cluster(cluster)
     found = constrain(graph, made, soft=soft)
@@ -45,7 +47,7 @@ def places(rows, cluster, *, soft=True):
 # ---- what ties nodes together ---------------------------------------------------------------------------------------
 
 
-def test_reference_inputs_tie_and_references_read_as_values_do_not():
+def test_reference_inputs_tie_and_references_read_as_values_do_not() -> None:
     rows = Rows()
     variable(rows, "v", "/cpu:1")
     const(rows, "c")
@@ -57,7 +59,7 @@ def test_reference_inputs_tie_and_references_read_as_values_do_not():
     assert len(allowed["read"]) == 3
 
 
-def test_resource_inputs_tie_and_the_first_user_decides_for_an_open_handle():
+def test_resource_inputs_tie_and_the_first_user_decides_for_an_open_handle() -> None:
     rows = Rows()
     resource(rows, "h")
     const(rows, "c")
@@ -68,7 +70,7 @@ def test_resource_inputs_tie_and_the_first_user_decides_for_an_open_handle():
     assert allowed["read"] == ["CPU:2"]
 
 
-def test_exempt_ops_take_resources_from_anywhere():
+def test_exempt_ops_take_resources_from_anywhere() -> None:
     rows = Rows()
     resource(rows, "h", "/cpu:1")
     resource(rows, "k", "/cpu:2")
@@ -78,7 +80,7 @@ def test_exempt_ops_take_resources_from_anywhere():
     assert places(rows, "3cpu", soft=False)[1] == []
 
 
-def test_two_resources_with_different_places_cannot_meet():
+def test_two_resources_with_different_places_cannot_meet() -> None:
     rows = Rows()
     resource(rows, "h", "/cpu:1")
     resource(rows, "k", "/cpu:2")
@@ -89,14 +91,14 @@ def test_two_resources_with_different_places_cannot_meet():
         places(rows, "3cpu", soft=True)
 
 
-def test_control_edges_do_not_tie():
+def test_control_edges_do_not_tie() -> None:
     rows = Rows()
     variable(rows, "v", "/cpu:1")
     rows.add("after", "NoOp", ["^v"])
     assert places(rows, "2cpu")[1] == []
 
 
-def test_a_dataset_stays_with_the_dataset_that_it_reads():
+def test_a_dataset_stays_with_the_dataset_that_it_reads() -> None:
     rows = Rows()
     const(rows, "n")
     shapes, types = AttrValue(), AttrValue()
@@ -113,7 +115,7 @@ def test_a_dataset_stays_with_the_dataset_that_it_reads():
 # ---- _class ---------------------------------------------------------------------------------------------------------
 
 
-def test_colocated_nodes_share_the_request_of_one():
+def test_colocated_nodes_share_the_request_of_one() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/cpu:1")
     rows.add("b", "Task", ["a:0"], _class=colocation("a"))
@@ -122,7 +124,7 @@ def test_colocated_nodes_share_the_request_of_one():
     assert allowed["b"] == ["CPU:1"]
 
 
-def test_a_key_that_names_no_node_still_ties():
+def test_a_key_that_names_no_node_still_ties() -> None:
     rows = Rows()
     rows.add("a", "Task", _class=colocation("ghost"))
     rows.add("b", "Task", _class=colocation("other", "ghost"))
@@ -130,14 +132,14 @@ def test_a_key_that_names_no_node_still_ties():
     assert places(rows, "2cpu")[1] == [["a", "b", "c"]]
 
 
-def test_a_node_may_name_one_that_comes_later():
+def test_a_node_may_name_one_that_comes_later() -> None:
     rows = Rows()
     rows.add("a", "Task", _class=colocation("z"))
     rows.add("z", "Task")
     assert places(rows, "2cpu")[1] == [["a", "z"]]
 
 
-def test_entries_without_the_prefix_and_plain_strings_count_for_nothing():
+def test_entries_without_the_prefix_and_plain_strings_count_for_nothing() -> None:
     rows = Rows()
     odd = AttrValue()
     odd.list.s.extend([b"a", b"log:@a"])
@@ -147,7 +149,7 @@ def test_entries_without_the_prefix_and_plain_strings_count_for_nothing():
     assert places(rows, "2cpu")[1] == []
 
 
-def test_soft_placement_satisfies_neither_of_two_numbers():
+def test_soft_placement_satisfies_neither_of_two_numbers() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/cpu:1")
     rows.add("b", "Task", device="/cpu:2", _class=colocation("a"))
@@ -156,7 +158,7 @@ def test_soft_placement_satisfies_neither_of_two_numbers():
         places(rows, "4cpu", soft=False)
 
 
-def test_soft_placement_gives_up_a_colocation_across_tasks():
+def test_soft_placement_gives_up_a_colocation_across_tasks() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/job:ps/task:0")
     rows.add("b", "Task", device="/job:worker/task:0", _class=colocation("a"))
@@ -168,7 +170,7 @@ def test_soft_placement_gives_up_a_colocation_across_tasks():
         places(rows, "ps=1,worker=1", soft=False)
 
 
-def test_soft_placement_keeps_two_variables_where_they_were_put():
+def test_soft_placement_keeps_two_variables_where_they_were_put() -> None:
     rows = Rows()
     resource(rows, "h", "/cpu:1")
     resource(rows, "k", "/cpu:2")
@@ -181,7 +183,7 @@ def test_soft_placement_keeps_two_variables_where_they_were_put():
 # ---- which devices ----------------------------------------------------------------------------------------------
 
 
-def test_devices_come_in_tensorflows_order_of_preference():
+def test_devices_come_in_tensorflows_order_of_preference() -> None:
     rows = Rows()
     rows.add("a", "Task")
     made = load_cluster("ps=1x1gpu,worker=2x2gpu")
@@ -203,11 +205,11 @@ def test_devices_come_in_tensorflows_order_of_preference():
         ("b=2,a=2", "/job:b/replica:0/task:0"),
     ],
 )
-def test_the_task_that_a_client_connects_to(cluster, task):
+def test_the_task_that_a_client_connects_to(cluster: str, task: str) -> None:
     assert load_cluster(cluster).client_task == task
 
 
-def test_a_kernel_is_needed_for_every_member():
+def test_a_kernel_is_needed_for_every_member() -> None:
     rows = Rows()
     rows.add("text", "Const", dtype=type_attr(STRING))
     rows.add("near", "Task", _class=colocation("text"))
@@ -216,7 +218,7 @@ def test_a_kernel_is_needed_for_every_member():
     assert allowed == {"text": ["CPU:0"], "near": ["CPU:0"], "free": ["GPU:0", "CPU:0"]}
 
 
-def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_not_exist():
+def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_not_exist() -> None:
     rows = Rows()
     rows.add("text", "Const", device="/gpu:0", dtype=type_attr(STRING))
     rows.add("far", "Task", device="/gpu:7")
@@ -230,7 +232,7 @@ def test_soft_placement_gives_up_a_type_without_a_kernel_and_a_number_that_does_
         places(rows, "2gpu", soft=False)
 
 
-def test_the_members_of_a_group_that_leave_least_are_named_first():
+def test_the_members_of_a_group_that_leave_least_are_named_first() -> None:
     rows = Rows()
     for number in range(9):
         rows.add(f"free{number}", "Task", _class=colocation("far"))
@@ -242,7 +244,7 @@ def test_the_members_of_a_group_that_leave_least_are_named_first():
     assert second == "  free0 ('Task'): every device of 2gpu"
 
 
-def test_a_partial_request_leaves_the_rest_open():
+def test_a_partial_request_leaves_the_rest_open() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/job:worker/device:GPU:*")
     rows.add("b", "Task", device="/task:1")
@@ -254,7 +256,7 @@ def test_a_partial_request_leaves_the_rest_open():
     ]
 
 
-def test_lists_of_strings_stay_on_cpus_behind_the_op_that_makes_them():
+def test_lists_of_strings_stay_on_cpus_behind_the_op_that_makes_them() -> None:
     rows = Rows()
     size = const(rows, "size")
     made = {"element_dtype": type_attr(STRING), "shape_type": type_attr(3)}
@@ -281,14 +283,16 @@ def test_lists_of_strings_stay_on_cpus_behind_the_op_that_makes_them():
         ([("CPU", 2), ("GPU", 1)], [("GPU", 9), ("CPU", 8)], [("GPU", 0), ("CPU", 0)]),
     ],
 )
-def test_kernel_priorities_of_a_group(target, other, merged):
+def test_kernel_priorities_of_a_group(
+    target: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]], merged: Sequence[tuple[str, int]]
+) -> None:
     assert merge_types(tuple(target), tuple(other)) == tuple(merged)
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
 
 
-def test_a_malformed_device_names_its_node():
+def test_a_malformed_device_names_its_node() -> None:
     rows = Rows()
     rows.add("fine", "Task")
     rows.add("broken", "Task", device="/job:my-job/task:0")
@@ -297,7 +301,7 @@ def test_a_malformed_device_names_its_node():
     assert caught.value.node == "broken"
 
 
-def test_a_missing_job_is_named_and_a_cluster_proposed():
+def test_a_missing_job_is_named_and_a_cluster_proposed() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/job:ps/task:1")
     rows.add("b", "Task", device="/job:worker/task:0/device:GPU:1")
@@ -307,14 +311,14 @@ def test_a_missing_job_is_named_and_a_cluster_proposed():
     assert caught.value.allows == {"a": ()}
 
 
-def test_a_missing_task_is_named():
+def test_a_missing_task_is_named() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/job:ps/task:1")
     with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/task:1'.*--cluster ps=2"):
         places(rows, "ps=1")
 
 
-def test_a_replica_that_no_notation_can_name_gets_no_proposal():
+def test_a_replica_that_no_notation_can_name_gets_no_proposal() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/job:ps/replica:3/task:1")
     with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/replica:3/task:1'") as caught:
@@ -322,7 +326,7 @@ def test_a_replica_that_no_notation_can_name_gets_no_proposal():
     assert "--cluster" not in str(caught.value)
 
 
-def test_a_type_that_no_device_has_gets_no_proposal():
+def test_a_type_that_no_device_has_gets_no_proposal() -> None:
     rows = Rows()
     rows.add("a", "Task", device="/device:cpu:0")  # not CPU: case matters
     with pytest.raises(InfeasibleError, match="assigned to /device:cpu:0 but available devices are") as caught:
@@ -331,14 +335,14 @@ def test_a_type_that_no_device_has_gets_no_proposal():
     assert places(rows, "1gpu")[0]["a"] == ["GPU:0", "CPU:0"]
 
 
-def test_an_op_without_any_kernel_is_named():
+def test_an_op_without_any_kernel_is_named() -> None:
     rows = Rows()
     rows.add("infeed", "TPUCompilationResult")
     with pytest.raises(InfeasibleError, match="No OpKernel was registered to support Op 'TPUCompilationResult'"):
         places(rows, "1gpu")
 
 
-def test_a_refusal_lists_what_each_member_allows():
+def test_a_refusal_lists_what_each_member_allows() -> None:
     rows = Rows()
     variable(rows, "v", "/gpu:0")
     const(rows, "c")
@@ -352,7 +356,7 @@ def test_a_refusal_lists_what_each_member_allows():
     assert "text ('Const')" in str(caught.value)
 
 
-def test_long_groups_are_cut_in_the_message_and_whole_in_the_error():
+def test_long_groups_are_cut_in_the_message_and_whole_in_the_error() -> None:
     rows = Rows()
     rows.add("n0", "Task", device="/job:ps")
     for at in range(1, 30):
@@ -362,7 +366,7 @@ def test_long_groups_are_cut_in_the_message_and_whole_in_the_error():
     assert len(caught.value.members) == 30
 
 
-def test_the_first_node_in_tensorflows_order_is_reported():
+def test_the_first_node_in_tensorflows_order_is_reported() -> None:
     rows = Rows()
     rows.add("late", "Task", ["early:0"], device="/job:b")
     rows.add("middle", "Task", ["early:0"], device="/job:c")
@@ -375,7 +379,7 @@ def test_the_first_node_in_tensorflows_order_is_reported():
 # ---- properties -----------------------------------------------------------------------------------------------------
 
 
-def test_renaming_the_nodes_changes_nothing():
+def test_renaming_the_nodes_changes_nothing() -> None:
     rows = Rows()
     variable(rows, "v", "/cpu:1")
     const(rows, "c")

@@ -1,6 +1,7 @@
 """HEFT: the paper's example, insertion, ties."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,18 +21,18 @@ TIMES = [
 ]  # fmt: skip
 
 
-def paper():
+def paper() -> Any:
     graph = tasks({(f"t{a}", f"t{b}"): nbytes for (a, b), nbytes in EDGES.items()}, [f"t{n}" for n in range(1, 11)])
     cluster = cluster_of("ccc")  # one byte takes one nanosecond on every link
     return problem_of(graph, cluster, costs_of(cluster, TIMES))
 
 
-def test_the_papers_upward_ranks():
+def test_the_papers_upward_ranks() -> None:
     shown = [108.000, 77.000, 80.000, 80.000, 69.000, 63.333, 42.667, 35.667, 44.333, 14.667]  # table in the paper
     assert upward_ranks(paper()) == pytest.approx([1000 * rank for rank in shown], abs=2)
 
 
-def test_the_papers_schedule_ends_at_80():
+def test_the_papers_schedule_ends_at_80() -> None:
     problem = paper()
     table, start = schedule(problem)
     ends = [begun + problem.run[op][table.device[problem.group[op]]] for op, begun in enumerate(start)]
@@ -41,7 +42,7 @@ def test_the_papers_schedule_ends_at_80():
     assert [table.device[row] for row in problem.group] == [2, 0, 2, 1, 2, 1, 2, 0, 1, 1]
 
 
-def test_an_op_slips_into_a_gap():
+def test_an_op_slips_into_a_gap() -> None:
     # b waits for a's value from the other device; c has the lower rank but fits before b
     graph = tasks({("a", "b"): 10}, ["a", "b", "c"])
     cluster = cluster_of("cc")
@@ -52,14 +53,14 @@ def test_an_op_slips_into_a_gap():
     assert start == [0, 15, 0]
 
 
-def test_the_order_of_the_plan_is_kept_only_if_it_helps():
+def test_the_order_of_the_plan_is_kept_only_if_it_helps() -> None:
     problem = paper()
     plan = heft(problem)
     assert plan.priority is None
     assert makespan(problem, plan) <= makespan(problem, replace(plan, priority=list(range(10))))
 
 
-def test_a_long_op_is_not_kept_waiting_by_a_short_one_that_was_ready_before_it():
+def test_a_long_op_is_not_kept_waiting_by_a_short_one_that_was_ready_before_it() -> None:
     # on one device: `late` becomes ready while `short` is queued, but a long tail hangs on it
     edges = {("first", "late"): 0, ("late", "tail"): 0, ("second", "short"): 0}
     graph = tasks(edges, ["second", "first", "short", "late", "tail"])

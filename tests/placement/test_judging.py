@@ -1,7 +1,9 @@
 """What placement thinks a transfer takes, and that plans are judged as the step will be simulated."""
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from placement.judging import makespan, verdict
 from placement.placing import place
 from placement.problem import NEVER, Plan, transfer_times
 from placement.ranks import upward_ranks
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
 from simulator.execution.engine import ORDERS
@@ -29,7 +32,7 @@ from tests.strategies import Rows, typed
 PACKED = Protocol("packed", 0, 30, 40, 500, 1250)  # 82 ns of work for 4 bytes at the sender, 85 at the receiver
 
 
-def tasks_of(types, protocol, **options):
+def tasks_of(types: str, protocol: Protocol, **options: Any) -> Cluster:
     """As `cluster_of`, but each device is a task of its own."""
     on = cluster_of(types, **options)
     devices = tuple(
@@ -49,7 +52,7 @@ def tasks_of(types, protocol, **options):
     ),
     st.integers(0, 10**6),
 )
-def test_a_lone_transfer_takes_what_placement_thinks(protocol, nbytes):
+def test_a_lone_transfer_takes_what_placement_thinks(protocol: Protocol, nbytes: int) -> None:
     on = tasks_of("cc", protocol, latency_ns=7)
     problem = problem_of(tasks({("a", "b"): nbytes}), on, costs_of(on, [(200, 200), (5, 5)]))
     kind, kinds = problem.tables.ways.paces
@@ -59,7 +62,7 @@ def test_a_lone_transfer_takes_what_placement_thinks(protocol, nbytes):
     assert makespan(problem, Plan([0, 1], [0, 0])) == 200 + moves + 5
 
 
-def test_where_no_way_leads_nothing_arrives():
+def test_where_no_way_leads_nothing_arrives() -> None:
     on = replace(cluster_of("cc"), routes=(((), None), ((0,), ())))
     problem = problem_of(tasks({("a", "b"): 3}), on, costs_of(on, [(1, 1)] * 2))
     kind, kinds = problem.tables.ways.paces
@@ -67,7 +70,7 @@ def test_where_no_way_leads_nothing_arrives():
 
 
 @pytest.mark.parametrize("algorithm", [whitepaper, heft])
-def test_the_work_of_packing_can_keep_a_value_where_it_is(algorithm):
+def test_the_work_of_packing_can_keep_a_value_where_it_is(algorithm: Callable[..., Any]) -> None:
     graph = tasks({("a", "b"): 4})
     for protocol, device in ((Protocol("plain"), [0, 1]), (PACKED, [0, 0])):
         on = tasks_of("cc", protocol)
@@ -75,7 +78,7 @@ def test_the_work_of_packing_can_keep_a_value_where_it_is(algorithm):
         assert algorithm(problem).device == device
 
 
-def test_ranks_count_packing_and_unpacking():
+def test_ranks_count_packing_and_unpacking() -> None:
     graph = tasks({("a", "b"): 4})
     for protocol, between in ((Protocol("plain"), 4), (PACKED, 4 + 30 + 40 + 2 + 5)):
         on = tasks_of("cc", protocol)
@@ -83,7 +86,7 @@ def test_ranks_count_packing_and_unpacking():
 
 
 @pytest.mark.parametrize(("contention", "used"), [("none", "whitepaper"), ("serial", "single"), ("fair", "single")])
-def test_plans_are_judged_by_the_contention_of_the_simulation(contention, used):
+def test_plans_are_judged_by_the_contention_of_the_simulation(contention: str, used: str) -> None:
     # four values of 25 ns each leave together: alone they are fast, over one link slower than two lanes of the CPU
     graph = tasks({("a", f"b{row}"): 25 for row in range(4)})
     on = cluster_of("cgggg", shared=True, lanes=2)
@@ -91,7 +94,7 @@ def test_plans_are_judged_by_the_contention_of_the_simulation(contention, used):
     assert place(graph, on, costs, step=whole(graph), contention=contention).used == used
 
 
-def test_priorities_are_given_only_where_the_order_heeds_them():
+def test_priorities_are_given_only_where_the_order_heeds_them() -> None:
     graph = tasks({("a", "b"): None, ("c", "d"): None, ("e", "f"): None})
     on = cluster_of("c")
     costs = costs_of(on, [(time,) for time in (9, 1, 1, 9, 5, 5)])
@@ -105,7 +108,9 @@ def test_priorities_are_given_only_where_the_order_heeds_them():
     st.sampled_from(CONTENTIONS),
     st.sampled_from(("auto", *ORDERS)),
 )
-def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(times, contention, order):
+def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(
+    times: Sequence[tuple[int, int, int]], contention: str, order: str
+) -> None:
     edges = {("a", "b"): 9, ("a", "c"): 50, ("b", "d"): 30, ("c", "e"): 7, ("d", "f"): 3, ("e", "f"): 80}
     on = tasks_of("ccc", PACKED, shared=True)
     problem = replace(problem_of(tasks(edges), on, costs_of(on, times)), order=order, contention=contention)
@@ -114,7 +119,9 @@ def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(tim
 
 
 @given(st.integers(0, 999), st.integers(1, 4), st.sampled_from(CONTENTIONS))
-def test_an_order_is_judged_as_it_will_run_though_a_node_runs_again_and_again(seed, trips, contention):
+def test_an_order_is_judged_as_it_will_run_though_a_node_runs_again_and_again(
+    seed: int, trips: int, contention: str
+) -> None:
     rows = Rows()
     rows.add("x", "Const", device="/cpu:0", **typed("Const", ()))
     counting(rows, "loop", "x", trips, device="/cpu:0")
@@ -132,14 +139,14 @@ def test_an_order_is_judged_as_it_will_run_though_a_node_runs_again_and_again(se
     assert makespan(problem, plan) == simulate(pieces, on, costs, contention=contention).makespan
 
 
-def test_in_a_loop_a_node_has_the_place_of_its_first_iteration():
+def test_in_a_loop_a_node_has_the_place_of_its_first_iteration() -> None:
     rows = Rows()
     rows.add("x", "Const", **typed("Const", ()))
     counting(rows, "loop", "x", 3)
     graph, on = rows.built(), cluster_of("c")
     problem = problem_of(graph, on, costs_of(on, [(10,)] * len(graph)))
     tables, (_, start) = problem.tables, schedule(problem)
-    first = {}
+    first: dict[int, tuple[int, int]] = {}
     for op in np.flatnonzero(~tables.instant).tolist():
         first[tables.node[op]] = min((start[op], op), first.get(tables.node[op], (NEVER, op)))
     assert len(first) < (~tables.instant).sum()
@@ -149,7 +156,7 @@ def test_in_a_loop_a_node_has_the_place_of_its_first_iteration():
 
 
 @pytest.mark.parametrize("room", [2**40, 400])
-def test_plans_are_judged_alike_by_either_engine(monkeypatch, room):
+def test_plans_are_judged_alike_by_either_engine(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     graph = tasks({("a", "b"): 90, ("a", "c"): 50, ("b", "d"): 300, ("c", "d"): 70})
     on = cluster_of("ccc", memory=(room,) * 3)
     problem = problem_of(graph, on, costs_of(on, [(5, 7, 9)] * 4))
@@ -163,7 +170,7 @@ def test_plans_are_judged_alike_by_either_engine(monkeypatch, room):
     assert {over for over, _ in verdicts[True]} == {False, room == 400}
 
 
-def test_twins_that_talk_by_another_protocol_are_tried_both():
+def test_twins_that_talk_by_another_protocol_are_tried_both() -> None:
     # "fixed" runs on device 0 alone; device 1 is of its task, device 2 of another
     graph = replace(tasks({("fixed", "free"): 100}, ["fixed", "free"]), requested=("/task:0/cpu:0", ""))
     on = tasks_of("ccc", PACKED)

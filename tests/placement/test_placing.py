@@ -4,7 +4,9 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ from placement.judging import fits, makespan, verdict
 from placement.placing import ALGORITHMS, place
 from placement.problem import Plan, pose
 from simulator import assignment as why
-from simulator.assignment import RULES
+from simulator.assignment import RULES, Assignment
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
@@ -28,8 +31,10 @@ from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph import ops
+from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning import partition
+from tests.cluster.routes import route
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
 from tests.strategies import BOOL, Rows, colocation, graphs, shapes_attr, type_attr, typed
 
@@ -37,7 +42,7 @@ CLUSTERS = ("2cpu", "1gpu", "3gpu", "ps=1,worker=1x1gpu", "ps=2,worker=2x2gpu")
 HINTS = ("", "", "", "/cpu:0", "/device:GPU:0", "/device:GPU:1", "/device:CPU:*", "/gpu:7")
 
 
-def priced(graph, cluster, seed):
+def priced(graph: Graph, cluster: Cluster, seed: int) -> CostTable:
     """Random costs, -1 where a kind's type has no kernel; some outputs without a known size."""
     draw = np.random.default_rng(seed)
     types = {device.kind: device.type for device in cluster.devices}
@@ -51,14 +56,14 @@ def priced(graph, cluster, seed):
     return CostTable(cluster.kinds, run, nothing, nothing, ids([0] * len(graph)), nothing, nothing)
 
 
-def reached(graph, cluster, costs, step, placed):
+def reached(graph: Graph, cluster: Cluster, costs: CostTable, step: Step, placed: Assignment) -> int:
     tables = of_step(graph, step, cluster, costs)
     priority = None if placed.priority is None else placed.priority[tables.node]
     return engine.makespan(tables, tables.placed(placed.device), priority)
 
 
 @st.composite
-def cases(draw, **options):
+def cases(draw: st.DrawFn, /, **options: int) -> tuple[Graph, Cluster, CostTable]:
     graph = draw(graphs(devices=HINTS, colocations=True, **options))
     cluster = load_cluster(draw(st.sampled_from(CLUSTERS)))
     return graph, cluster, priced(graph, cluster, draw(st.integers(0, 99)))
@@ -70,7 +75,7 @@ def cases(draw, **options):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @settings(max_examples=25)
 @given(case=cases())
-def test_groups_stay_whole_on_a_device_that_they_may_use(algorithm, case):
+def test_groups_stay_whole_on_a_device_that_they_may_use(algorithm: str, case: Any) -> None:
     graph, cluster, costs = case
     placed = place(graph, cluster, costs, step=whole(graph), algorithm=algorithm, fallback=False)
     constraints = constrain(graph, cluster)
@@ -89,7 +94,7 @@ def test_groups_stay_whole_on_a_device_that_they_may_use(algorithm, case):
 @pytest.mark.parametrize("algorithm", ["whitepaper", "heft"])
 @settings(max_examples=25)
 @given(case=cases())
-def test_nothing_is_slower_than_a_single_device(algorithm, case):
+def test_nothing_is_slower_than_a_single_device(algorithm: str, case: Any) -> None:
     graph, cluster, costs = case
     step = whole(graph)
     ours = place(graph, cluster, costs, step=step, algorithm=algorithm)
@@ -106,7 +111,7 @@ def test_nothing_is_slower_than_a_single_device(algorithm, case):
 
 @settings(max_examples=15)
 @given(case=cases(max_nodes=4))
-def test_nothing_beats_the_optimum_of_all_placements_and_orders(case):
+def test_nothing_beats_the_optimum_of_all_placements_and_orders(case: Any) -> None:
     graph, cluster, costs = case
     step = whole(graph)
     problem = problem_of(graph, cluster, costs)
@@ -121,7 +126,7 @@ def test_nothing_beats_the_optimum_of_all_placements_and_orders(case):
 
 
 @given(case=cases())
-def test_single_is_the_best_device_though_it_leaves_out_twins(case):
+def test_single_is_the_best_device_though_it_leaves_out_twins(case: Any) -> None:
     problem = problem_of(*case)
     ends = [makespan(problem, all_on(problem, device)) for device in range(len(problem.capacity))]
     assert single(problem).device == all_on(problem, ends.index(min(ends))).device
@@ -130,7 +135,7 @@ def test_single_is_the_best_device_though_it_leaves_out_twins(case):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @settings(max_examples=25)
 @given(case=cases(max_nodes=12))
-def test_other_names_give_the_same_placement(algorithm, case):
+def test_other_names_give_the_same_placement(algorithm: str, case: Any) -> None:
     graph, cluster, costs = case
     if any("_class" in attrs for attrs in graph.attrs):  # the keys would have to change with the names
         graph = replace(graph, attrs=tuple({k: v for k, v in a.items() if k != "_class"} for a in graph.attrs))
@@ -144,7 +149,7 @@ def test_other_names_give_the_same_placement(algorithm, case):
 
 @settings(max_examples=30)
 @given(case=cases(), runs=st.integers(0, 2**25))
-def test_nodes_that_do_not_run_are_placed_too(case, runs):
+def test_nodes_that_do_not_run_are_placed_too(case: Any, runs: int) -> None:
     graph, cluster, costs = case
     chosen = flags([runs >> (row % 25) & 1 for row in range(len(graph))])
     # what runs must have its inputs, unless they are fed: close the set under predecessors
@@ -184,7 +189,7 @@ for algorithm in ALGORITHMS:
 """
 
 
-def test_the_hash_seed_plays_no_part():
+def test_the_hash_seed_plays_no_part() -> None:
     told = []
     for seed in ("0", "12345"):
         done = subprocess.run(
@@ -202,12 +207,12 @@ def test_the_hash_seed_plays_no_part():
 # ---- cases ----------------------------------------------------------------------------------------------------------
 
 
-def placed_on(graph, cluster, run_ns, **options):
+def placed_on(graph: Graph, cluster: Cluster, run_ns: Sequence[tuple[int, ...]], **options: Any) -> Assignment:
     resident = options.pop("resident", None)
     return place(graph, cluster, costs_of(cluster, run_ns, resident), step=whole(graph), **options)
 
 
-def test_why_each_node_is_where_it_is():
+def test_why_each_node_is_where_it_is() -> None:
     rows = Rows()
     rows.add("asks", "Task", device="/gpu:1")
     rows.add("near", "Task", _class=colocation("asks"))
@@ -219,7 +224,7 @@ def test_why_each_node_is_where_it_is():
     assert placed.why.tolist() == [why.REQUESTED, why.COLOCATED, why.DEFAULT, why.RELAXED]
 
 
-def test_what_a_reference_overrules_is_marked():
+def test_what_a_reference_overrules_is_marked() -> None:
     rows = Rows()
     rows.add("v", "VariableV2", device="/job:ps/task:0", **typed("VariableV2"))
     rows.add("c", "Const", **typed("Const"))
@@ -230,7 +235,7 @@ def test_what_a_reference_overrules_is_marked():
     assert placed.name_of(graph.row("set")).startswith("/job:ps")
 
 
-def test_single_takes_the_cpu_of_the_task_where_there_is_no_kernel():
+def test_single_takes_the_cpu_of_the_task_where_there_is_no_kernel() -> None:
     rows = Rows()
     rows.add("math", "Task")
     rows.add("text", "Const", dtype=type_attr(7))  # a string: no GPU keeps one
@@ -245,7 +250,7 @@ def test_single_takes_the_cpu_of_the_task_where_there_is_no_kernel():
     assert placed.why.tolist() == [why.SINGLE, why.CPU_OF_TASK, why.REQUESTED]
 
 
-def test_single_is_tried_when_the_algorithm_runs_out_of_memory():
+def test_single_is_tried_when_the_algorithm_runs_out_of_memory() -> None:
     # greedy puts `free` on the device on which it is faster, and then the only device of `bound` is full
     graph = replace(tasks({}, ["free", "bound"]), requested=("", "/cpu:0"))
     cluster = cluster_of("cc", memory=(10, 10))
@@ -257,7 +262,7 @@ def test_single_is_tried_when_the_algorithm_runs_out_of_memory():
     assert placed.notes[0].startswith("whitepaper ran out of memory, so this is the result of single: No device has")
 
 
-def test_memory_is_no_reason_to_alter_what_was_requested():
+def test_memory_is_no_reason_to_alter_what_was_requested() -> None:
     graph = tasks({}, ["a", "b"])
     cluster = cluster_of("cc", memory=(5, 5))
     placed = placed_on(graph, cluster, [(1, 1)] * 2, resident=(4, 99), algorithm="requested")
@@ -266,7 +271,7 @@ def test_memory_is_no_reason_to_alter_what_was_requested():
         placed_on(graph, cluster, [(1, 1)] * 2, resident=(4, 99), algorithm="single")
 
 
-def test_single_leaves_out_devices_that_do_not_hold_the_graph():
+def test_single_leaves_out_devices_that_do_not_hold_the_graph() -> None:
     graph = tasks({}, ["a", "b"])
     cluster = cluster_of("cc", memory=(5, 50))
     assert placed_on(graph, cluster, [(1, 9)] * 2, resident=(4, 4), algorithm="single").device.tolist() == [1, 1]
@@ -277,7 +282,7 @@ def test_single_leaves_out_devices_that_do_not_hold_the_graph():
     assert not fits(problem, [0, 0])
 
 
-def test_the_faster_single_device_is_returned_and_said():
+def test_the_faster_single_device_is_returned_and_said() -> None:
     graph = tasks({("a", "b"): 0, ("c", "b"): 50}, ["a", "c", "b"])
     # greedy spreads a and c; bringing c's value back costs more than running both in a row
     cluster = cluster_of("cc")
@@ -289,7 +294,7 @@ def test_the_faster_single_device_is_returned_and_said():
     assert placed.notes == ("single takes 21 ns and whitepaper 62 ns, so this is the result of single",)
 
 
-def test_an_unknown_algorithm_is_answered_with_the_known_ones():
+def test_an_unknown_algorithm_is_answered_with_the_known_ones() -> None:
     graph, cluster = tasks({}, ["a"]), cluster_of("c")
     with pytest.raises(SimvizError, match=r"choose one of tensorflow, requested, single.*Did you mean 'heft'"):
         placed_on(graph, cluster, [(1,)], algorithm="hefty")
@@ -298,31 +303,31 @@ def test_an_unknown_algorithm_is_answered_with_the_known_ones():
             placed_on(graph, cluster, [(1,)], algorithm=none)
 
 
-def test_an_empty_graph_is_placed():
+def test_an_empty_graph_is_placed() -> None:
     graph, cluster = tasks({}, []), cluster_of("cg")
     for algorithm in ALGORITHMS:
         assert len(placed_on(graph, cluster, [], algorithm=algorithm)) == 0
 
 
-def test_devices_without_a_route_are_avoided():
+def test_devices_without_a_route_are_avoided() -> None:
     graph = tasks({("a", "b"): 10}, ["a", "b"])
     cluster = replace(cluster_of("cc"), routes=(((), None), (None, ())))
     assert placed_on(graph, cluster, [(5, 99), (9, 1)]).device.tolist() == [0, 0]
     assert placed_on(graph, cluster, [(5, 99), (9, 1)], algorithm="heft").device.tolist() == [0, 0]
 
 
-def test_devices_of_a_kind_on_different_links_are_no_twins():
+def test_devices_of_a_kind_on_different_links_are_no_twins() -> None:
     graph = replace(tasks({("fixed", "free"): 100}, ["fixed", "free"]), requested=("/cpu:0", ""))
     cluster = cluster_of("cgg")
-    slow, kind = cluster.routes[0][1][0], cluster.devices[1].kind
-    links = tuple(replace(link, latency_ns=70 * (row == slow)) for row, link in enumerate(cluster.links))
+    slow, kind = route(cluster, 0, 1)[0], cluster.devices[1].kind
+    links = tuple(replace(link, latency_ns=70 * (link is slow)) for link in cluster.links)
     devices = tuple(replace(device, kind=kind if device.type == "GPU" else device.kind) for device in cluster.devices)
     cluster = replace(cluster, links=links, devices=devices)
     placed = placed_on(graph, cluster, [(1, 1), (500, 9)], algorithm="single")
     assert placed.device.tolist() == [0, 2]
 
 
-def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one():
+def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one() -> None:
     # a's value and b's copy of it must be there together: the fast device has no room for that
     graph = tasks({("a", "b"): 60, ("b", "c"): 60}, ["a", "b", "c"])
     roomy = cluster_of("cc", memory=(1000, 1000))
@@ -338,7 +343,7 @@ def test_a_plan_that_holds_the_steps_values_is_preferred_to_a_faster_one():
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_control_flow_is_judged_where_the_cut_moves_it(algorithm):
+def test_control_flow_is_judged_where_the_cut_moves_it(algorithm: str) -> None:
     rows = Rows()
     rows.add("flag", "Placeholder", device="/job:worker", dtype=type_attr(BOOL))
     rows.add("x", "Placeholder", device="/job:worker", **typed("Placeholder", (1000,)))

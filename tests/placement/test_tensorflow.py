@@ -1,5 +1,8 @@
 """TensorFlow's placer, rule by rule; each case was tried on TensorFlow 2.21 (docs/tensorflow.md, section 3.7)."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
 from placement.placing import place
@@ -13,38 +16,41 @@ from tests.strategies import Rows, colocation, type_attr, typed
 INT32 = 3
 
 
-def placed(rows, cluster="4cpu", master=None, seen=None):
+def placed(
+    rows: Rows, cluster: str = "4cpu", master: str | None = None, seen: Mapping[str, str] | None = None
+) -> tuple[dict[str, tuple[str, int]], list[str]]:
     """{node: (short device, rule)}, and the order of the log."""
     graph, there = rows.built(), load_cluster(cluster)
     there = there if master is None else connected(there, master)
     costs = costs_of(there, [[0] * len(there.kinds)] * len(graph))
     found = place(graph, there, costs, step=whole(graph), algorithm="tensorflow", seen=seen or {})
     short = [there.devices[row].short.removeprefix("localhost:0/") for row in found.device.tolist()]
+    assert found.log_order is not None
     log = [graph.names[row] for row in found.log_order.tolist()]
     return dict(zip(graph.names, zip(short, found.why.tolist(), strict=True), strict=True)), log
 
 
-def on(found, *names):
+def on(found: Mapping[str, tuple[str, int]], *names: str) -> list[str]:
     return [found[name][0] for name in names]
 
 
-def const(rows, name, inputs=(), device="", **attrs):
+def const(rows: Rows, name: str, inputs: Sequence[str] = (), device: str = "", **attrs: Any) -> str:
     return rows.add(name, "Const", inputs, device=device, **typed("Const"), **attrs)
 
 
-def neg(rows, name, given, device=""):
+def neg(rows: Rows, name: str, given: str, device: str = "") -> str:
     return rows.add(name, "Neg", [given], device=device, T=type_attr())
 
 
-def shape(rows, name, given, device=""):
+def shape(rows: Rows, name: str, given: str, device: str = "") -> str:
     return rows.add(name, "Shape", [given], device=device, T=type_attr(), out_type=type_attr(INT32))
 
 
-def identity(rows, name, *given, device=""):
+def identity(rows: Rows, name: str, *given: str, device: str = "") -> str:
     return rows.add(name, "Identity", given, device=device, T=type_attr())
 
 
-def test_a_generator_goes_where_all_its_readers_are():
+def test_a_generator_goes_where_all_its_readers_are() -> None:
     rows = Rows()
     for name, readers in (("one", ["/cpu:2", "/cpu:2"]), ("two", ["/cpu:2", "/cpu:3"])):
         const(rows, name)
@@ -56,7 +62,7 @@ def test_a_generator_goes_where_all_its_readers_are():
     assert log == ["one_0", "one_1", "two_0", "two_1", "one", "two"]
 
 
-def test_readers_by_control_count_and_those_not_yet_placed_are_nowhere():
+def test_readers_by_control_count_and_those_not_yet_placed_are_nowhere() -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "read", "a", "/cpu:2")
@@ -67,7 +73,7 @@ def test_readers_by_control_count_and_those_not_yet_placed_are_nowhere():
     assert on(found, "a", "later", "b") == ["CPU:0", "CPU:2", "CPU:1"]
 
 
-def test_a_generator_keeps_what_it_asks_for_and_what_its_group_has():
+def test_a_generator_keeps_what_it_asks_for_and_what_its_group_has() -> None:
     rows = Rows()
     const(rows, "asked", device="/cpu:3")
     neg(rows, "x", "asked", "/cpu:1")
@@ -78,7 +84,7 @@ def test_a_generator_keeps_what_it_asks_for_and_what_its_group_has():
     assert found["tied"] == ("CPU:1", why.COLOCATED)
 
 
-def test_metadata_follows_its_input_unless_that_is_a_generator():
+def test_metadata_follows_its_input_unless_that_is_a_generator() -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
@@ -91,7 +97,7 @@ def test_metadata_follows_its_input_unless_that_is_a_generator():
     assert found["asked"] == ("CPU:1", why.REQUESTED)
 
 
-def test_an_identity_passes_through_between_equal_requests_only():
+def test_an_identity_passes_through_between_equal_requests_only() -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
@@ -110,7 +116,7 @@ def test_an_identity_passes_through_between_equal_requests_only():
     assert on(found, "apart", "two_readers", "waits", "leaf") == ["CPU:0"] * 4
 
 
-def test_a_leaf_identity_follows_an_input_that_was_moved_without_asking():
+def test_a_leaf_identity_follows_an_input_that_was_moved_without_asking() -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "b", "a", "/cpu:2")
@@ -123,7 +129,7 @@ def test_a_leaf_identity_follows_an_input_that_was_moved_without_asking():
 @pytest.mark.parametrize(
     ("master", "task"), [(None, "worker:0"), ("ps:1", "ps:1"), ("standin_client", "standin_client:0")]
 )
-def test_what_asks_for_nothing_goes_to_the_task_of_the_session(master, task):
+def test_what_asks_for_nothing_goes_to_the_task_of_the_session(master: str | None, task: str) -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "b", "a")
@@ -131,7 +137,7 @@ def test_what_asks_for_nothing_goes_to_the_task_of_the_session(master, task):
     assert on(found, "a", "b") == [f"{task}/CPU:0"] * 2
 
 
-def test_a_gpu_of_another_task_comes_before_a_cpu_of_the_own():
+def test_a_gpu_of_another_task_comes_before_a_cpu_of_the_own() -> None:
     rows = Rows()
     const(rows, "a")
     neg(rows, "b", "a")
@@ -139,12 +145,12 @@ def test_a_gpu_of_another_task_comes_before_a_cpu_of_the_own():
     assert on(found, "a", "b") == ["worker:0/GPU:0"] * 2
 
 
-def test_a_master_that_is_not_there_is_refused_with_the_tasks():
+def test_a_master_that_is_not_there_is_refused_with_the_tasks() -> None:
     with pytest.raises(ClusterError, match="no task 'ps:2' to connect to; its tasks are ps:0, ps:1, worker:0"):
         connected(load_cluster("ps=2,worker=1x1gpu"), "ps:2")
 
 
-def test_above_eight_edges_a_metadata_op_may_follow_any_of_them_and_what_was_seen_decides():
+def test_above_eight_edges_a_metadata_op_may_follow_any_of_them_and_what_was_seen_decides() -> None:
     rows = Rows()
     const(rows, "a")
     for at in range(10):

@@ -1,11 +1,13 @@
 """The white paper's greedy simulation, by hand."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from placement.algorithms.whitepaper import whitepaper
 from placement.judging import makespan
+from placement.problem import Plan, Problem
 from simulator.assignment import COST, ONLY
 from simulator.columns import ints
 from simulator.errors import InfeasibleError
@@ -13,18 +15,18 @@ from tests.placement.problems import cluster_of, costs_of, problem_of, tasks
 from tests.strategies import Rows, colocation, typed
 
 
-def devices_of(problem, plan):
+def devices_of(problem: Problem, plan: Plan) -> list[int]:
     return [plan.device[row] for row in problem.group]
 
 
-def test_independent_ops_spread_over_the_devices():
+def test_independent_ops_spread_over_the_devices() -> None:
     graph = tasks({}, ["a", "b", "c"])
     cluster = cluster_of("cc")
     problem = problem_of(graph, cluster, costs_of(cluster, [(10, 10)] * 3))
     assert devices_of(problem, whitepaper(problem)) == [0, 1, 0]
 
 
-def test_an_op_stays_where_its_input_is_when_the_transfer_takes_longer():
+def test_an_op_stays_where_its_input_is_when_the_transfer_takes_longer() -> None:
     graph = tasks({("a", "b"): 100, ("a", "c"): 5}, ["a", "b", "c"])
     cluster = cluster_of("cc")
     problem = problem_of(graph, cluster, costs_of(cluster, [(10, 10), (50, 50), (50, 50)]))
@@ -34,7 +36,7 @@ def test_an_op_stays_where_its_input_is_when_the_transfer_takes_longer():
     assert makespan(problem, plan) == 65
 
 
-def test_a_value_reaches_a_device_once():
+def test_a_value_reaches_a_device_once() -> None:
     # c reads what b has brought to the second device already: 1 + 100 + 1 + 1
     rows = Rows()
     rows.add("a", "Task")
@@ -49,7 +51,7 @@ def test_a_value_reaches_a_device_once():
     assert makespan(problem, plan) == 103
 
 
-def test_ready_ops_are_taken_by_time_then_row():
+def test_ready_ops_are_taken_by_time_then_row() -> None:
     # z and y are ready at once, y has the smaller row and takes the fast device
     graph = tasks({}, ["y", "z"])
     cluster = cluster_of("cc")
@@ -59,21 +61,21 @@ def test_ready_ops_are_taken_by_time_then_row():
     assert devices_of(problem, whitepaper(problem)) == [0, 1]
 
 
-def test_equal_devices_are_taken_in_tensorflows_order():
+def test_equal_devices_are_taken_in_tensorflows_order() -> None:
     graph = tasks({}, ["a"])
     cluster = cluster_of("cgg")
     problem = problem_of(graph, cluster, costs_of(cluster, [(5, 5, 5)]))
     assert devices_of(problem, whitepaper(problem)) == [1]  # a GPU before a CPU, the first before the second
 
 
-def test_several_lanes_run_as_many_ops_at_a_time():
+def test_several_lanes_run_as_many_ops_at_a_time() -> None:
     graph = tasks({}, ["a", "b", "c"])
     cluster = cluster_of("cc", lanes=2)
     problem = problem_of(graph, cluster, costs_of(cluster, [(10, 11)] * 3))
     assert devices_of(problem, whitepaper(problem)) == [0, 0, 1]
 
 
-def test_the_first_member_decides_for_its_group():
+def test_the_first_member_decides_for_its_group() -> None:
     rows = Rows()
     rows.add("a", "Task")
     rows.add("b", "Task", ["a:0"], _class=colocation("a"))
@@ -86,7 +88,7 @@ def test_the_first_member_decides_for_its_group():
     assert plan.rule == [COST]
 
 
-def test_a_group_has_only_devices_with_costs_for_all_members():
+def test_a_group_has_only_devices_with_costs_for_all_members() -> None:
     rows = Rows()
     rows.add("a", "Task")
     rows.add("b", "Task", ["a:0"], _class=colocation("a"))
@@ -97,7 +99,7 @@ def test_a_group_has_only_devices_with_costs_for_all_members():
     assert plan.rule == [ONLY]
 
 
-def test_a_constant_goes_where_it_is_first_used():
+def test_a_constant_goes_where_it_is_first_used() -> None:
     rows = Rows()
     rows.add("const", "Const", **typed("Const", (1000,)))
     rows.add("slow", "Task", ["const"])
@@ -107,7 +109,7 @@ def test_a_constant_goes_where_it_is_first_used():
     assert devices_of(problem, whitepaper(problem)) == [1, 1]
 
 
-def test_a_constant_that_no_other_device_holds_is_waited_for():
+def test_a_constant_that_no_other_device_holds_is_waited_for() -> None:
     rows = Rows()
     rows.add("const", "Const", **typed("Const", (1000,)))
     rows.add("user", "Task", ["const"])
@@ -119,14 +121,14 @@ def test_a_constant_that_no_other_device_holds_is_waited_for():
     assert makespan(problem, plan) == 9
 
 
-def test_a_device_without_room_is_not_taken():
+def test_a_device_without_room_is_not_taken() -> None:
     graph = tasks({}, ["a", "b"])
     cluster = cluster_of("cc", memory=(10, 10))
     problem = problem_of(graph, cluster, costs_of(cluster, [(1, 5), (1, 5)], resident=(6, 6)))
     assert devices_of(problem, whitepaper(problem)) == [0, 1]
 
 
-def test_it_says_when_no_room_is_left():
+def test_it_says_when_no_room_is_left() -> None:
     graph = tasks({}, ["a", "b", "c"])
     cluster = cluster_of("cc", memory=(10, 10))
     problem = problem_of(graph, cluster, costs_of(cluster, [(1, 5)] * 3, resident=(6, 6, 6)))
@@ -135,7 +137,7 @@ def test_it_says_when_no_room_is_left():
     assert caught.value.members == ("c",)
 
 
-def test_a_merge_is_ready_at_its_first_value():
+def test_a_merge_is_ready_at_its_first_value() -> None:
     rows = Rows()
     rows.add("early", "Task")
     rows.add("late", "Task")
@@ -146,7 +148,7 @@ def test_a_merge_is_ready_at_its_first_value():
     assert makespan(problem, whitepaper(problem)) == 50
 
 
-def _two():
+def _two() -> Any:
     attr = typed("Neg")["T"]
     attr.Clear()
     attr.i = 2

@@ -113,8 +113,9 @@ def loop_text(near: str = "/cpu:0", far: str = "/cpu:1") -> str:
     """A GraphDef as text: a loop over two devices whose trips nothing says, then a branch."""
     nodes = []
     for line in LOOP.replace("/cpu:0", near).replace("/cpu:1", far).strip().splitlines():
-        name, op, inputs, device, *rest = re.fullmatch(r"(\w+) = (\w+)\((.*)\) (\S+) ?(\w*) ?(\S*)", line).groups()
-        dtype, last = rest
+        found = re.fullmatch(r"(\w+) = (\w+)\((.*)\) (\S+) ?(\w*) ?(\S*)", line)
+        assert found is not None
+        name, op, inputs, device, dtype, last = found.groups()
         fields = [
             f'name: "{name}" op: "{op}" device: "{device}"',
             *(f'input: "{one}"' for one in inputs.split(", ") if one),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,9 @@ def counted(compare: str, first: int, step: int, bound: int) -> int | None:
 
 
 @given(st.sampled_from(sorted(COMPARE)), st.integers(-9, 9), st.integers(-3, 3), st.integers(-9, 9), st.randoms())
-def test_counters_are_counted_wherever_the_loop_is(compare: str, first: int, step: int, bound: int, random) -> None:
+def test_counters_are_counted_wherever_the_loop_is(
+    compare: str, first: int, step: int, bound: int, random: Random
+) -> None:
     rows = begun()
     counting(rows, "loop", "x", bound, compare=compare, first=first, step=step)
     graph, on = rows.built(), apart(2)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.engine import run
@@ -62,7 +63,7 @@ def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3), st.sampled_from(FLAVOURS))
-def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour: str) -> None:
+def test_traces_of_loops_anywhere_are_lawful(seed: int, on: Cluster, trips: int, flavour: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
     pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
     trace = simulate(pieces, on, costs(graph, on, 10), trips={"*": trips})
@@ -78,7 +79,7 @@ def test_traces_of_loops_anywhere_are_lawful(seed: int, on, trips: int, flavour:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3))
-def test_a_whole_step_with_loops_anywhere_ends_in_every_order(seed: int, on, trips: int) -> None:
+def test_a_whole_step_with_loops_anywhere_ends_in_every_order(seed: int, on: Cluster, trips: int) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
     tables = of_step(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
     for order in ("fifo", "tensorflow"):

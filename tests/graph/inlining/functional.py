@@ -1,21 +1,37 @@
 """Graphs with functions for the tests, and two ways to compute them: by calling, and by running the flat graph."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
 from simulator.graph.building import build
+from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, FunctionDef
 from tests.strategies import type_attr, types_attr
 
 FLOAT, INT32, BOOL = 1, 3, 10
-BINARY = {"AddV2": lambda a, b: a + b, "Mul": lambda a, b: a * b, "Sub": lambda a, b: a - b}
+BINARY: dict[str, Callable[[int, int], int]] = {
+    "AddV2": lambda a, b: a + b,
+    "Mul": lambda a, b: a * b,
+    "Sub": lambda a, b: a - b,
+}
+Written: TypeAlias = tuple[Any, ...]  # name, op, inputs, attributes and perhaps a device
 RESULT = "z"  # the output argument of all of them
 
 
-def calls(name):
+def calls(name: str) -> Any:
     made = AttrValue()
     made.func.name = name
     return made
 
 
-def function(name, arguments, nodes, results, *, effects=()):
+def function(
+    name: str,
+    arguments: Sequence[str],
+    nodes: Sequence[Written],
+    results: Sequence[str],
+    *,
+    effects: Sequence[str] = (),
+) -> Any:
     """A FunctionDef over floats; nodes are (name, op, inputs, attributes[, device])."""
     made = FunctionDef()
     made.signature.name = name
@@ -34,7 +50,11 @@ def function(name, arguments, nodes, results, *, effects=()):
     return made
 
 
-def graph(nodes, functions=(), **rest):
+def graph(
+    nodes: Sequence[Written],
+    functions: Sequence[Any] = (),
+    **rest: Any,
+) -> Graph:
     """A Graph from (name, op, inputs, attributes[, device])."""
     return build(
         [node[0] for node in nodes],
@@ -51,12 +71,12 @@ T = {"T": type_attr(FLOAT)}
 PLACEHOLDER = {"dtype": type_attr(FLOAT)}
 
 
-def call(name, inputs, results=1):
+def call(name: str, inputs: int, results: int = 1) -> dict[str, Any]:
     """The attributes of a PartitionedCall."""
     return {"f": calls(name), "Tin": types_attr(*[FLOAT] * inputs), "Tout": types_attr(*[FLOAT] * results)}
 
 
-def conditional(then, other, inputs, results=1):
+def conditional(then: str, other: str, inputs: int, results: int = 1) -> dict[str, Any]:
     """The attributes of a StatelessIf on a bool."""
     given = {"then_branch": calls(then), "else_branch": calls(other), "Tcond": type_attr(BOOL)}
     return {**given, "Tin": types_attr(*[FLOAT] * inputs), "Tout": types_attr(*[FLOAT] * results)}
@@ -65,9 +85,9 @@ def conditional(then, other, inputs, results=1):
 # ---- computing ---------------------------------------------------------------------------------------------------
 
 
-def by_calling(made, fed):
+def by_calling(made: Graph, fed: Mapping[str, int]) -> dict[str, list[int]]:
     """Node name -> values of all nodes of a graph with functions, computed as one reads it."""
-    found = {}
+    found: dict[str, list[int]] = {}
     for row in made.order.tolist():
         node = made.node(row)
         given = [found[name.split(":")[0]][int([*name.split(":"), "0"][1])] for name in node.inputs if name[0] != "^"]
@@ -75,7 +95,7 @@ def by_calling(made, fed):
     return found
 
 
-def _computed(op, attrs, given, library):
+def _computed(op: str, attrs: Any, given: Sequence[int], library: Mapping[str, Any]) -> list[int]:
     if op in BINARY:
         return [BINARY[op](*given)]
     if op == "PartitionedCall":
@@ -84,10 +104,10 @@ def _computed(op, attrs, given, library):
     return _called(library[branch.func.name], given[1:], library)
 
 
-def _called(body, given, library):
+def _called(body: Any, given: Sequence[int], library: Mapping[str, Any]) -> list[int]:
     found = {argument.name: [value] for argument, value in zip(body.signature.input_arg, given, strict=True)}
 
-    def value(text):
+    def value(text: str) -> int:
         name, *rest = text.split(":")
         return found[name][_port(rest)]
 
@@ -96,13 +116,13 @@ def _called(body, given, library):
     return [value(body.ret[result.name]) for result in body.signature.output_arg]
 
 
-def _port(rest):
+def _port(rest: Sequence[str]) -> int:
     return int(rest[1]) if rest else 0
 
 
-def by_running(made, fed):
+def by_running(made: Graph, fed: Mapping[str, int]) -> dict[str, list[Any]]:
     """Node name -> values of all nodes of a flat graph without loops, by TensorFlow's rules for dead values (None)."""
-    found = {}
+    found: dict[str, list[Any]] = {}
     for row in made.order.tolist():
         node = made.node(row)
         waits = [found[name[1:]] for name in node.inputs if name[0] == "^"]

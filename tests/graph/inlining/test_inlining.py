@@ -1,8 +1,12 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
+from simulator.graph.graph import Graph
 from simulator.graph.inlining import draft as drafts
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue
@@ -13,6 +17,7 @@ from tests.graph.inlining.functional import (
     PLACEHOLDER,
     RESULT,
     T,
+    Written,
     by_calling,
     by_running,
     call,
@@ -23,25 +28,25 @@ from tests.graph.inlining.functional import (
 )
 from tests.strategies import type_attr, types_attr
 
-X = ("x", "Placeholder", [], PLACEHOLDER)
-P = ("p", "Placeholder", [], {"dtype": type_attr(BOOL)})
+X: Written = ("x", "Placeholder", [], PLACEHOLDER)
+P: Written = ("p", "Placeholder", [], {"dtype": type_attr(BOOL)})
 DOUBLE = function("double", ["a"], [("sum", "AddV2", ["a", "a"], T)], ["sum:z:0"])
 
 
-def rows(made):
+def rows(made: Graph) -> list[tuple[str, ...]]:
     return [(node.name, node.op, *node.inputs) for node in made.nodes()]
 
 
-def text(value):
+def text(value: str) -> Any:
     return AttrValue(s=value.encode())
 
 
-def test_a_graph_without_calls_is_returned_as_it_is():
+def test_a_graph_without_calls_is_returned_as_it_is() -> None:
     made = graph([X])
     assert inline(made) is made
 
 
-def test_a_call_becomes_the_body_between_identities():
+def test_a_call_becomes_the_body_between_identities() -> None:
     made = inline(graph([X, ("c", "PartitionedCall", ["x"], call("double", 1)), ("y", "Neg", ["c"], T)], [DOUBLE]))
     assert rows(made) == [
         ("x", "Placeholder"),
@@ -57,7 +62,7 @@ def test_a_call_becomes_the_body_between_identities():
     assert made.tensor_dtype.tolist() == [FLOAT] * len(made.tensor_dtype)
 
 
-def test_control_edges_go_round_the_body():
+def test_control_edges_go_round_the_body() -> None:
     body = function("f", ["a"], [("k", "Const", [], PLACEHOLDER), ("e", "NoOp", ["^k"], {})], ["a"], effects=["e"])
     made = inline(
         graph(
@@ -79,7 +84,7 @@ def test_control_edges_go_round_the_body():
     assert inputs["after"] == ("^Func/c/output_control_node/_3",)
 
 
-def test_a_conditional_is_lowered_and_counted_once():
+def test_a_conditional_is_lowered_and_counted_once() -> None:
     made = inline(graph([P, X, ("c", "StatelessIf", ["p", "x"], conditional("double", "double", 1))], [DOUBLE]))
     assert made.notes == ("Expanded 1 conditional into their bodies.",)
     assert "cond/then" not in " ".join(made.names)
@@ -88,7 +93,7 @@ def test_a_conditional_is_lowered_and_counted_once():
     assert made.node("c").op == "IdentityN"
 
 
-def a_loop(controls=()):
+def a_loop(controls: Sequence[str] = ()) -> Graph:
     attrs = {
         "T": types_attr(FLOAT),
         "cond": calls("less"),
@@ -101,7 +106,7 @@ def a_loop(controls=()):
     return graph([X, ("before", "NoOp", [], {}), ("w", "While", ["x", *controls], attrs)], [DOUBLE, less])
 
 
-def test_a_loop_is_a_frame():
+def test_a_loop_is_a_frame() -> None:
     made = inline(a_loop())
     by_op = {node.op: node for node in made.nodes() if node.op != "Identity"}
     assert by_op["Enter"].attrs["frame_name"].s == b"w"
@@ -114,14 +119,14 @@ def test_a_loop_is_a_frame():
     assert made.edge_back.sum() == 1
 
 
-def test_what_a_loop_waits_for_all_its_enters_wait_for():
+def test_what_a_loop_waits_for_all_its_enters_wait_for() -> None:
     made = inline(a_loop(["^before"]))
     gate = next(node for node in made.nodes() if "LoopControlInputs" in node.name)
     assert gate.inputs == ("^before",)
     assert [node.inputs[-1] for node in made.nodes() if node.op == "Enter"] == ["^" + gate.name]
 
 
-def test_arguments_may_be_lists_and_references_to_whole_lists():
+def test_arguments_may_be_lists_and_references_to_whole_lists() -> None:
     body = function("f", [], [("both", "IdentityN", ["many"], {"T": types_attr(FLOAT, FLOAT)})], [])
     body.signature.attr.add(name="N", type="int")
     body.signature.attr.add(name="T", type="type")
@@ -137,10 +142,10 @@ def test_arguments_may_be_lists_and_references_to_whole_lists():
     assert made.node("Func/c/output/_3").inputs == ("c/both:1",)
 
 
-def test_devices():
+def test_devices() -> None:
     nodes = [("own", "Neg", ["a"], T, "/gpu:1"), ("open", "Neg", ["own:y:0"], T)]
     body = function("f", ["a"], nodes, ["open:y:0"])
-    source = ("x", "Placeholder", [], PLACEHOLDER, "/cpu:3")
+    source: Written = ("x", "Placeholder", [], PLACEHOLDER, "/cpu:3")
     many = inline(graph([source, ("c", "PartitionedCall", ["x"], call("f", 1), "/job:ps/cpu:0")], [body]))
     assert dict(zip(many.names, many.requested, strict=True)) == {
         "x": "/cpu:3",
@@ -156,7 +161,7 @@ def test_devices():
     assert set(one.requested[1:]) == {"/job:ps/cpu:0"}
 
 
-def test_colocation_and_frames_in_a_body_speak_of_the_copies():
+def test_colocation_and_frames_in_a_body_speak_of_the_copies() -> None:
     beside = AttrValue()
     beside.list.s.extend([b"loc:@a", b"loc:@n", b"loc:@elsewhere"])
     frame = {**T, "frame_name": text("loop")}
@@ -167,16 +172,16 @@ def test_colocation_and_frames_in_a_body_speak_of_the_copies():
     assert nodes[0][3]["_class"].list.s[0] == b"loc:@a"  # the function itself is untouched
 
 
-def test_names_that_are_taken_are_passed_over():
-    taken = [("c/sum", "NoOp", [], {}), ("Func/c/input/_0", "NoOp", [], {})]
+def test_names_that_are_taken_are_passed_over() -> None:
+    taken: list[Written] = [("c/sum", "NoOp", [], {}), ("Func/c/input/_0", "NoOp", [], {})]
     made = inline(graph([X, *taken, ("c", "PartitionedCall", ["x"], call("double", 1))], [DOUBLE]))
     assert made.node("c/sum_1").inputs == ("Func/c/input/_1", "Func/c/input/_1")
 
 
-def test_shapes_are_carried_along():
+def test_shapes_are_carried_along() -> None:
     shape = AttrValue()
     shape.list.shape.add().dim.add(size=3)
-    source = ("x", "Placeholder", [], {**PLACEHOLDER, "_output_shapes": shape})
+    source: Written = ("x", "Placeholder", [], {**PLACEHOLDER, "_output_shapes": shape})
     made = inline(graph([P, source, ("c", "StatelessIf", ["p", "x"], conditional("double", "double", 1))], [DOUBLE]))
     known = {made.tensor_name(at): shape for at, shape in enumerate(made.tensor_shape)}
     assert known["c/x/_5:0"] == known["c/x/_5:1"] == known["Func/c/then/_0/input/_9:0"] == (3,)
@@ -184,7 +189,7 @@ def test_shapes_are_carried_along():
     assert known["c/then/_0/sum:0"] is None  # nobody says
 
 
-def test_functions_of_other_ops_stay_with_what_they_need():
+def test_functions_of_other_ops_stay_with_what_they_need() -> None:
     outer = function("outer", ["a"], [("c", "PartitionedCall", ["a"], call("double", 1))], ["c:output:0"])
     unused = function("unused", ["a"], [], ["a"])
     gradient = {"f": calls("outer"), "Tin": types_attr(FLOAT, FLOAT), "Tout": types_attr(FLOAT)}
@@ -194,14 +199,14 @@ def test_functions_of_other_ops_stay_with_what_they_need():
     assert made.node("g").op == "SymbolicGradient"
 
 
-def test_a_call_of_a_missing_function_stays_and_is_counted():
+def test_a_call_of_a_missing_function_stays_and_is_counted() -> None:
     made = inline(graph([X, ("c", "PartitionedCall", ["x"], call("gone", 1)), ("n", "StatelessIf", [], {})]))
     assert made.node("c").op == "PartitionedCall"
     assert made.notes == ("2 calls stay as they are: their functions are not in the graph's library.",)
 
 
 @pytest.mark.parametrize("op", ["PartitionedCall", "StatelessIf"])
-def test_recursion_is_refused_with_the_functions_name(op):
+def test_recursion_is_refused_with_the_functions_name(op: str) -> None:
     attrs = call("f", 1) if op == "PartitionedCall" else conditional("double", "f", 1)
     again = [("again", op, ["a"] if op == "PartitionedCall" else ["a", "a"], attrs)]
     made = graph(
@@ -211,7 +216,7 @@ def test_recursion_is_refused_with_the_functions_name(op):
         inline(made)
 
 
-def doubling(levels):
+def doubling(levels: int) -> Graph:
     """f0 calls f1 twice, f1 calls f2 twice, ...: 2**levels bodies."""
     made = [function(f"f{levels}", ["a"], [], ["a"])]
     for level in range(levels):
@@ -220,13 +225,13 @@ def doubling(levels):
     return graph([X, ("c", "PartitionedCall", ["x"], call("f0", 1))], made)
 
 
-def test_growth_is_bounded(monkeypatch):
+def test_growth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts, "MAX_NODES", 5000)
     with pytest.raises(GraphError, match="more than 5,000 nodes"):
         inline(doubling(40))
 
 
-def test_depth_is_bounded():
+def test_depth_is_bounded() -> None:
     deep = [
         function(f"f{at}", ["a"], [("c", "PartitionedCall", ["a"], call(f"f{at + 1}", 1))], ["c:output:0"])
         for at in range(200)
@@ -247,13 +252,13 @@ def test_depth_is_bounded():
         ([("n", "Custom", ["a"], {})], ["n:y:5"], "an output that the node does not have"),
     ],
 )
-def test_malformed_bodies_are_refused(nodes, results, message):
+def test_malformed_bodies_are_refused(nodes: Sequence[Written], results: Sequence[str], message: str) -> None:
     made = graph([X, ("c", "PartitionedCall", ["x"], call("f", 1))], [function("f", ["a"], nodes, results)])
     with pytest.raises(GraphError, match=message):
         inline(made)
 
 
-def test_calls_that_do_not_fit_are_refused():
+def test_calls_that_do_not_fit_are_refused() -> None:
     with pytest.raises(GraphError, match="hands over 2 tensors, but its function 'double' takes 1"):
         inline(graph([X, ("c", "PartitionedCall", ["x", "x"], call("double", 2))], [DOUBLE]))
     two = ("c", "PartitionedCall", ["x"], call("double", 1, results=2))
@@ -262,9 +267,9 @@ def test_calls_that_do_not_fit_are_refused():
 
 
 @st.composite
-def programs(draw):
+def programs(draw: st.DrawFn) -> tuple[Graph, dict[str, int]]:
     """A graph of arithmetic, calls and conditionals over functions of the same kind, and what is fed."""
-    functions = []
+    functions: list[Any] = []
     for level in range(draw(st.integers(1, 4))):
         nodes = draw(bodies(["a", "b"], functions))
         last = f"{nodes[-1][0]}:{RESULT if nodes[-1][1] in BINARY else 'output'}:0"
@@ -276,8 +281,11 @@ def programs(draw):
 
 
 @st.composite
-def bodies(draw, arguments, functions, *, inside=True):
-    pool, nodes = list(arguments), []
+def bodies(
+    draw: st.DrawFn, arguments: Sequence[str], functions: Sequence[Any], *, inside: bool = True
+) -> list[Written]:
+    pool = list(arguments)
+    nodes: list[Written] = []
     for at in range(draw(st.integers(1, 5))):
         name, left, right = f"n{at}", draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
         kinds = sorted(BINARY) + (["PartitionedCall", "StatelessIf"] if functions else [])
@@ -298,7 +306,7 @@ def bodies(draw, arguments, functions, *, inside=True):
 
 
 @given(programs())
-def test_the_flat_graph_means_the_same(program):
+def test_the_flat_graph_means_the_same(program: tuple[Graph, Mapping[str, int]]) -> None:
     made, fed = program
     called, ran = by_calling(made, fed), by_running(inline(made), fed)
     assert {name: ran[name] for name in called} == called

@@ -1,11 +1,14 @@
 """What TensorFlow makes of a graph with calls before it places it, where it leaves calls alone."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from simulator.checking import graph_laws
+from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
@@ -18,39 +21,39 @@ MARKED = {"_lower_as_multi_device_function": AttrValue(b=True)}
 RESOURCE = 20
 
 
-def branches(*functions, then="double", **attrs):
+def branches(*functions: Any, then: str = "double", **attrs: Any) -> Graph:
     nodes = [P, X, ("c", "StatelessIf", ["p", "x"], {**conditional(then, "double", 1), **ON, **attrs})]
     return graph([*nodes, ("y", "Neg", ["c"], T)], [DOUBLE, *functions])
 
 
-def rows(made):
+def rows(made: Graph) -> list[tuple[str, ...]]:
     return [(node.name, node.op, *node.inputs) for node in made.nodes()]
 
 
-def in_order(made):
+def in_order(made: Graph) -> list[tuple[str, str]]:
     """The edges in the order in which TensorFlow makes them, as (source, destination)."""
     order = np.argsort(made.creation.edge)
     return [(made.names[made.edge_src[edge]], made.names[made.edge_dst[edge]]) for edge in order]
 
 
 @pytest.mark.parametrize("attrs", [{}, {"f": calls("gone")}])
-def test_calls_stay_and_a_graph_of_calls_is_returned_as_it_is(attrs):
+def test_calls_stay_and_a_graph_of_calls_is_returned_as_it_is(attrs: Mapping[str, Any]) -> None:
     made = graph([X, ("c", "PartitionedCall", ["x"], {**call("double", 1), **attrs})], [DOUBLE])
     assert lower(made) is made
 
 
-def test_a_conditional_that_does_not_ask_for_it_is_not_lowered():
+def test_a_conditional_that_does_not_ask_for_it_is_not_lowered() -> None:
     made = graph([P, X, ("c", "StatelessIf", ["p", "x"], conditional("double", "double", 1))], [DOUBLE])
     assert lower(made) is made
 
 
 @pytest.mark.parametrize("key", ["_xla_compile_id", "_tpu_replicate"])
-def test_what_is_left_to_xla_is_not_lowered(key):
+def test_what_is_left_to_xla_is_not_lowered(key: str) -> None:
     made = branches(**{key: AttrValue(s=b"cluster")})
     assert lower(made) is made
 
 
-def test_branches_are_inlined_and_calls_within_them_are_not():
+def test_branches_are_inlined_and_calls_within_them_are_not() -> None:
     nodes = [("inner", "PartitionedCall", ["a"], call("double", 1))]
     made = lower(branches(function("f", ["a"], nodes, ["inner:output:0"]), then="f"))
     assert made.node("c/then/_0/inner").op == "PartitionedCall"
@@ -61,15 +64,16 @@ def test_branches_are_inlined_and_calls_within_them_are_not():
     assert not graph_laws(made)
 
 
-def test_the_given_graph_is_kept_for_tensorflow():
+def test_the_given_graph_is_kept_for_tensorflow() -> None:
     given = branches()
-    made = lower(given)
-    assert made.lowered.given is given
+    made = lower(given).lowered
+    assert made is not None
+    assert made.given is given
     assert lower(inline(given)).lowered is None
 
 
 @pytest.mark.parametrize("attribute", [{"_noinline": AttrValue(b=True)}, {"api_implements": AttrValue(s=b"lstm")}])
-def test_a_branch_that_may_not_be_inlined_stays_a_call_by_its_function(attribute):
+def test_a_branch_that_may_not_be_inlined_stays_a_call_by_its_function(attribute: Mapping[str, Any]) -> None:
     whole = function("whole", ["a"], [("n", "Neg", ["a"], T)], ["n:y:0"])
     for key, value in attribute.items():
         whole.attr[key].CopyFrom(value)
@@ -78,7 +82,7 @@ def test_a_branch_that_may_not_be_inlined_stays_a_call_by_its_function(attribute
     assert made.node("c/else/_1").op == "IdentityN"
 
 
-def test_a_call_that_is_marked_is_inlined_over_many_devices():
+def test_a_call_that_is_marked_is_inlined_over_many_devices() -> None:
     nodes = [X, ("c", "double", ["x"], MARKED, "/cpu:1"), ("d", "double", ["x"], {}, "/cpu:1")]
     made = lower(graph(nodes, [DOUBLE]))
     assert made.node("c/sum").requested == "/cpu:1"
@@ -86,7 +90,7 @@ def test_a_call_that_is_marked_is_inlined_over_many_devices():
     assert made.node("d").op == "double"
 
 
-def test_nodes_are_numbered_as_they_were_made_and_values_come_before_their_readers():
+def test_nodes_are_numbered_as_they_were_made_and_values_come_before_their_readers() -> None:
     made = lower(branches())
     ids = [made.names[row] for row in made.order]
     assert ids[:5] == ["p", "x", "y", "c/switch_pred/_2", "c/pivot_f/_3"]
@@ -95,7 +99,7 @@ def test_nodes_are_numbered_as_they_were_made_and_values_come_before_their_reade
     assert later.index("c/output/_6") < later.index("y")
 
 
-def test_edges_are_made_in_the_order_of_the_rewriting():
+def test_edges_are_made_in_the_order_of_the_rewriting() -> None:
     edges = in_order(lower(branches()))
     assert edges[:4] == [("p", "c/switch_pred/_2")] * 2 + [
         ("c/switch_pred/_2", "c/pivot_f/_3"),
@@ -105,14 +109,14 @@ def test_edges_are_made_in_the_order_of_the_rewriting():
     assert edges.index(("c/output/_6", "c")) < read < edges.index(("c/x/_5", "Func/c/then/_0/input/_9"))
 
 
-def test_a_node_that_was_made_later_has_no_edge_to_the_sink():
+def test_a_node_that_was_made_later_has_no_edge_to_the_sink() -> None:
     made = lower(branches())
     last = [made.names[row] for row in np.flatnonzero(made.creation.sink >= 0)]
     assert last == ["y"]
     assert [made.names[row] for row in np.flatnonzero(made.creation.source >= 0)] == ["p", "x"]
 
 
-def test_as_it_stands_a_lowered_graph_is_numbered_anew():
+def test_as_it_stands_a_lowered_graph_is_numbered_anew() -> None:
     made = lower(branches())
     again = made.imported()
     assert again.order.tolist() == again.topological.tolist() == made.topological.tolist()
@@ -120,13 +124,13 @@ def test_as_it_stands_a_lowered_graph_is_numbered_anew():
     assert branches().imported().lowered is None
 
 
-def test_fetches_by_the_names_of_the_file_stay_valid():
+def test_fetches_by_the_names_of_the_file_stay_valid() -> None:
     assert choose_step(lower(branches()), fetches=["c:0"]).fetches == ("c:0",)
     assert choose_step(lower(branches())).fetches == ("y:0",)
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_a_loop_becomes_a_frame_if_it_asks_for_it(asks):
+def test_a_loop_becomes_a_frame_if_it_asks_for_it(asks: bool) -> None:
     given = a_loop()
     attrs = [{**kept, "_lower_using_switch_merge": AttrValue(b=asks)} for kept in given.attrs]
     made = lower(replace(given, attrs=tuple(attrs)))
@@ -134,13 +138,13 @@ def test_a_loop_becomes_a_frame_if_it_asks_for_it(asks):
     assert not graph_laws(made)
 
 
-def stack(*inputs, controls=()):
+def stack(*inputs: str, controls: Sequence[str] = ()) -> tuple[str, str, list[str], dict[str, Any]]:
     shape = AttrValue()
     shape.shape.dim.add(size=len(inputs))
     return ("stack", "ParallelConcat", [*inputs, *controls], {**T, "N": AttrValue(i=len(inputs)), "shape": shape})
 
 
-def test_a_parallel_concatenation_writes_into_an_empty_tensor():
+def test_a_parallel_concatenation_writes_into_an_empty_tensor() -> None:
     given = [X, ("w", "NoOp", [], {}), stack("x", "x", controls=["^w"]), ("y", "Neg", ["stack"], T)]
     assert rows(lower(graph(given)))[2:] == [
         ("y", "Neg", "stack"),
@@ -151,11 +155,11 @@ def test_a_parallel_concatenation_writes_into_an_empty_tensor():
     ]
 
 
-def total(*inputs):
+def total(*inputs: str) -> tuple[str, str, list[str], dict[str, Any]]:
     return ("total", "AccumulateNV2", list(inputs), {**T, "N": AttrValue(i=len(inputs)), "shape": AttrValue(shape={})})
 
 
-def test_an_accumulation_adds_to_a_temporary_variable():
+def test_an_accumulation_adds_to_a_temporary_variable() -> None:
     made = lower(graph([X, total("x", "x"), ("y", "Neg", ["total"], T)]))
     assert [row[1] for row in rows(made)[2:]] == [
         "TemporaryVariable",
@@ -172,13 +176,13 @@ def test_an_accumulation_adds_to_a_temporary_variable():
 
 
 @pytest.mark.parametrize(("parallel", "op"), [(10, "AddN"), (1, "DestroyTemporaryVariable")])
-def test_in_a_loop_whose_iterations_overlap_it_is_a_sum(parallel, op):
+def test_in_a_loop_whose_iterations_overlap_it_is_a_sum(parallel: int, op: str) -> None:
     frame = {**T, "frame_name": AttrValue(s=b"w"), "parallel_iterations": AttrValue(i=parallel)}
     given = [X, ("e", "Enter", ["x"], frame), total("e", "e"), ("y", "Exit", ["total"], T)]
     assert lower(graph(given)).node("total").op == op
 
 
-def test_a_call_that_hands_back_a_resource_is_isolated():
+def test_a_call_that_hands_back_a_resource_is_isolated() -> None:
     made = function("handle", ["a"], [("v", "VarHandleOp", [], {"dtype": type_attr(FLOAT)})], ["v:resource:0", "a"])
     made.signature.output_arg[0].type = RESOURCE
     attrs = call("handle", 1)

@@ -1,6 +1,7 @@
 """Damaged files: cut, overwritten, with flipped bits. Whatever comes of them, it is a sentence, never a traceback."""
 
 import gzip
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from tests.graph.loading.test_opening import FORMS, MESSAGES
 ORIGINALS = [FORMS[form](make()) for make in MESSAGES.values() for form in ("binary", "text")]
 
 
-def outcome(raw):
+def outcome(raw: bytes) -> str:
     """What comes of loading it and choosing a step; any error that is not ours passes through."""
     try:
         return f"runs {choose_step(load(raw)).runs.sum()} nodes"
@@ -31,14 +32,16 @@ ORIGINALS.append(gzip.compress(ORIGINALS[0]))
     new=st.one_of(st.binary(max_size=3), st.binary(max_size=60)),
     keep=st.booleans(),
 )
-def test_damage_never_escapes_as_another_error(original, begin, length, new, keep):
+def test_damage_never_escapes_as_another_error(
+    original: bytes, begin: int, length: int, new: bytes, keep: bool
+) -> None:
     begin %= len(original)
     damaged = original[:begin] + new + (original[begin + length :] if keep else b"")
     assert len(outcome(damaged)) < 2000
 
 
 @given(original=st.sampled_from(ORIGINALS), flips=st.lists(st.integers(0, 10**6), min_size=1, max_size=8))
-def test_flipped_bits_never_escape_as_another_error(original, flips):
+def test_flipped_bits_never_escape_as_another_error(original: bytes, flips: Sequence[int]) -> None:
     damaged = bytearray(original)
     for flip in flips:
         damaged[flip // 8 % len(damaged)] ^= 1 << flip % 8
@@ -46,5 +49,5 @@ def test_flipped_bits_never_escape_as_another_error(original, flips):
 
 
 @given(st.binary(max_size=200))
-def test_noise_never_escapes_as_another_error(noise):
+def test_noise_never_escapes_as_another_error(noise: bytes) -> None:
     assert outcome(noise).startswith(("runs", "bytes in memory"))

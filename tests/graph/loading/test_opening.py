@@ -3,7 +3,10 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
@@ -11,12 +14,13 @@ from hypothesis import given
 
 from simulator.errors import GraphError
 from simulator.graph.exporting import graph_def
+from simulator.graph.graph import Graph
 from simulator.graph.loading import load, sources
 from simulator.graph.messages import GraphDef, MetaGraphDef, RunMetadata, SavedModel
 from tests.strategies import Rows, graphs, loop, typed
 
 
-def sample():
+def sample() -> Any:
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder", (2, 3)))
     made.add("c", "Const", **typed("Const", (2, 3)))
@@ -25,7 +29,7 @@ def sample():
     return graph_def(made.built(producer=24))
 
 
-def meta_graph():
+def meta_graph() -> Any:
     message = MetaGraphDef(graph_def=sample())
     message.meta_info_def.tags.append("serve")
     message.meta_info_def.tensorflow_version = "1.15.0"
@@ -35,12 +39,12 @@ def meta_graph():
     return message
 
 
-def saved_model():
+def saved_model() -> Any:
     return SavedModel(saved_model_schema_version=1, meta_graphs=[meta_graph()])
 
 
 MESSAGES = {"GraphDef": sample, "MetaGraphDef": meta_graph, "SavedModel": saved_model}
-FORMS = {
+FORMS: dict[str, Callable[[Any], bytes]] = {
     "binary": lambda message: message.SerializeToString(),
     "text": lambda message: text_format.MessageToString(message).encode(),
     "one line of text": lambda message: text_format.MessageToString(message, as_one_line=True).encode(),
@@ -53,7 +57,7 @@ FORMS = {
 @pytest.mark.parametrize("kind", MESSAGES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("zipped", [False, True])
-def test_the_kind_is_told_from_the_content(kind, form, zipped, tmp_path):
+def test_the_kind_is_told_from_the_content(kind: str, form: str, zipped: bool, tmp_path: Path) -> None:
     raw = FORMS[form](MESSAGES[kind]())
     path = tmp_path / "misleading.png"
     path.write_bytes(gzip.compress(raw) if zipped else raw)
@@ -63,7 +67,7 @@ def test_the_kind_is_told_from_the_content(kind, form, zipped, tmp_path):
     assert bool(graph.signatures) == bool(graph.train_ops) == (kind != "GraphDef")
 
 
-def test_a_meta_graph_brings_its_signatures_and_train_ops():
+def test_a_meta_graph_brings_its_signatures_and_train_ops() -> None:
     graph = load(meta_graph().SerializeToString())
     assert graph.train_ops == ("while/Exit",)
     assert graph.signatures["predict"].inputs == {"image": "x:0"}
@@ -72,14 +76,14 @@ def test_a_meta_graph_brings_its_signatures_and_train_ops():
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz"])
-def test_a_saved_model_folder(name, tmp_path):
+def test_a_saved_model_folder(name: str, tmp_path: Path) -> None:
     raw = FORMS["text" if "txt" in name else "binary"](saved_model())
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
     assert graph_def(load(tmp_path)) == sample()
 
 
 @pytest.mark.parametrize("form", ["binary", "text"])
-def test_the_meta_graph_tagged_serve_is_taken(form):
+def test_the_meta_graph_tagged_serve_is_taken(form: str) -> None:
     message = saved_model()
     train = message.meta_graphs.add(graph_def=GraphDef())
     train.graph_def.node.add(name="only", op="NoOp")
@@ -90,7 +94,7 @@ def test_the_meta_graph_tagged_serve_is_taken(form):
     assert any("2 MetaGraphs" in note for note in graph.notes)
 
 
-def test_the_train_signature_of_a_saved_model_is_its_train_op():
+def test_the_train_signature_of_a_saved_model_is_its_train_op() -> None:
     message = meta_graph()
     message.collection_def.clear()
     message.signature_def["__saved_model_train_op"].outputs["__saved_model_train_op"].name = "while/Exit:0"
@@ -99,7 +103,7 @@ def test_the_train_signature_of_a_saved_model_is_its_train_op():
     assert list(graph.signatures) == ["predict"]
 
 
-def test_sparse_and_composite_arguments_become_one_entry_per_tensor():
+def test_sparse_and_composite_arguments_become_one_entry_per_tensor() -> None:
     message = meta_graph()
     sparse = message.signature_def["predict"].inputs["sparse"].coo_sparse
     sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name = "v:0", "i:0", "s:0"
@@ -113,14 +117,14 @@ def test_sparse_and_composite_arguments_become_one_entry_per_tensor():
     }
 
 
-def test_the_version_of_the_first_releases():
+def test_the_version_of_the_first_releases() -> None:
     message = sample()
     message.ClearField("versions")
     message.version = 7
     assert load(message).producer == 7
 
 
-def foreign(message):
+def foreign(message: Any | Any) -> Any | Any:
     """The same message as another library would hold it: in a pool that is not ours."""
     pool = descriptor_pool.DescriptorPool()
     for name in ("simviz/google.protobuf.proto", "simviz/tensorflow.proto"):
@@ -132,27 +136,27 @@ def foreign(message):
 
 
 class Graphlike:
-    def as_graph_def(self, add_shapes=False):
+    def as_graph_def(self, add_shapes: bool = False) -> Any:
         assert add_shapes
         return foreign(sample())
 
 
 class PlainGraphlike:
-    def as_graph_def(self):
+    def as_graph_def(self) -> Any:
         return sample()
 
 
 @pytest.mark.parametrize("source", [sample(), foreign(sample()), foreign(saved_model()), Graphlike(), PlainGraphlike()])
-def test_what_lives_in_memory(source):
+def test_what_lives_in_memory(source: Any) -> None:
     assert graph_def(load(source)) == sample()
 
 
-def test_a_graph_is_returned_as_it_is():
+def test_a_graph_is_returned_as_it_is() -> None:
     graph = load(sample())
     assert load(graph) is graph
 
 
-def test_standard_input(monkeypatch):
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = sample().SerializeToString()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
     graph = load("-")
@@ -160,7 +164,7 @@ def test_standard_input(monkeypatch):
     assert graph.source == "standard input"
 
 
-def test_a_pipe(tmp_path):
+def test_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, 'wb').write({sample().SerializeToString()!r})"]):
@@ -196,7 +200,7 @@ NOT_GRAPHS = [
 
 
 @pytest.mark.parametrize(("sentence", "raw"), NOT_GRAPHS, ids=[sentence for sentence, _ in NOT_GRAPHS])
-def test_what_is_no_graph_is_named(sentence, raw, tmp_path):
+def test_what_is_no_graph_is_named(sentence: str, raw: bytes, tmp_path: Path) -> None:
     path = tmp_path / "graph.pbtxt"
     path.write_bytes(raw)
     with pytest.raises(GraphError) as refusal:
@@ -207,19 +211,19 @@ def test_what_is_no_graph_is_named(sentence, raw, tmp_path):
 
 
 @pytest.mark.parametrize("extra", [*range(70, 130), 250, 300])
-def test_a_binary_graph_is_no_stranger_whatever_the_length_of_its_first_node(extra):
+def test_a_binary_graph_is_no_stranger_whatever_the_length_of_its_first_node(extra: int) -> None:
     message = GraphDef()  # the second byte of the file is that length: "{" and "[" are lengths too
     message.node.add(name="a" * (1 + extra), op="NoOp")
     assert len(load(message.SerializeToString())) == 1
 
 
-def test_a_missing_file_proposes_its_neighbours(tmp_path):
+def test_a_missing_file_proposes_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "graph.pbtxt").write_bytes(b"x")
     with pytest.raises(GraphError, match=r"no such file\. Did you mean 'graph\.pbtxt'"):
         load(tmp_path / "grahp.pbtxt")
 
 
-def test_a_folder_without_a_saved_model_proposes_the_version_in_it(tmp_path):
+def test_a_folder_without_a_saved_model_proposes_the_version_in_it(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"without saved_model\.pb.* Name the file"):
         load(tmp_path)
     (tmp_path / "1").mkdir()
@@ -228,25 +232,25 @@ def test_a_folder_without_a_saved_model_proposes_the_version_in_it(tmp_path):
         load(tmp_path)
 
 
-def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    def refuse(*_):
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Path | str) -> None:
         raise PermissionError
 
     path = tmp_path / "graph.pb"
     path.write_bytes(b"")
-    monkeypatch.setattr(sources.Path, "open", refuse)  # root may read everything
+    monkeypatch.setattr(Path, "open", refuse)  # root may read everything
     with pytest.raises(GraphError, match="chmod"):
         load(path)
 
 
 @pytest.mark.parametrize("source", ["a\0b", "x" * 5000, os.devnull, "/dev/null/x"])
-def test_strange_paths(source):
+def test_strange_paths(source: str) -> None:
     with pytest.raises(GraphError):
         load(source)
 
 
 @pytest.mark.parametrize("source", [None, 3, object(), [1], RunMetadata()])
-def test_strange_objects(source):
+def test_strange_objects(source: Any) -> None:
     with pytest.raises(GraphError, match="is not a graph"):
         load(source)
 
@@ -260,11 +264,11 @@ class Concrete:
 class Traced:
     """As a tf.function: it makes concrete functions."""
 
-    def get_concrete_function(self):
+    def get_concrete_function(self) -> Any:
         return Concrete()
 
 
-def test_a_function_is_told_where_its_graph_is():
+def test_a_function_is_told_where_its_graph_is() -> None:
     with pytest.raises(GraphError, match=r"a Concrete is not a graph: give its \.graph\."):
         load(Concrete())
     with pytest.raises(GraphError, match=r"give the \.graph of a concrete function"):
@@ -272,13 +276,13 @@ def test_a_function_is_told_where_its_graph_is():
     assert load(Concrete().graph).names == load(sample()).names
 
 
-def test_a_binary_graph_without_nodes_is_a_graph():
+def test_a_binary_graph_without_nodes_is_a_graph() -> None:
     empty = GraphDef()
     empty.versions.producer = 2474
     assert len(load(empty.SerializeToString())) == 0
 
 
-def test_gzip_does_not_unfold_without_bounds(monkeypatch, tmp_path):
+def test_gzip_does_not_unfold_without_bounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sources, "MAX_STREAM_BYTES", 10_000)
     bomb = gzip.compress(bytes(5_000)) * 3  # three members, each within the bound
     path = tmp_path / "bomb.pb"
@@ -288,7 +292,7 @@ def test_gzip_does_not_unfold_without_bounds(monkeypatch, tmp_path):
 
 
 @given(graphs())
-def test_bytes_and_text_give_the_same_graph(graph):
+def test_bytes_and_text_give_the_same_graph(graph: Graph) -> None:
     message = graph_def(graph)
     binary, text = load(FORMS["binary"](message)), load(FORMS["text"](message))
     assert graph_def(binary) == graph_def(text) == message

@@ -1,10 +1,13 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import GraphError
-from simulator.graph.loading.textual import read_enclosed, read_text, rows_of
+from simulator.graph.loading.textual import Rows, read_enclosed, read_text, rows_of
 from simulator.graph.messages import AttrValue, GraphDef, MetaGraphDef, SavedModel
 
 NAMES = st.text("abC_/.01-", min_size=1, max_size=6)
@@ -21,7 +24,7 @@ SCALARS = st.one_of(
 
 
 @st.composite
-def values(draw):
+def values(draw: st.DrawFn) -> Any:
     kind = draw(st.integers(0, 3))
     if kind:
         return draw(SCALARS)
@@ -36,7 +39,7 @@ def values(draw):
 
 
 @st.composite
-def graph_defs(draw):
+def graph_defs(draw: st.DrawFn) -> Any:
     message = GraphDef()
     for _ in range(draw(st.integers(0, 6))):
         node = message.node.add(
@@ -58,22 +61,22 @@ def graph_defs(draw):
     return message
 
 
-def columns(rows):
+def columns(rows: Rows) -> tuple[object, ...]:
     return rows.names, rows.ops, rows.requested, [tuple(row) for row in rows.inputs], rows.attrs
 
 
-def without_nodes(message):
+def without_nodes(message: Any) -> Any:
     rest = GraphDef.FromString(message.SerializeToString())
     rest.ClearField("node")
     return rest
 
 
-def assert_equal(rows, message):
+def assert_equal(rows: Rows, message: Any) -> None:
     assert columns(rows) == columns(rows_of(message))
     assert rows.rest == without_nodes(message)
 
 
-WRITERS = {
+WRITERS: dict[str, Callable[[Any], str]] = {
     "canonical": text_format.MessageToString,
     "utf8": lambda message: text_format.MessageToString(message, as_utf8=True),
     "one line": lambda message: text_format.MessageToString(message, as_one_line=True),
@@ -90,7 +93,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 @given(message=graph_defs())
-def test_every_form_reads_as_text_format_reads_it(writer, message):
+def test_every_form_reads_as_text_format_reads_it(writer: str, message: Any) -> None:
     text = WRITERS[writer](message)
     assert_equal(read_text(text, "t"), text_format.Parse(text, GraphDef()))
 
@@ -98,7 +101,7 @@ def test_every_form_reads_as_text_format_reads_it(writer, message):
 @given(
     message=graph_defs(), cut=st.tuples(st.integers(0), st.integers(0), st.sampled_from(("", "}", "{", '"', "\n", "x")))
 )
-def test_what_text_format_refuses_is_refused_and_nothing_else(message, cut):
+def test_what_text_format_refuses_is_refused_and_nothing_else(message: Any, cut: tuple[int, int, str]) -> None:
     text = text_format.MessageToString(message)
     begin, end = sorted(place % (len(text) + 1) for place in cut[:2])
     damaged = text[:begin] + cut[2] + text[end:]
@@ -127,7 +130,7 @@ NODE = 'node {\n  name: "a"\n  op: "NoOp"\n}\n'
         NODE[:-2],
     ],
 )
-def test_refuses_what_only_looks_complete_in_pieces(text):
+def test_refuses_what_only_looks_complete_in_pieces(text: str) -> None:
     with pytest.raises((text_format.ParseError, ValueError)):
         text_format.Parse(text, GraphDef())
     with pytest.raises(GraphError):
@@ -151,39 +154,39 @@ def test_refuses_what_only_looks_complete_in_pieces(text):
         "",
     ],
 )
-def test_reads_what_is_not_canonical(text):
+def test_reads_what_is_not_canonical(text: str) -> None:
     assert_equal(read_text(text, "t"), text_format.Parse(text, GraphDef()))
 
 
-def test_an_attribute_that_stands_twice_has_its_last_value():
+def test_an_attribute_that_stands_twice_has_its_last_value() -> None:
     attr = '  attr {\n    key: "k"\n    value {\n      i: %d\n    }\n  }\n'
     text = 'node {\n  name: "a"\n  op: "B"\n' + attr % 1 + attr % 2 + "}\n"
     assert_equal(read_text(text, "t"), text_format.Parse(text, GraphDef()))
 
 
-def test_equal_attribute_text_gives_the_same_object():
+def test_equal_attribute_text_gives_the_same_object() -> None:
     node = 'node {\n  name: "%s"\n  op: "B"\n  attr {\n    key: "k"\n    value {\n      f: 1.5\n    }\n  }\n}\n'
     rows = read_text(node % "a" + node % "b", "t")
     assert rows.attrs[0]["k"] is rows.attrs[1]["k"]
 
 
-def test_an_error_names_its_line():
+def test_an_error_names_its_line() -> None:
     with pytest.raises(GraphError, match=r'^g\.pbtxt, line 7: .*no field named "oops"'):
         read_text(NODE + 'node {\n  name: "b"\n  oops: 1\n}\n' + NODE, "g.pbtxt")
 
 
-def test_text_that_is_cut_says_so():
+def test_text_that_is_cut_says_so() -> None:
     with pytest.raises(GraphError, match="was cut"):
         read_text(NODE + NODE[:20], "g.pbtxt")
 
 
-def test_nesting_without_end_is_refused():
+def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(GraphError, match="nested"):
         read_text("node{attr{value{" + "list{func{attr{value{" * 5000, "t")
 
 
 @given(message=graph_defs(), extra=st.booleans())
-def test_meta_graphs_and_saved_models_read_the_same(message, extra):
+def test_meta_graphs_and_saved_models_read_the_same(message: Any, extra: bool) -> None:
     meta_graph = MetaGraphDef(graph_def=message)
     meta_graph.meta_info_def.tags.append("serve")
     saved_model = SavedModel(meta_graphs=[meta_graph, meta_graph] if extra else [meta_graph])
@@ -196,7 +199,7 @@ def test_meta_graphs_and_saved_models_read_the_same(message, extra):
         assert (read.meta_graphs[0] if indent else read).meta_info_def == meta_graph.meta_info_def
 
 
-def test_a_meta_graph_without_indentation_is_read_all_the_same():
+def test_a_meta_graph_without_indentation_is_read_all_the_same() -> None:
     text = "graph_def {\n" + NODE.replace("  ", "") + "}\n"
     message, rows = read_enclosed(text, MetaGraphDef(), 0, "t")
     assert rows == []

@@ -1,5 +1,7 @@
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,18 +16,18 @@ from tests.strategies import type_attr, types_attr
 FLOAT, INT32, STRING, BOOL, INT64, RESOURCE, VARIANT = 1, 3, 7, 10, 9, 20, 21
 
 
-def indices(*values):
+def indices(*values: int) -> Any:
     made = AttrValue()
     made.list.i.extend(values)
     return made
 
 
-def test_the_facts_say_where_they_come_from():
+def test_the_facts_say_where_they_come_from() -> None:
     assert registry.provenance() == registry.Provenance(tensorflow="2.21.0", ops=1910, kernels=15469, listed=15632)
     assert len(registry.names()) == 1910
 
 
-def test_a_fresh_process_reads_the_file_once_and_parses_only_what_it_is_asked_for():
+def test_a_fresh_process_reads_the_file_once_and_parses_only_what_it_is_asked_for() -> None:
     code = (
         "from simulator.graph import ops\n"
         "from simulator.graph.ops import registry\n"
@@ -61,19 +63,22 @@ def test_a_fresh_process_reads_the_file_once_and_parses_only_what_it_is_asked_fo
         ("NoSuchOp", {}, None, None),
     ],
 )
-def test_inputs_and_outputs(op, attrs, inputs, outputs):
+def test_inputs_and_outputs(
+    op: str, attrs: Mapping[str, Any], inputs: tuple[int, ...], outputs: tuple[int, ...] | None
+) -> None:
     assert ops.inputs(op, attrs, {}) == inputs
     assert ops.outputs(op, attrs, {}) == outputs
 
 
-def test_ranges_of_output_arguments():
+def test_ranges_of_output_arguments() -> None:
     fused = ops.output_ranges("FusedBatchNormV3", {"T": type_attr(FLOAT), "U": type_attr(FLOAT)}, {})
+    assert fused is not None
     assert fused[:2] == (("y", 0, 1), ("batch_mean", 1, 2))
     assert ops.output_ranges("Split", {"num_split": AttrValue(i=3)}, {}) == (("output", 0, 3),)
     assert ops.output_ranges("NoSuchOp", {}, {}) is None
 
 
-def a_function():
+def a_function() -> Any:
     function = FunctionDef()
     function.signature.name = "pairs"
     function.signature.attr.add(name="T", type="type")
@@ -84,7 +89,7 @@ def a_function():
     return function
 
 
-def test_a_library_function_is_an_op():
+def test_a_library_function_is_an_op() -> None:
     library = {"pairs": a_function()}
     attrs = {"T": type_attr(RESOURCE), "N": AttrValue(i=2)}
     assert ops.inputs("pairs", attrs, library) == (RESOURCE, RESOURCE, INT32)
@@ -92,23 +97,23 @@ def test_a_library_function_is_an_op():
     assert ops.output_ranges("pairs", attrs, library) == (("all", 0, 2),)
     assert ops.inputs("pairs", {"T": type_attr(FLOAT)}, library) is None
     assert ops.kernel_types("pairs", attrs) == (("GPU", 0), ("CPU", 0))
-    assert ops.host_memory("pairs", attrs, "GPU", library) == ({0, 1, 2}, {0, 1})
+    assert ops.host_memory("pairs", attrs, "GPU", library) == (frozenset((0, 1, 2)), frozenset((0, 1)))
     assert not ops.known("pairs")
 
 
-def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown():
+def test_a_signature_that_counts_by_an_attribute_of_an_odd_kind_is_unknown() -> None:
     odd = a_function()
     odd.signature.attr[1].type = "no such kind"
     assert ops.inputs("pairs", {"T": type_attr(FLOAT), "N": AttrValue(i=2)}, {"pairs": odd}) is None
 
 
 @pytest.mark.parametrize("count", [ops.MAX_ARGUMENTS + 1, 2**62])
-def test_absurd_numbers_of_arguments_are_refused(count):
+def test_absurd_numbers_of_arguments_are_refused(count: int) -> None:
     with pytest.raises(GraphError, match="num_split"):
         ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=count)}, {})
 
 
-def test_a_negative_number_of_arguments_is_none():
+def test_a_negative_number_of_arguments_is_none() -> None:
     assert ops.outputs("Split", {"T": type_attr(FLOAT), "num_split": AttrValue(i=-5)}, {}) == ()
 
 
@@ -133,16 +138,18 @@ def test_a_negative_number_of_arguments_is_none():
         ("TPUCompilationResult", {}, ()),
     ],
 )
-def test_device_types_that_have_a_kernel(op, attrs, expected):
+def test_device_types_that_have_a_kernel(
+    op: str, attrs: Mapping[str, Any], expected: tuple[tuple[str, int], ...]
+) -> None:
     assert ops.kernel_types(op, attrs) == expected
 
 
-def test_a_label_chooses_among_kernels():
+def test_a_label_chooses_among_kernels() -> None:
     labelled = {"T": type_attr(FLOAT), "_kernel": AttrValue(s=b"no such label")}
     assert ops.kernel_types("MatMul", labelled) == ()
 
 
-def test_only_the_device_types_that_are_there_count():
+def test_only_the_device_types_that_are_there_count() -> None:
     complex64 = {"Tcomplex": type_attr(8)}
     assert ops.support("FFTND", complex64).types == (("GPU", 1),)
     assert ops.support("FFTND", complex64, ("CPU",)) == ((), False, "")  # nothing is registered for it
@@ -151,13 +158,13 @@ def test_only_the_device_types_that_are_there_count():
     assert ops.support("a custom op", {}, ("CPU",)).types == (("CPU", 0),)
 
 
-def test_a_constraint_on_an_attribute_that_the_op_does_not_have_is_told():
+def test_a_constraint_on_an_attribute_that_the_op_does_not_have_is_told() -> None:
     assert ops.support("TopK", {"T": type_attr(FLOAT)}).undeclared == "index_type"
     assert ops.support("TopK", {"T": type_attr(STRING)}).undeclared == ""  # another attribute rules the kernels out
     assert ops.support("TopKV2", {"T": type_attr(FLOAT)}).undeclared == ""
 
 
-def test_no_two_kernels_of_equal_priority_can_match():
+def test_no_two_kernels_of_equal_priority_can_match() -> None:
     """TensorFlow would refuse a node that both match, and `support` would have to."""
     for op in registry.names():
         kernels = registry.registered(op).kernels
@@ -181,12 +188,12 @@ def test_no_two_kernels_of_equal_priority_can_match():
         ("Shape", ""),
     ],
 )
-def test_which_variants_live_on_the_host(op, holds):
+def test_which_variants_live_on_the_host(op: str, holds: str) -> None:
     assert registry.registered(op).host_variant == holds
 
 
-def test_every_element_of_a_list_must_be_allowed():
-    def where(*taken):
+def test_every_element_of_a_list_must_be_allowed() -> None:
+    def where(*taken: int) -> tuple[tuple[str, int], ...]:
         return ops.kernel_types("EagerPyFunc", {"Tin": types_attr(*taken), "Tout": types_attr(FLOAT)})
 
     assert where(FLOAT, INT64) == (("GPU", 0), ("CPU", 0))
@@ -213,18 +220,21 @@ def test_every_element_of_a_list_must_be_allowed():
         ("MatMul", {"T": type_attr(FLOAT), "_output_hostmem": indices(0)}, "GPU", set(), {0}),
     ],
 )
-def test_what_lies_in_host_memory(op, attrs, device_type, inputs, outputs):
-    assert ops.host_memory(op, attrs, device_type, {}) == (inputs, outputs)
+def test_what_lies_in_host_memory(
+    op: str, attrs: Mapping[str, Any], device_type: str, inputs: set[int], outputs: set[int]
+) -> None:
+    found = ops.host_memory(op, attrs, device_type, {})
+    assert found == (frozenset(inputs), frozenset(outputs))
 
 
-def test_missing_attributes_can_be_counted():
+def test_missing_attributes_can_be_counted() -> None:
     assert ops.missing_attrs("MatMul", {}) == ("T",)
     assert ops.missing_attrs("MatMul", {"T": type_attr(FLOAT)}) == ()
     assert ops.missing_attrs("ConcatV2", {}) == ("N", "T")  # Tidx has a default
     assert ops.missing_attrs("NoSuchOp", {}) == ()
 
 
-def test_state_and_defaults():
+def test_state_and_defaults() -> None:
     assert ops.is_stateful("VarHandleOp")
     assert not ops.is_stateful("MatMul")
     assert not ops.is_stateful("NoSuchOp")
@@ -233,10 +243,16 @@ def test_state_and_defaults():
     assert ops.defaults("NoSuchOp") == {}
 
 
+def kinds_of(op: str) -> Mapping[str, str]:
+    facts = registry.facts(op)
+    assert facts is not None
+    return facts.attrs
+
+
 @given(op=st.sampled_from(registry.names()), dtype=st.sampled_from([FLOAT, INT32, STRING, RESOURCE]))
-def test_a_protobuf_map_and_a_dict_of_messages_mean_the_same(op, dtype):
+def test_a_protobuf_map_and_a_dict_of_messages_mean_the_same(op: str, dtype: int) -> None:
     node = NodeDef(name="n", op=op)
-    for name, kind in registry.facts(op).attrs.items():
+    for name, kind in kinds_of(op).items():
         if kind == "type":
             node.attr[name].type = dtype
         elif kind == "int":
@@ -245,17 +261,19 @@ def test_a_protobuf_map_and_a_dict_of_messages_mean_the_same(op, dtype):
             node.attr[name].list.type.extend([dtype, FLOAT])
     before = len(node.attr)
     as_dict = dict(node.attr)
-    for ask in (ops.kernel_types, ops.missing_attrs):
+    alone: tuple[Callable[..., object], ...] = (ops.kernel_types, ops.missing_attrs)
+    for ask in alone:
         assert ask(op, node.attr) == ask(op, as_dict)
-    for ask in (ops.inputs, ops.outputs, ops.output_ranges):
+    with_functions: tuple[Callable[..., object], ...] = (ops.inputs, ops.outputs, ops.output_ranges)
+    for ask in with_functions:
         assert ask(op, node.attr, {}) == ask(op, as_dict, {})
     assert len(node.attr) == before  # asking a map for what it lacks must not fill it
 
 
 @given(op=st.sampled_from(registry.names()), device_type=st.sampled_from(ops.DEVICE_TYPES))
-def test_slots_in_host_memory_exist(op, device_type):
-    attrs = {name: type_attr(FLOAT) for name, kind in registry.facts(op).attrs.items() if kind == "type"}
+def test_slots_in_host_memory_exist(op: str, device_type: str) -> None:
+    attrs = {name: type_attr(FLOAT) for name, kind in kinds_of(op).items() if kind == "type"}
     given_types, taken = ops.inputs(op, attrs, {}), ops.outputs(op, attrs, {})
     slots, ports = ops.host_memory(op, attrs, device_type, {})
-    assert all(0 <= slot < len(given_types) for slot in slots)
-    assert all(0 <= port < len(taken) for port in ports)
+    assert all(0 <= slot < len(given_types or ()) for slot in slots)
+    assert all(0 <= port < len(taken or ()) for port in ports)

@@ -1,25 +1,27 @@
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from simulator.errors import GraphError
 from simulator.graph.bridging import from_networkx
-from simulator.graph.graph import Signature
+from simulator.graph.graph import Graph, Signature
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue, FunctionDef
-from simulator.graph.step import choose_step
+from simulator.graph.step import Step, choose_step
 from simulator.graph.step.purposes import apply_nodes
-from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
+from tests.graph.inlining.functional import PLACEHOLDER, T, Written, call, function
 from tests.graph.inlining.functional import graph as functional_graph
 from tests.strategies import Rows, graphs, loop, type_attr, typed, types_attr
 
 
-def float_node(made, name, op, inputs=()):
+def float_node(made: Rows, name: str, op: str, inputs: Sequence[str] = ()) -> str:
     return made.add(name, op, inputs, **typed(op, ()))
 
 
-def training(*, grouped=True):
+def training(*, grouped: bool = True) -> Rows:
     """A TensorFlow 1 program: input queue, two weights, loss, train op, initialiser, saver, readiness, summary."""
     made = Rows()
     made.add("queue", "FIFOQueueV2")
@@ -54,14 +56,14 @@ def training(*, grouped=True):
     return made
 
 
-def ran(graph, step):
+def ran(graph: Graph, step: Step) -> set[str]:
     return {name for name, runs in zip(graph.names, step.runs, strict=True) if runs}
 
 
 STEP = {"w", "v", "w/read", "v/read", "y", "loss", "rate", "w/apply", "v/apply"}
 
 
-def test_the_train_op_is_the_sink_that_holds_every_update():
+def test_the_train_op_is_the_sink_that_holds_every_update() -> None:
     graph = training().built()
     step = choose_step(graph)
     assert step.fetches == ("train",)
@@ -70,19 +72,19 @@ def test_the_train_op_is_the_sink_that_holds_every_update():
     assert "2 Apply ops" in step.rule
 
 
-def test_without_a_group_every_update_is_its_own_sink():
+def test_without_a_group_every_update_is_its_own_sink() -> None:
     graph = training(grouped=False).built()
     assert choose_step(graph).fetches == ("v/apply", "w/apply")
 
 
-def test_the_train_op_collection_comes_first():
+def test_the_train_op_collection_comes_first() -> None:
     graph = replace(training().built(), train_ops=("w/apply", "of another graph"))
     step = choose_step(graph)
     assert step.fetches == ("w/apply",)
     assert step.rule == "the graph's train_op collection (1 of its entries not in the graph)"
 
 
-def test_what_groups_the_train_op_with_more_is_the_step_and_two_such_groups_are_named():
+def test_what_groups_the_train_op_with_more_is_the_step_and_two_such_groups_are_named() -> None:
     """A script's tf.no_op(name="train") after the optimizer's own op, with moving averages, is what it runs."""
     made = training()
     made.names[made.names.index("train")] = "momentum"
@@ -98,7 +100,7 @@ def test_what_groups_the_train_op_with_more_is_the_step_and_two_such_groups_are_
     assert step.rule.endswith("; 'train', 'all' run it with more: fetch the one that is the step")
 
 
-def test_a_saver_that_waits_for_the_train_op_does_not_replace_it():
+def test_a_saver_that_waits_for_the_train_op_does_not_replace_it() -> None:
     made = training()
     made.names[made.names.index("train")] = "train/inner"
     made.add("a/save", "SaveV2", ["tag", "tag", "tag", "^train/inner"], dtypes=types_attr())
@@ -106,7 +108,7 @@ def test_a_saver_that_waits_for_the_train_op_does_not_replace_it():
     assert choose_step(made.built()).fetches == ("train",)
 
 
-def test_of_equal_sinks_the_one_with_the_smaller_fan_in_is_taken():
+def test_of_equal_sinks_the_one_with_the_smaller_fan_in_is_taken() -> None:
     made = training()
     made.names[made.names.index("train")] = "train/inner"
     made.add("more", "NoOp", ["^train/inner", "^rate", "^y", "^first"])
@@ -115,7 +117,7 @@ def test_of_equal_sinks_the_one_with_the_smaller_fan_in_is_taken():
     assert choose_step(made.built()).fetches == ("train",)
 
 
-def test_an_update_inside_a_loop_is_found_behind_its_exit():
+def test_an_update_inside_a_loop_is_found_behind_its_exit() -> None:
     made = Rows()
     float_node(made, "x", "Placeholder")
     loop(made, start="x")
@@ -129,7 +131,7 @@ def test_an_update_inside_a_loop_is_found_behind_its_exit():
 
 
 @pytest.mark.parametrize("collected", [(), ("train",)])
-def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected):
+def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected: tuple[str, ...]) -> None:
     made = Rows()
     float_node(made, "w", "VariableV2")
     float_node(made, "x", "Placeholder")
@@ -150,7 +152,7 @@ def test_what_fills_the_accumulators_runs_with_what_takes_from_them(collected):
     assert step.rule.endswith("and what fills its gradient accumulators")
 
 
-def test_a_call_of_a_function_that_trains_counts_as_an_update():
+def test_a_call_of_a_function_that_trains_counts_as_an_update() -> None:
     inner, outer = FunctionDef(), FunctionDef()
     inner.signature.name, outer.signature.name = "inner", "outer"
     inner.node_def.add(name="apply", op="ResourceApplyAdam")
@@ -165,7 +167,7 @@ def test_a_call_of_a_function_that_trains_counts_as_an_update():
     assert choose_step(graph).fetches == ("call",)
 
 
-def inference():
+def inference() -> Rows:
     """The same program without its updates: an exported model that still has saver and initialiser."""
     made = training(grouped=False)
     for name in ("w/apply", "v/apply", "rate"):
@@ -175,7 +177,7 @@ def inference():
     return made
 
 
-def test_without_updates_the_sinks_that_compute_are_fetched():
+def test_without_updates_the_sinks_that_compute_are_fetched() -> None:
     made = inference()
     made.add("probability", "Neg", ["loss"], **typed("Neg"))
     step = choose_step(made.built())
@@ -183,7 +185,7 @@ def test_without_updates_the_sinks_that_compute_are_fetched():
     assert "but 7 that only initialise" in step.rule
 
 
-def test_a_signature_comes_before_the_sinks_and_after_the_updates():
+def test_a_signature_comes_before_the_sinks_and_after_the_updates() -> None:
     signatures = {
         "__saved_model_init_op": Signature({}, {"op": "init"}),
         "b": Signature({"in": "x:0"}, {"out": "y:0"}),
@@ -199,9 +201,9 @@ def test_a_signature_comes_before_the_sinks_and_after_the_updates():
     assert choose_step(training().built(signatures=signatures)).fetches == ("train",)
 
 
-def test_what_ends_inside_an_expanded_body_is_not_fetched():
+def test_what_ends_inside_an_expanded_body_is_not_fetched() -> None:
     body = function("body", ["a", "b"], [("y", "Neg", ["a"], T), ("unused", "Exp", ["b"], T)], ["y:y:0"])
-    fed = [(name, "Placeholder", [], PLACEHOLDER) for name in ("a", "b")]
+    fed: list[Written] = [(name, "Placeholder", [], PLACEHOLDER) for name in ("a", "b")]
     graph = inline(functional_graph([*fed, ("f", "PartitionedCall", ["a", "b"], call("body", 2))], [body]))
     step = choose_step(graph)
     assert step.fetches == ("f:0",)
@@ -210,7 +212,7 @@ def test_what_ends_inside_an_expanded_body_is_not_fetched():
     assert choose_step(from_networkx(graph.to_networkx())).fetches == ("f:0",)
 
 
-def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
+def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so() -> None:
     made = Rows()
     float_node(made, "v", "VariableV2")
     float_node(made, "first", "Const")
@@ -220,14 +222,14 @@ def test_a_graph_that_only_prepares_runs_all_its_sinks_and_says_so():
     assert "every sink only" in step.rule
 
 
-def test_feeding_cuts_what_lies_behind():
+def test_feeding_cuts_what_lies_behind() -> None:
     graph = training().built()
     step = choose_step(graph, fetches=["loss:0"], feeds=["y"])
     assert step.feeds == ("x:0", "y:0")
     assert ran(graph, step) == {"loss"}
 
 
-def test_a_placeholder_with_a_default_need_not_be_fed():
+def test_a_placeholder_with_a_default_need_not_be_fed() -> None:
     made = Rows()
     float_node(made, "first", "Const")
     made.add("x", "PlaceholderWithDefault", ["first"], dtype=type_attr(), shape=AttrValue())
@@ -236,7 +238,7 @@ def test_a_placeholder_with_a_default_need_not_be_fed():
     assert step.runs.all()
 
 
-def test_what_waits_for_a_fed_node_makes_it_run_in_earnest():
+def test_what_waits_for_a_fed_node_makes_it_run_in_earnest() -> None:
     made = Rows()
     float_node(made, "first", "Const")
     float_node(made, "a", "Neg", ["first"])
@@ -263,25 +265,25 @@ def test_what_waits_for_a_fed_node_makes_it_run_in_earnest():
         ({"feeds": [b"x"]}, "feeds are nodes and tensors by name, not [b'x']"),
     ],
 )
-def test_mistakes_are_named(options, sentence):
+def test_mistakes_are_named(options: Mapping[str, Any], sentence: str) -> None:
     with pytest.raises(GraphError) as refusal:
         choose_step(training().built(), **options)
     assert sentence in str(refusal.value)
 
 
-def test_an_unknown_signature_lists_those_there_are():
+def test_an_unknown_signature_lists_those_there_are() -> None:
     graph = training().built(signatures={"predict": Signature({}, {"a": "loss:0"})})
     with pytest.raises(GraphError, match="no signature 'predct'; it has 'predict'"):
         choose_step(graph, signature="predct")
 
 
-def test_a_graph_without_nodes_has_no_step():
+def test_a_graph_without_nodes_has_no_step() -> None:
     with pytest.raises(GraphError, match="no nodes"):
         choose_step(Rows().built())
 
 
 @given(graphs())
-def test_every_step_contains_all_that_it_needs(graph):
+def test_every_step_contains_all_that_it_needs(graph: Graph) -> None:
     step = choose_step(graph)
     fed = {graph.row(name.partition(":")[0]) for name in step.feeds}
     for source, reader in zip(graph.edge_src.tolist(), graph.edge_dst.tolist(), strict=True):
@@ -290,14 +292,14 @@ def test_every_step_contains_all_that_it_needs(graph):
     assert bool(step.fetches) == step.runs.any()  # nothing is left to run where all that is fetched is fed
 
 
-def test_what_is_fed_is_handed_back_without_being_run():
+def test_what_is_fed_is_handed_back_without_being_run() -> None:
     graph = training().built()
     step = choose_step(graph, fetches=["x:0", "loss:0", "loss:0"], feeds=["y:0"])
     assert (step.fetches, step.feeds) == (("loss:0",), ("x:0", "y:0"))
     assert ran(graph, choose_step(graph, fetches=["x"])) == {"x"}  # to run it is another thing than to read it
 
 
-def test_one_name_may_stand_without_a_list():
+def test_one_name_may_stand_without_a_list() -> None:
     graph = training().built()
     assert (
         choose_step(graph, fetches="w", feeds="x").runs.tolist()

@@ -1,3 +1,4 @@
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from simulator.graph.step.covering import MAX_EXACT, cover
 
 
 @given(st.lists(st.integers(1, 2**7 - 1), min_size=1, max_size=8))
-def test_the_cover_is_the_smallest(masks):
+def test_the_cover_is_the_smallest(masks: Sequence[int]) -> None:
     sets = dict(enumerate(masks))
     goal = 0
     for mask in masks:
@@ -22,14 +23,14 @@ def test_the_cover_is_the_smallest(masks):
     assert len(chosen) == len(set(chosen)) == smallest
 
 
-def union(masks):
+def union(masks: Iterable[int]) -> int:
     whole = 0
     for mask in masks:
         whole |= mask
     return whole
 
 
-def test_many_rivals_are_covered_greedily():
+def test_many_rivals_are_covered_greedily() -> None:
     rivals = MAX_EXACT * 3
     sets = {key: 0b11 << key for key in range(rivals)} | {rivals: 1 | 1 << rivals}  # a ring: every bit stands twice
     chosen = cover(sets)
@@ -37,5 +38,5 @@ def test_many_rivals_are_covered_greedily():
     assert len(chosen) < len(sets)
 
 
-def test_of_equal_sets_the_first_is_taken():
+def test_of_equal_sets_the_first_is_taken() -> None:
     assert cover({5: 0b11, 2: 0b11, 9: 0b01}) == [5]

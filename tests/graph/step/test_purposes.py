@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from simulator.graph.step.purposes import apply_nodes, computes
 from tests.strategies import Rows, type_attr, typed
 
 
-def float_node(made, name, op, inputs=()):
+def float_node(made: Rows, name: str, op: str, inputs: Sequence[str] = ()) -> str:
     return made.add(name, op, inputs, **typed(op, ()))
 
 
@@ -23,14 +24,14 @@ def float_node(made, name, op, inputs=()):
         ("MapApply", False),
     ],
 )
-def test_apply_ops(op, expected):
+def test_apply_ops(op: str, expected: bool) -> None:
     made = Rows()
     made.ops, made.names, made.requested, made.inputs, made.attrs = ["NoOp"], ["a"], [""], [[]], [{}]
     graph = replace(made.built(), ops=(op,))
     assert bool(apply_nodes(graph)) == expected
 
 
-def test_an_assignment_from_the_variable_itself_computes():
+def test_an_assignment_from_the_variable_itself_computes() -> None:
     made = Rows()
     float_node(made, "v", "VariableV2")
     float_node(made, "next", "Neg", ["v"])
@@ -39,7 +40,7 @@ def test_an_assignment_from_the_variable_itself_computes():
     assert computes(graph, [2]) == [2]
 
 
-def test_an_assignment_from_what_comes_in_computes():
+def test_an_assignment_from_what_comes_in_computes() -> None:
     made = Rows()
     float_node(made, "v", "VariableV2")
     float_node(made, "x", "Placeholder")
@@ -47,7 +48,7 @@ def test_an_assignment_from_what_comes_in_computes():
     assert computes(made.built(), [2]) == [2]
 
 
-def test_a_group_is_there_for_what_it_groups():
+def test_a_group_is_there_for_what_it_groups() -> None:
     made = Rows()
     float_node(made, "v", "VariableV2")
     float_node(made, "first", "Const")
@@ -62,7 +63,7 @@ def test_a_group_is_there_for_what_it_groups():
     assert [graph.names[row] for row in computes(graph, list(range(len(graph))))] == ["work", "both"]
 
 
-def test_a_ready_check_of_the_input_is_part_of_the_computation():
+def test_a_ready_check_of_the_input_is_part_of_the_computation() -> None:
     made = Rows()
     float_node(made, "x", "Placeholder")
     float_node(made, "v", "VariableV2")
