@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_a_request_that_comes_after_the_value_is_answered_from_the_end_of_the_po
 
 
 @pytest.mark.parametrize("several", [{"lanes": 2}, {"cores": 2}])
-def test_another_thread_sends_where_there_is_one(several: Mapping[str, int]) -> None:
+def test_another_thread_sends_where_there_is_one(several: dict[str, Any]) -> None:
     # Of two cores in one lane the message takes half of it, after the op that runs.
     nodes = ("x = Const", "a = Neg x", "far = Neg a", "a1 = Neg a", "a2 = Neg a1")
     on = replace(apart(2, **several), between_tasks=Protocol("busy", send_ns=8))
