@@ -22,6 +22,7 @@ from ctypes import CDLL
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -76,9 +77,9 @@ def median(column: np.ndarray) -> float:
     return float(np.median(column))
 
 
-def evaluated(case: Case, **options: object) -> Call:
+def evaluated(case: Case, threads: int = 1, **options: Any) -> Call:
     """Run it as often as it has rows, in one thread."""
-    return lambda: evaluate(case.prepared, case.rows, **{"threads": 1, **options})
+    return lambda: evaluate(case.prepared, case.rows, threads=threads, **options)
 
 
 # --- the tables ------------------------------------------------------------------------------------------------------

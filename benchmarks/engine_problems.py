@@ -94,7 +94,8 @@ class Drawn:
     @property
     def unread(self) -> npt.NDArray[np.bool_]:
         """[n]"""
-        return np.bincount(self.source, minlength=len(self)) == 0
+        unread: npt.NDArray[np.bool_] = np.bincount(self.source, minlength=len(self)) == 0
+        return unread
 
 
 def drawn(ops: int, seed: int = 0) -> Drawn:

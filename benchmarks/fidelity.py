@@ -19,18 +19,24 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from placement import place
 from placement.constraints import constrain
 from simulator import choose_step, estimate, inline, load, load_cluster, partition
 from simulator.assignment import COST, Assignment
+from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
+from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
 from simulator.oracle import conversation, extended, observe
 from simulator.oracle.checking import agreement
+from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS
 from simulator.oracle.refusing import compare_refusals, import_refusal
 
@@ -38,6 +44,7 @@ from simulator.oracle.refusing import compare_refusals, import_refusal
 CLUSTERS = ("cpu=4", "4gpu", "ps=2,worker=2x4gpu", "ps=2,worker=6", "ps=2,worker=8x1gpu")
 SUFFIXES = (".pb", ".pbtxt", ".meta", ".gz")
 TIMEOUT_S = 300.0
+T = TypeVar("T")
 COLUMNS = ("graph", "cluster", "how", "nodes", "placement", "raw", "log order", "partition", "raw", "errors alike")
 
 
@@ -62,7 +69,7 @@ class Row:
         return self.errors != "differ" and all(count is None or count[0] == count[-1] for count in counts)
 
 
-def drawn(graph, cluster, seed):
+def drawn(graph: Graph, cluster: Cluster, seed: int) -> Assignment:
     """A random device for each group of nodes, among those that may run it."""
     free = replace(graph, requested=("",) * len(graph))
     rules, chance = constrain(free, cluster, soft=False), random.Random(seed)
@@ -75,18 +82,18 @@ def drawn(graph, cluster, seed):
     return Assignment(names, ids(device), ids([COST] * len(graph)), "by chance", "by chance")
 
 
-def timed(work):
+def timed(work: Callable[[], T]) -> tuple[T, float]:
     started = time.perf_counter()
     return work(), time.perf_counter() - started
 
 
-def sinks(graph):
+def sinks(graph: Graph) -> list[str]:
     """The nodes that nobody reads or waits for: with them as targets everything runs."""
     read = set(graph.edge_src.tolist())
     return [name for row, name in enumerate(graph.names) if row not in read]
 
 
-def compared(graph, cluster, *, soft, seed, whole, asking):
+def compared(graph: Graph, cluster: Cluster, *, soft: bool, seed: int | None, whole: bool, asking: Asking) -> Row:
     """One graph on one cluster: our answer, TensorFlow's, and how far they agree."""
     cluster = extended(cluster)
     if seed is not None:  # devices can be written into the nodes that there are in the end
@@ -94,27 +101,30 @@ def compared(graph, cluster, *, soft, seed, whole, asking):
     step, costs = choose_step(graph, fetches=sinks(graph) if whole else None), estimate(graph, cluster)
     row = Row(nodes=len(graph))
 
-    def placed(seen=None):
+    def placed(seen: Mapping[str, str] | None = None) -> Assignment:
         if seed is not None:
             return drawn(graph, cluster, seed)
         return place(graph, cluster, costs, step=step, algorithm="tensorflow", soft=soft, seen=seen or {})
 
-    ours = error = None
+    ours: Assignment | None = None
+    error: InfeasibleError | GraphError | None = None
     try:
-        ours, placing = timed(placed)
-        _, cutting = timed(lambda: partition(graph, ours, cluster, step=step, flavour="local"))
+        mine, placing = timed(placed)
+        ours = mine
+        _, cutting = timed(partial(partition, graph, mine, cluster, step=step, flavour="local"))
         row.ours_s = placing + cutting
-    except (InfeasibleError, GraphError) as refused:
-        error = refused
+    except (InfeasibleError, GraphError) as raised:
+        error = raised
     pinned = None if seed is None or ours is None else [ours.name_of(node) for node in range(len(graph))]
     seen, row.theirs_s = timed(
         lambda: observe(graph, cluster, step=step, soft=soft, devices=pinned, timeout_s=TIMEOUT_S, asking=asking)
     )
     if error is not None:
-        found = compare_refusals(graph, error, seen)
-        row.errors = "alike" if found.agree else "differ"
-        row.said = f"{first_line(error)} // {shortened(found.said)}"
+        refused = compare_refusals(graph, error, seen)
+        row.errors = "alike" if refused.agree else "differ"
+        row.said = f"{first_line(error)} // {shortened(refused.said)}"
         return row
+    assert ours is not None
     found = agreement(graph, cluster, ours, step, seen, placed if seed is None else None)
     if seen.refusal is not None:
         row.errors, row.said = "differ", f"only TensorFlow refuses: {shortened(seen.refusal)}"
@@ -130,15 +140,15 @@ def compared(graph, cluster, *, soft, seed, whole, asking):
     return row
 
 
-def first_line(error):
+def first_line(error: object) -> str:
     return shortened(str(error).strip().split("\n", 1)[0])
 
 
-def shortened(sentence, most=200):
+def shortened(sentence: str, most: int = 200) -> str:
     return sentence if len(sentence) <= most else f"{sentence[:most]}..."
 
 
-def forms(path):
+def forms(path: Path) -> Iterator[tuple[str, Graph]]:
     """The graph flat and with its calls kept; once where there are none."""
     graph = load(str(path))
     flat = lower(inline(graph))
@@ -147,7 +157,7 @@ def forms(path):
         yield ("keep-calls", lower(graph))
 
 
-def unread(path, error, asking):
+def unread(path: Path, error: Exception, asking: Asking) -> Row:
     """A file that we cannot read as a graph: would TensorFlow import it?"""
     row = Row(said=first_line(str(error).replace(str(path), path.name)))
     try:
@@ -160,9 +170,9 @@ def unread(path, error, asking):
     return row
 
 
-def rows(paths, asked, asking):
+def rows(paths: Sequence[Path], asked: argparse.Namespace, asking: Asking) -> Iterator[tuple[str, str, str, Row]]:
     """(graph, cluster, how, row) of every run, as each is done."""
-    softness = [(False, seed) for seed in asked.pin] or [(True, None), (False, None)]
+    softness: list[tuple[bool, int | None]] = [(False, seed) for seed in asked.pin] or [(True, None), (False, None)]
     for path in paths:
         try:
             graphs = list(forms(path))
@@ -183,7 +193,7 @@ def rows(paths, asked, asking):
                     yield path.name, name, how, row
 
 
-def line(graph, cluster, how, row):
+def line(graph: str, cluster: str, how: str, row: Row) -> str:
     """A row of the table in Markdown."""
     cells = [graph, cluster, how, f"{row.nodes:,}" if row.nodes else ""]
     for count, raw in ((row.placement, True), (row.order, False), (row.partition, True)):
@@ -194,9 +204,9 @@ def line(graph, cluster, how, row):
     return "| " + " | ".join([*cells, row.said.replace("|", "/")]) + " |"
 
 
-def total(found):
+def total(found: Sequence[Row]) -> str:
     """The sums of all rows, and how many of them agree in everything."""
-    sums = Counter()
+    sums: Counter[str] = Counter()
     for row in found:
         sums["rows"] += 1
         sums["whole"] += row.whole
@@ -214,8 +224,8 @@ def total(found):
     )
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("clusters", nargs="*", default=CLUSTERS)
     parser.add_argument("--pin", type=int, action="append", default=[], metavar="SEED")
@@ -233,8 +243,8 @@ def main(arguments=None):
             print(line(graph, cluster, how, row), flush=True)
             found.append(row)
             for one in row.differences if told else ():
-                print(graph, cluster, how, *(f"  {key}: {text}" for key, text in one.items()), sep="\n", file=told)
-                told.flush()
+                said = (f"  {key}: {text}" for key, text in one.items())
+                print(graph, cluster, how, *said, sep="\n", file=told, flush=True)
     print(f"\n{total(found)}")
     return 0 if all(row.whole for row in found) else 1
 

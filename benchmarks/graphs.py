@@ -5,6 +5,7 @@ python benchmarks/graphs.py FOLDER     writes resnet50_1.pb, .pbtxt and so on fo
 
 import sys
 from pathlib import Path
+from typing import Any  # Any: what TensorFlow makes
 
 import tensorflow as tf
 
@@ -13,7 +14,7 @@ BLOCKS = (3, 4, 6, 3)  # He et al. 2015, table 1, the 50-layer column
 BATCH = 32
 
 
-def conv(x, name, width, size, stride=1):
+def conv(x: Any, name: str, width: int, size: int, stride: int = 1) -> Any:
     """A convolution with batch normalisation."""
     with v1.variable_scope(name):
         weights = v1.get_variable("weights", [size, size, x.shape[-1], width])
@@ -27,7 +28,7 @@ def conv(x, name, width, size, stride=1):
         return y
 
 
-def resnet50(x):
+def resnet50(x: Any) -> Any:
     """Logits of a batch of images."""
     x = tf.nn.max_pool2d(tf.nn.relu(conv(x, "stem", 64, 7, 2)), 3, 2, "SAME")
     for stage, blocks in enumerate(BLOCKS):
@@ -42,7 +43,7 @@ def resnet50(x):
     return tf.matmul(x, v1.get_variable("logits/weights", [x.shape[-1], 1000])) + v1.get_variable("logits/bias", [1000])
 
 
-def training_graph(towers):
+def training_graph(towers: int) -> Any:
     """In-graph replication: variables on the CPU, one tower per GPU, averaged gradients, momentum."""
     graph = tf.Graph()
     with graph.as_default(), tf.device("/cpu:0"):
@@ -70,12 +71,12 @@ def training_graph(towers):
     return graph.as_graph_def(add_shapes=True)
 
 
-def write(folder):
-    """Write the files into a folder, those that are not there yet; return their stems."""
+def write(folder: Path) -> None:
+    """Write the files into a folder, those that are not there yet."""
     v1.disable_eager_execution()
     v1.disable_resource_variables()
     for towers in (1, 3, 8):
-        stem = Path(folder) / f"resnet50_{towers}"
+        stem = folder / f"resnet50_{towers}"
         if stem.with_suffix(".pbtxt").exists():
             continue
         graph = training_graph(towers)
@@ -85,5 +86,6 @@ def write(folder):
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    write(sys.argv[1])
+    chosen = Path(sys.argv[1])
+    chosen.mkdir(parents=True, exist_ok=True)
+    write(chosen)

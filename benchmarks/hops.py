@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 SIZES = ((4, 200), (64 * 2**10, 100), (2**20, 40), (8 * 2**20, 12))  # bytes, tensors that are sent at once
 CHAIN = 40  # hops, at most the tensors
@@ -41,7 +42,7 @@ def processor_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)  # its clock's number, as clock_getcpuclockid makes it
 
 
-def session(target: str, how: int, nbytes: int, count: int):
+def session(target: str, how: int, nbytes: int, count: int) -> Any:  # Any: TensorFlow's
     """A session and the op that runs a step: `count` tensors are read on worker 0 and, by `how`, sent or not."""
     import tensorflow as tf
 

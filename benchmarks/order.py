@@ -34,7 +34,8 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=40)
     parser.add_argument("--nodes", type=int, default=200)
     chosen = parser.parse_args()
-    alike, pairs, ops = {"tensorflow": 0, "fifo": 0}, {"tensorflow": [], "fifo": []}, 0
+    alike, ops = {"tensorflow": 0, "fifo": 0}, 0
+    pairs: dict[str, list[float]] = {"tensorflow": [], "fifo": []}
     for seed in range(1000, 1000 + chosen.graphs):
         graph, on = drawn(seed, chosen.nodes), apart(1)
         step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])

@@ -11,25 +11,29 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from placement import place
 from simulator import choose_step, estimate, load, load_cluster, partition
 from simulator.oracle import conversation, extended, observe
+from simulator.oracle.child import Asking
 
+T = TypeVar("T")
 REPEATS = 5
 STEMS = ("resnet50_1", "resnet50_3", "resnet50_8")
 CLUSTER = "ps=2,worker=2x4gpu"
 
 
-def timed(work):
+def timed(work: Callable[[], T]) -> tuple[float, T]:
     started = time.perf_counter()
     found = work()
     return time.perf_counter() - started, found
 
 
-def row(path, asking):
+def row(path: Path, asking: Asking) -> tuple[int, int, list[float]]:
     """Node count, then median seconds: placing, cutting as a session, as a master and its workers, TensorFlow's."""
     graph, cluster = load(path), extended(load_cluster(CLUSTER))
     step, costs = choose_step(graph), estimate(graph, cluster)
@@ -45,7 +49,7 @@ def row(path, asking):
     return len(graph), sum(same), [statistics.median(column) for column in zip(*times, strict=True)]
 
 
-def main(folder):
+def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not all((folder / f"{stem}.pb").exists() for stem in STEMS):
         subprocess.run([sys.executable, str(Path(__file__).with_name("graphs.py")), str(folder)], check=True)

@@ -20,15 +20,15 @@ PLACES = (("8gpu", "requested"), ("ps=2,worker=2x2gpu", "tensorflow"), ("ps=2,wo
 BATCH = 32
 
 
-def row(path, cluster, algorithm):
+def row(path: Path, cluster: str, algorithm: str) -> list[str] | None:
     """The cells of one graph on one cluster, None where nothing is received."""
     started = time.perf_counter()
     scene = run(Request(str(path), cluster=cluster, algorithm=algorithm, batch=BATCH, recv_scheduling="whitepaper"))
     late = holding.late(scene)
-    if not late.transfers:
+    if late is None or not late.transfers:
         return None
     before, after = late.held_byte_ns
-    device = max(range(len(scene.cluster)), key=lambda at: late.peak_bytes[at][0] - late.peak_bytes[at][1])
+    device = max(range(len(scene.cluster)), key=[old - new for old, new in late.peak_bytes].__getitem__)
     old, new = late.peak_bytes[device]
     peak = (
         f"{scene.cluster.devices[device].short}: {show_bytes(old)} to {show_bytes(new)}"
@@ -48,7 +48,7 @@ def row(path, cluster, algorithm):
     ]
 
 
-def main(folder):
+def main(folder: Path) -> None:
     print(
         "| graph | placed | Recvs that wait | makespan | with it | copies held less | peak that falls most | command |"
     )

@@ -177,7 +177,8 @@ def report(rounds: Mapping[str, Sequence[float]], ours: Mapping[str, float]) -> 
         low, high = quartiles(rounds[name])
         off = ours[name] / medians[name] - 1
         print(f"| {name} | {medians[name]:.1f} | {low:.1f} to {high:.1f} | {ours[name]:.1f} | {off:+.0%} |")
-    pairs = [_pair(*sorted(two, key=medians.__getitem__), rounds, medians, ours) for two in combinations(rounds, 2)]
+    by_speed = sorted(rounds, key=medians.__getitem__)
+    pairs = [_pair(slow, fast, rounds, medians, ours) for slow, fast in combinations(by_speed, 2)]
     apart = [pair for pair in pairs if pair.apart]
     print("\n| faster by | pairs | told apart | in our order |\n|---|---|---|---|")
     for low, high in zip((1.0, *FACTORS), FACTORS, strict=False):

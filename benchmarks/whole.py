@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -19,19 +20,20 @@ from placement import place
 from simulator import choose_step, estimate, load, load_cluster
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
+from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 
 REPEATS = 5
 STEMS = ("resnet50_1", "resnet50_3", "resnet50_8")
 
 
-def seconds(work):
+def seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-def loading(folder, stem):
+def loading(folder: Path, stem: str) -> list[float]:
     """Seconds for pb, pbtxt and text_format, medians of runs in turn."""
     text = (folder / f"{stem}.pbtxt").read_text(encoding="utf-8")
     runs = [
@@ -45,7 +47,7 @@ def loading(folder, stem):
     return [statistics.median(column) for column in zip(*runs, strict=True)]
 
 
-def loop(graph):
+def loop(graph: Graph) -> float:
     """Events per second of the event loop on the placed step; an event is the end of an op or of a transfer."""
     step, cluster = choose_step(graph), load_cluster("8gpu")
     costs = estimate(graph, cluster)
@@ -56,7 +58,7 @@ def loop(graph):
     return events / statistics.median(seconds(lambda: run(tables, device)) for _ in range(REPEATS))
 
 
-def command(*arguments):
+def command(*arguments: str) -> float:
     """Median seconds of the command in a fresh process, after one run that is not counted."""
     with tempfile.TemporaryDirectory() as scratch:
         line = [sys.executable, "-m", "viz", *arguments]
@@ -67,7 +69,7 @@ def command(*arguments):
     return statistics.median(runs[1:])
 
 
-def main(folder):
+def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, str(Path(__file__).with_name("graphs.py")), str(folder)], check=True)
     print(

@@ -10,8 +10,10 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from simulator.oracle.record import cluster_of, machine, main
+from simulator.oracle.machine import machine
+from simulator.oracle.record import cluster_of, main
 
 HERE = Path(__file__).parent
 CPUS = 4
@@ -34,11 +36,11 @@ def control_flow() -> bytes:
             old = v1.Variable(tf.ones((3, 3)), name="old", use_resource=False)
         new = v1.Variable(tf.ones((3,)), name="new", use_resource=True)
 
-        def inner(j, total):
+        def inner(j: Any, total: Any) -> tuple[Any, Any]:
             with tf.device("/cpu:2"):
                 return j + 1, total * tf.constant(0.5, name="half") + new
 
-        def outer(i, total):
+        def outer(i: Any, total: Any) -> tuple[Any, Any]:
             with tf.device("/cpu:1"):
                 _, inside = v1.while_loop(lambda j, _: j < 2, inner, (0, total), name="inner")
                 return i + 1, tf.linalg.matmul(inside, old)
@@ -53,7 +55,7 @@ def control_flow() -> bytes:
             rate = tf.constant(0.1, name="rate")
         train = v1.train.GradientDescentOptimizer(rate).minimize(loss, var_list=[old, new], name="train")
         v1.add_to_collection("train_op", train)
-        return v1.train.export_meta_graph(graph=graph).SerializeToString(deterministic=True)
+        return bytes(v1.train.export_meta_graph(graph=graph).SerializeToString(deterministic=True))
 
 
 def serving() -> bytes:
@@ -70,7 +72,7 @@ def serving() -> bytes:
         signature = v1.saved_model.predict_signature_def(inputs, outputs)
         made = v1.train.export_meta_graph(graph=graph)
         made.signature_def["serving_default"].CopyFrom(signature)
-        return made.SerializeToString(deterministic=True)
+        return bytes(made.SerializeToString(deterministic=True))
 
 
 def record(cpus: int = CPUS) -> int:
