@@ -25,6 +25,7 @@ from simulator.training.programs.adding_up import before_adding_up
 from simulator.training.programs.batches import batch_of
 from simulator.training.programs.plain import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.programs.variables import VARIABLES, beside, is_whole, variable_of
+from simulator.wording import some
 
 _APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
 _SCATTERS = frozenset(
@@ -91,13 +92,29 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
         runs = np.flatnonzero(step.runs).tolist()
     gradients = _of_variables(_gradients(graph, runs)[0], slots)
     if not gradients:
-        hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
-        raise GraphError(
-            f"{graph.source} is a graph without gradients: no op of an optimizer runs in its step{hidden}. Give "
-            "a graph that trains, or fetch its train op."
-        )
+        raise _without_gradients(graph, step)
     batched, batch = batch_of(graph, step, [(one.variable, one.values) for one in gradients])
     return Anatomy(step, variables, slots, gradients, global_step, counts, batched, batch)
+
+
+def _without_gradients(graph: Graph, step: Step) -> GraphError:
+    """Say what is missing: a train op among the fetches, variables, or all that trains."""
+    said = f"{graph.source} is a graph without gradients: "
+    updates = [row for row in apply_nodes(graph) if not step.runs[row]]
+    if updates:
+        name, fetches = graph.names[updates[0]], choose_step(graph).fetches
+        return GraphError(
+            f"{said}no op of an optimizer runs in its step, which fetches {some(step.fetches)}. It has some, such as "
+            f"{name!r}: fetch what runs them ({some(fetches)}).",
+            node=name,
+        )
+    if not any(op in VARIABLES for op in graph.ops):
+        return GraphError(f"{said}it has no variables, as if it were frozen to serve. Give the graph that trains.")
+    hidden = "; functions that it calls may hold them: inline it first" if graph.library else ""
+    return GraphError(
+        f"{said}no op of an optimizer runs in its step, which fetches {some(step.fetches)}{hidden}. Give a graph that "
+        "trains, or fetch its train op."
+    )
 
 
 def trained(graph: Graph) -> frozenset[int]:

@@ -203,7 +203,7 @@ def _updates(
 ) -> list[PlainUpdate]:
     """The update that these writes are: from the last tensor on by way of which alone examples come to them.
 
-    That may lie before rows are summed. Where there is none each write is an update by itself.
+    That may lie before rows are summed. Where there is none each write is an update by itself, of what it writes.
     """
     edges = {row: int(graph.in_ptr[row]) + 1 for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
@@ -213,18 +213,24 @@ def _updates(
             cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
             nodes = tuple(sorted(cut.nodes.union(rows)))
             return [PlainUpdate(variable, tuple(sorted(cut.stopped)), tuple(sorted(cut.indices)), slots, nodes)]
+    if len(fed) == 1:
+        return [PlainUpdate(variable, (edges[fed[0]],), (), slots, tuple(sorted(rows)))]
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
 
 
 def _cuts(graph: Graph, first: int, edges: Sequence[int], live: bytearray, *, by_row: bool) -> list[_Walk]:
-    """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else."""
+    """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else.
+
+    No new value of a variable is such a tensor: it is made of what examples say, and not of what is written.
+    """
+    written = {_written(graph, int(graph.edge_dst[edge])) for edge in edges}
     inside = _walk(graph, [first], live, by_row=by_row).nodes
     into = [first, *(edge for row in inside for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]))]
-    tensors = {int(graph.edge_tensor[edge]) for edge in into} - {-1}
+    carried = {int(graph.edge_tensor[edge]): edge for edge in into if graph.edge_tensor[edge] >= 0}
     walks = [
         _walk(graph, edges, live, tensor, by_row=by_row)
-        for tensor in sorted(tensors)
-        if live[graph.tensor_node[tensor]]
+        for tensor, edge in sorted(carried.items())
+        if live[graph.tensor_node[tensor]] and written.isdisjoint(_walk(graph, [edge], live, by_row=by_row).reads)
     ]
     numbered = [walk for walk in walks if len({int(graph.edge_tensor[edge]) for edge in walk.indices}) <= 1]
     return [walk for walk in numbered if not walk.ends]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
 from simulator import load_cluster
@@ -13,6 +16,7 @@ from simulator.training.programs.replication.replicating import How, replicate
 from simulator.training.programs.replication.setter import PsStrategy
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
+from tests.training.queues import synchronised
 
 INT64 = 9
 
@@ -203,3 +207,21 @@ def test_what_cannot_be_replicated_is_refused() -> None:
     placed.add("c", "Const", **typed("Const"), device="/job:ps/task:0")
     with pytest.raises(GraphError, match="distributed already"):
         replicate(placed.built(), load_cluster("ps=1,worker=2"))
+
+
+def test_a_graph_without_gradients_is_told_what_it_lacks() -> None:
+    with pytest.raises(GraphError, match=r"which fetches loss\. It has some, such as 'update_w'.*\(train\)"):
+        anatomy(momentum(), fetches=["loss"])
+    serving = Rows()
+    serving.add("x", "Placeholder", dtype=type_attr())
+    serving.add("y", "Neg", ["x"], T=type_attr())
+    with pytest.raises(GraphError, match="without gradients: it has no variables"):
+        anatomy(serving.built())
+
+
+def test_a_graph_that_synchronises_workers_is_not_replicated_again() -> None:
+    here = synchronised(aggregate=2, handed=3, tokens=2)
+    graph = replace(here, requested=("",) * len(here))
+    for how in get_args(How):
+        with pytest.raises(GraphError, match=r"synchronises its workers itself.*sync:aggregate=2,total=3"):
+            replicate(graph, load_cluster("ps=1,worker=3"), how=how)

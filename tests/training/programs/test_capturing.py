@@ -114,3 +114,36 @@ def test_a_variable_of_unknown_size_is_named_and_can_be_told() -> None:
     assert refusal.value.node == "w"
     graph = with_variables(step(said=False), {"w": (4, 2), "m:0": (4, 2), "s": (4, 2)})
     assert variable_shape(graph, graph.row("m")) == (4, 2)
+
+
+def by_hand(*, scaled: bool = False) -> Graph:
+    """w = w - g * a, or w * g - g: there no gradient can be told from the new value."""
+    made = Rows()
+    made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
+    handle = {"dtype": type_attr(), "shape": shape_attr(4, 2), "_output_shapes": shapes_attr(())}
+    made.add("w", "VarHandleOp", **handle)
+    made.add("a", "Const", **typed("Const"))
+    read(made, "w/read", "w", shape=(4, 2))
+    made.add("y", "MatMul", ["x", "w/read"], T=type_attr(), _output_shapes=shapes_attr((8, 2)))
+    made.add("g", "MatMul", ["x", "y"], T=type_attr(), _output_shapes=shapes_attr((4, 2)))
+    made.add("h", "Sum", ["y", "a"], T=type_attr())
+    made.add("part", "Mul", ["g", "a"], T=type_attr())
+    made.add("kept", "Mul", ["w/read", "h"], T=type_attr())
+    made.add("new", "Sub", ["kept" if scaled else "w/read", "part"], T=type_attr())
+    assign(made, "update", "", "w", "new")
+    return made.built()
+
+
+@pytest.mark.parametrize(("scaled", "source"), [(False, "part"), (True, "new")])
+def test_what_is_taken_from_a_variable_is_its_gradient_and_not_its_new_value(scaled: bool, source: str) -> None:
+    graph = by_hand(scaled=scaled)
+    (gradient,) = anatomy(graph).gradients
+    assert graph.names[graph.edge_src[gradient.values]] == source
+
+
+def test_towers_of_workers_can_be_synchronous_with_an_update_by_hand() -> None:
+    worker, *_, chief = replicate(by_hand(), load_cluster("ps=1,worker=2x2gpu"), how="both", regime=read_regime("sync"))
+    graph = chief.graph
+    assert graph.inputs_of(graph.row("new")) == ("w/read", "sync_replicas/w/take")
+    assert graph.inputs_of(graph.row("sync_replicas/w/push"))[2] == "average/w"
+    assert worker.graph is graph

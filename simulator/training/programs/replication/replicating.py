@@ -18,9 +18,10 @@ from simulator.training.programs.replication.grouping import grouped
 from simulator.training.programs.replication.setter import PsStrategy
 from simulator.training.programs.replication.tasks import shared_by
 from simulator.training.programs.replication.workers import Home, Placing, all_reduced, between, in_graph
+from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime
 from simulator.units import Bytes, is_whole
-from simulator.wording import near
+from simulator.wording import counted, near
 
 How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 
@@ -80,6 +81,7 @@ def replicate(
     check_devices(graph)
     _of_one_device(graph)
     graph = with_variables(graph)
+    _of_one_worker(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
     graph = grouped(graph.imported(), ps, strategy=ps_strategy, seed=seed)
     found = anatomy(graph, fetches=fetch)
@@ -109,6 +111,20 @@ def _of_one_client(regime: Regime | None, how: str) -> None:
         raise SimvizError(
             f"{regime} counts the gradients of several clients, but {where} one client averages those of all replicas "
             "in each step. Write sync without numbers, or replicate between graphs (between, both)."
+        )
+
+
+def _of_one_worker(graph: Graph) -> None:
+    held = sync_replicas(graph)
+    if held is not None:
+        name = graph.names[held.wait]
+        raise GraphError(
+            f"{graph.source} synchronises its workers itself: it holds accumulators that wait for "
+            f"{counted(held.aggregate, 'gradient')}, and {name!r} takes a token, as SyncReplicasOptimizer writes it, "
+            "but nothing says on which tasks they are. Make it under replica_device_setter, and take it as it is "
+            "(--replicate none); or leave that optimizer out, replicate, and train by "
+            f"sync:aggregate={held.aggregate},total={held.per_update}.",
+            node=name,
         )
 
 
