@@ -68,8 +68,9 @@ struct Flat {
     const int32_t* lanes;
     const uint8_t* cpu;
     const int32_t *kind, *home, *way;
-    const int64_t *latency_ns, *bytes_per_s;
+    const int64_t *latency_ns, *bytes_per_s, *link_bytes_per_s;
     const int32_t *link_ptr, *link;
+    const uint8_t* even;
     const int32_t *in_ptr, *in_edge, *tensor_ptr, *tensor_op, *tensor_edge, *passes;
     const uint8_t* bound;
     const int64_t *scratch_bytes, *resident_bytes;
@@ -82,13 +83,14 @@ class Engine {
     const Flat f;
     const int32_t n, tensors, onward, starting;  // tasks: ops, transfers that arrive, that go on, that begin
     const int32_t* device = nullptr;
-    bool several = false;  // some way has several links
+    bool several = false;  // some way has several links, or one that is faster than the way
+    bool uneven = false;   // some link is faster than its way
     int32_t transfers = 0;
     Heap heap;
     Rows told, local_end, asked_ptr, span_from, span_to, way_of, conditions, posted_ptr, posted;
     Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
     Rows line_head, line_end, joined;  // of ways with several links: simulator/execution/flat.py, Lines
-    Times across, took_ns, end_ns, free_ns, onward_ns;
+    Times across, took_ns, end_ns, free_ns, onward_ns, through_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
     Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;
     Times start_ns, since_ns, nbytes, level, peak, freed, begun, brief;
@@ -109,9 +111,13 @@ class Engine {
           peak(f.devices), freed(f.devices), begun(f.devices), brief(f.devices), over(n + f.edges) {
         // the first of those that arrive and wait in turn on each way, and, of a record, those that will begin
         int64_t running = f.ways + f.link_ptr[f.ways] + f.edges + 1;
-        for (int64_t way = 0; way < f.ways; ++way) several |= f.link_ptr[way] + 1 < f.link_ptr[way + 1];
+        for (int64_t way = 0; way < f.ways; ++way) {
+            uneven |= !f.even[way];
+            several |= uneven || f.link_ptr[way] + 1 < f.link_ptr[way + 1];
+        }
         joined.resize(several ? f.edges : 0);
         onward_ns.resize(joined.size());
+        through_ns.resize(joined.size());
         for (int64_t where = 0; where < f.devices; ++where) running += std::min(f.lanes[where], n);
         heap.key.resize(running);
         heap.task.resize(running);
@@ -186,7 +192,7 @@ class Engine {
                         end_ns[count] = f.latency_ns[way] + wire_ns(f.tensor_bytes[tensor], f.bytes_per_s[way]);
                         total += static_cast<double>(end_ns[count]);
                         span_from[count] = high + at;
-                        if (kRecord || f.pulls) tensor_of[count] = tensor;
+                        if (kRecord || f.pulls || uneven) tensor_of[count] = tensor;
                         if (kRecord) target_of[count] = target;
                         ++count;
                     }
@@ -267,24 +273,32 @@ class Engine {
         std::fill(joined.begin(), joined.begin() + transfers, 0);
     }
 
-    // Join the line of the next link and, as long as that begins at once, of the one after it: when the last link begins,
-    // or -1 where that is not known yet. `sent` is when the first one does, where it is the next.
+    // Join the line of the next link and, as long as that begins at once, of the one after it: when the bytes are through
+    // all of them, or -1 where that is not known yet. `sent` is when the first one begins, where it is the next.
     int64_t join_lines(int32_t transfer, int64_t now, int64_t& sent) {
         const int32_t way = way_of[transfer], first = f.link_ptr[way], last = f.link_ptr[way + 1] - 1;
-        const int64_t taken = end_ns[transfer] - f.latency_ns[way];
+        const int64_t slowest = end_ns[transfer] - f.latency_ns[way];
+        int64_t through = joined[transfer] ? through_ns[transfer] : 0;
         for (int32_t place = first + joined[transfer];; ++place) {
-            int64_t& free = free_ns[f.link[place]];
+            const int32_t link = f.link[place];
+            int64_t& free = free_ns[link];
             const int64_t from = std::max(now, free);
-            free = from + taken;
-            if (place == first) sent = from;
+            const bool own = !f.even[way] && f.link_bytes_per_s[link] != f.bytes_per_s[way];
+            free = from + (own ? wire_ns(f.tensor_bytes[tensor_of[transfer]], f.link_bytes_per_s[link]) : slowest);
+            if (place == first) {
+                sent = from;
+                through = from + slowest;
+            }
+            through = std::max(through, free);
             if (place == last) {
                 joined[transfer] = 0;
-                return from;
+                return through;
             }
             wire[line_end[place]++] = transfer;
             if (from > now) {
                 joined[transfer] = place - first + 1;
                 onward_ns[transfer] = from;
+                through_ns[transfer] = through;
                 if (line_head[place] + 1 == line_end[place]) heap.push(from, onward + transfer);
                 return -1;
             }
@@ -319,8 +333,10 @@ class Engine {
                         continue;
                     }
                     if (what >= onward) {
-                        asking[asks++] = what - onward;
-                        leave_line(what - onward);
+                        const int32_t transfer = what - onward;  // what has no bytes goes on first: a lower number
+                        const bool empty = end_ns[transfer] == f.latency_ns[way_of[transfer]];
+                        asking[asks++] = empty ? transfer - static_cast<int32_t>(f.edges) : transfer;
+                        leave_line(transfer);
                         continue;
                     }
                     if (kRecord) ended[ends++] = what;
@@ -392,23 +408,25 @@ class Engine {
             }
             if (asks > 1) std::sort(asking.begin(), asking.begin() + asks);
             for (int32_t at = 0; at < asks; ++at) {
-                const int32_t transfer = asking[at], way = way_of[transfer];
+                const int32_t transfer = asking[at] < 0 ? asking[at] + static_cast<int32_t>(f.edges) : asking[at];
+                const int32_t way = way_of[transfer];
                 const int32_t link = f.link_ptr[way], links = f.link_ptr[way + 1] - link;
-                int64_t sent = now, from = now;  // on its first link; on its last one
-                if (links == 1) {
+                const int64_t slowest = end_ns[transfer] - f.latency_ns[way];
+                int64_t sent = now, through = now + slowest;  // its first link begins; all of them are done with it
+                if (links == 1 && f.even[way]) {
                     int64_t& free = free_ns[f.link[link]];
-                    sent = from = std::max(now, free);
-                    free = from + end_ns[transfer] - f.latency_ns[way];
-                } else if (links > 1) {
+                    sent = std::max(now, free);
+                    free = through = sent + slowest;
+                } else if (links > 0) {
                     sent = -1;
-                    from = join_lines(transfer, now, sent);
+                    through = join_lines(transfer, now, sent);
                 }
                 if (kRecord && sent > now)
                     heap.push(sent, starting + transfer);
                 else if (kRecord && sent == now)
                     began[starts++] = n + transfer;
-                if (from < 0) continue;
-                end_ns[transfer] += from;
+                if (through < 0) continue;
+                end_ns[transfer] = through + f.latency_ns[way];
                 const bool alone = wire_head[way] == wire_end[way];
                 wire[wire_end[way]++] = transfer;
                 if (alone) heap.push(end_ns[transfer], n + transfer);

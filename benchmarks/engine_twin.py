@@ -27,8 +27,10 @@ _COLUMNS = (
     *("kind_ns", "tensor_bytes", "post", "stays", "replicable", "lanes", "cpu", "kind", "home", "way", "latency_ns"),
     *(
         "bytes_per_s",
+        "capacity",
         "held_ptr",
         "held",
+        "even",
         "in_ptr",
         "in_edge",
         "tensor_ptr",
@@ -77,7 +79,7 @@ class Twin:
 
     def __init__(self, made: ctypes.CDLL, flat: Flat) -> None:
         self._made, self._flat = made, flat
-        known = {**flat.nodes._asdict(), **flat.places._asdict(), **flat.held._asdict()}
+        known = {**flat.nodes._asdict(), **flat.places._asdict(), **flat.held._asdict(), **flat.shared._asdict()}
         nodes, places = flat.nodes, flat.places
         lengths = (
             *(

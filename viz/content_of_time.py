@@ -12,7 +12,7 @@ from simulator.execution.trace import Trace
 from viz import tables
 from viz.handling import handling
 from viz.scene import Scene
-from viz.tracks import late
+from viz.tracks import turns
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
@@ -44,7 +44,7 @@ def work(scene: Scene) -> Json:
 def transfers(scene: Scene) -> Json:
     """What crosses, when, and over which links: `end_ns` is when its bytes are off them, `came_ns` when it arrives.
 
-    They take `crossing_ns` on each link, from `start_ns` or, where [transfer, link, begin] is among `late`, from then.
+    They take `crossing_ns` on each link from `start_ns`, but where `turns` has (transfer, link, begin, end).
     """
     cut, trace, routes = tables.transfers(scene), scene.trace, scene.cluster.routes
     used: dict[tuple[int, int], list[int]] = {}
@@ -65,15 +65,15 @@ def transfers(scene: Scene) -> Json:
         "crossing_ns": trace.crossing_ns.tolist(),
         "end_ns": trace.wire_end_ns.tolist(),
         "came_ns": trace.transfer_end_ns.tolist(),
-        "late": late_rows(trace, range(len(trace.transfer))),
+        "turns": turn_rows(trace, range(len(trace.transfer))),
         "routes": [[src, dst, *links] for (src, dst), links in sorted(used.items())],
     }
 
 
-def late_rows(trace: Trace, shown: Sequence[int]) -> Json:
-    """[transfer, link, begin] where a link begins with a transfer after its first; numbered as they are shown."""
+def turn_rows(trace: Trace, shown: Sequence[int]) -> Json:
+    """[transfer, link, begin, end] of `tracks.turns`, numbered as they are shown."""
     place = {transfer: number for number, transfer in enumerate(shown)}
-    return [[place[transfer], link, begin] for (transfer, link), begin in late(trace).items() if transfer in place]
+    return [[place[transfer], link, *span] for (transfer, link), span in turns(trace).items() if transfer in place]
 
 
 def memory(scene: Scene) -> Json:

@@ -14,7 +14,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.costs.categories import category
 from simulator.costs.table import FALLBACK
-from simulator.execution.trace import LATENCY, PACK, REQUEST, WIRE, Trace, transfer_of
+from simulator.execution.trace import LATENCY, PACK, REQUEST, UNPACK, WIRE, transfer_of
 from simulator.graph import unsized
 from simulator.graph.step import exchange
 from viz.palette import PACKING, UNPACKING
@@ -183,39 +183,22 @@ def largest_ops(scene: Scene, count: int = 10) -> list[int]:
     return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:count]]
 
 
+_OF_STRETCH = {REQUEST: "waiting", PACK: PACKING, WIRE: "transfers", LATENCY: "transfers", UNPACK: UNPACKING}
+
+
 def critical_shares(scene: Scene) -> list[Share]:
     """Where the critical path's time goes, the largest first: ops by category, transfers, and waiting in between.
 
-    The shares add up to the makespan: what no item of the path covers is waiting.
+    The shares add up to the makespan; until a request has arrived all is waiting.
     """
     trace = scene.trace
-    if trace.critical is None or not len(trace.critical):
+    if trace.critical is None or trace.critical_ns is None or not len(trace.critical):
         return []
     nodes, ops = slice_nodes(scene), scene.graph.ops
     shares: Counter[str] = Counter()
-    for row in trace.critical.tolist():
-        if row >= 0:
-            what, took = category(ops[nodes[row]]), trace.end_ns[row] - trace.start_ns[row]
-        else:
-            what, took = _stretch(trace, *transfer_of(row))
-        shares[what] += int(took)
-    waiting = trace.makespan - sum(shares.values())
-    if waiting > 0:
-        shares["waiting"] = waiting
+    for row, took in zip(trace.critical.tolist(), trace.critical_ns.tolist(), strict=True):
+        shares[category(ops[nodes[row]]) if row >= 0 else _OF_STRETCH[transfer_of(row)[1]]] += took
     return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
-
-
-def _stretch(trace: Trace, transfer: int, stretch: int) -> tuple[str, int]:
-    """What a stretch of a transfer on the critical path counts as, and how long it took; a request is waiting."""
-    if stretch == REQUEST:
-        return "waiting", 0
-    if stretch == WIRE:
-        return "transfers", int(trace.crossing_ns[transfer])
-    if stretch == LATENCY:
-        return "transfers", int(trace.transfer_end_ns[transfer] - trace.wire_end_ns[transfer])
-    if stretch == PACK:
-        return PACKING, int(trace.pack_end_ns[transfer] - trace.pack_start_ns[transfer])
-    return UNPACKING, int(trace.unpack_end_ns[transfer] - trace.unpack_start_ns[transfer])
 
 
 @dataclass(frozen=True, slots=True)

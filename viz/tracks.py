@@ -70,14 +70,14 @@ def carried_by(trace: Trace, cluster: Cluster, source: Ids, target: Ids) -> Carr
 
     A transfer is on a serial link while it holds that, and on any other from its start, for as long as its bytes take.
     """
-    begun = late(trace)
+    own = turns(trace)
     found: dict[int, list[tuple[int, int, int]]] = {}
     columns = (trace.transfer_start_ns, trace.crossing_ns, source, target)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for transfer, (first, lasts, here, there) in enumerate(rows):
         for link in cluster.routes[here][there] or (-1,):
-            start = begun.get((transfer, link), first)
-            found.setdefault(link, []).append((start, start + lasts, transfer))
+            start, end = own.get((transfer, link), (first, first + lasts))
+            found.setdefault(link, []).append((start, end, transfer))
     for bars in found.values():
         bars.sort()
     return {
@@ -89,12 +89,18 @@ def carried_by(trace: Trace, cluster: Cluster, source: Ids, target: Ids) -> Carr
     }
 
 
-def late(trace: Trace) -> dict[tuple[int, int], int]:
-    """When links begin with a transfer, by (transfer, link), of those that it holds later than its first."""
+def turns(trace: Trace) -> dict[tuple[int, int], tuple[int, int]]:
+    """From when until when links have a transfer, by (transfer, link), where that is not from its start for as long as
+    its bytes take on its slowest link.
+    """
     of = np.repeat(np.arange(len(trace.transfer)), np.diff(trace.hold_ptr))
-    rows = np.flatnonzero(trace.hold_start_ns > trace.transfer_start_ns[of])
-    columns = (of[rows], trace.hold_link[rows], trace.hold_start_ns[rows])
-    return {(transfer, link): begin for transfer, link, begin in zip(*(c.tolist() for c in columns), strict=True)}
+    start, lasts = trace.transfer_start_ns[of], trace.crossing_ns[of]
+    rows = np.flatnonzero((trace.hold_start_ns > start) | (trace.hold_end_ns < start + lasts))
+    columns = (of[rows], trace.hold_link[rows], trace.hold_start_ns[rows], trace.hold_end_ns[rows])
+    return {
+        (transfer, link): (begin, end)
+        for transfer, link, begin, end in zip(*(c.tolist() for c in columns), strict=True)
+    }
 
 
 def link_threads(scene: Scene, carried: Carried) -> dict[tuple[int, int], Place]:

@@ -33,6 +33,7 @@ STEP = Sources(
     (
         "execution/compiled",
         "execution/buffers.py",
+        "execution/declared.py",
         "execution/flat.py",
         "execution/sharing.py",
         "execution/wiring.py",

@@ -4,9 +4,10 @@ A task starts when its last needed input has come (for a Merge: the data input t
 it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
 is up to five tasks, one after the other: its request, packing, the wire, its latency, in which its links are free for
 others, and unpacking. So each task on the path ends exactly when the next one starts, and the path explains the whole
-makespan. On the wire it may wait for each of its serial links anew: what is on the path is the last for which it did,
-and before that whatever held this one. So the wire counts for as long as one link is held, and a transfer may be there
-twice, for two of its links. Where transfers share a link, what the others took from one of them counts as its own time.
+makespan. On the wire it may wait for each of its serial links anew: what is on the path is the link that was through
+with its bytes last, and before that whatever held this one. So the wire counts for as long as that link is held, and a
+transfer may be there twice, for two of its links. Where transfers share a link, what the others took from one of them
+counts as its own time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from simulator.execution.engine import Outcome
 from simulator.execution.tables import Tables
 from simulator.execution.trace import PACK, REQUEST, UNPACK, WIRE, transfer_of, transfer_task
+from simulator.units import Nanos
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +39,13 @@ class _Record:
     held_by: list[int]  # [H] transfer
     hold_start: list[int]  # [H]
     link: list[int]  # [H]
+    hold_until: list[int]  # [H]
     link_until: dict[tuple[int, int], int]  # (link, time) -> the hold of some length that ended then
 
 
-def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
-    """Tasks in order of time, ops (>= 0) and stretches of transfers (`transfer_task`): from one that starts at 0 to one
-    that ends last. A transfer's wire lasts for as long as its bytes take on one link.
+def critical_path(tables: Tables, outcome: Outcome) -> list[tuple[int, Nanos]]:
+    """Tasks in order of time, with the beginning of each: ops (>= 0) and stretches of transfers (`transfer_task`), from
+    one that starts at 0 to one that ends last, each until the next begins. A wire is there for one of its links.
     """
     if not len(tables):
         return []
@@ -55,9 +58,7 @@ def critical_path(tables: Tables, outcome: Outcome) -> list[int]:
     while (before := _before(record, path[-1], seen)) is not None:
         path.append(before)
         seen.add(before)
-    ops = len(tables)
-    named = [transfer_task(record.held_by[task - ops], WIRE) if task >= ops else task for task in path[::-1]]
-    return [task for task in named if task >= 0 or _length(record, task) or transfer_of(task)[1] == WIRE]
+    return [_named(record, task) for task in path[::-1] if _counts(record, task)]
 
 
 def _record(tables: Tables, outcome: Outcome) -> _Record:
@@ -91,14 +92,27 @@ def _record(tables: Tables, outcome: Outcome) -> _Record:
         first_hold=outcome.hold_ptr.tolist(),
         held_by=np.repeat(np.arange(len(crossing)), np.diff(outcome.hold_ptr)).tolist(),
         hold_start=outcome.hold_start_ns.tolist(),
+        hold_until=until_ns,
         link=link,
         link_until=link_until,
     )
 
 
-def _length(record: _Record, task: int) -> int:
+def _counts(record: _Record, task: int) -> bool:
+    """Whether it is to be shown: not a stretch of no length, but for the wire."""
     transfer, stretch = transfer_of(task)
-    return record.until[stretch][transfer] - record.begin[stretch][transfer]
+    return task >= 0 or stretch == WIRE or record.until[stretch][transfer] > record.begin[stretch][transfer]
+
+
+def _named(record: _Record, task: int) -> tuple[int, Nanos]:
+    """The task, and when it began."""
+    if task >= len(record.start):
+        hold = task - len(record.start)
+        return transfer_task(record.held_by[hold], WIRE), record.hold_start[hold]
+    if task >= 0:
+        return task, record.start[task]
+    transfer, stretch = transfer_of(task)
+    return task, record.begin[stretch][transfer]
 
 
 def _before(record: _Record, task: int, seen: set[int]) -> int | None:
@@ -119,10 +133,7 @@ def _before(record: _Record, task: int, seen: set[int]) -> int | None:
     if stretch == PACK and began == record.until[REQUEST][transfer]:
         return _asker(record, transfer)
     if began == record.until[stretch - 1][transfer]:
-        last = record.first_hold[transfer + 1] - 1
-        if stretch - 1 == WIRE and last >= record.first_hold[transfer]:
-            return len(record.start) + last
-        return transfer_task(transfer, stretch - 1)
+        return _through(record, transfer) if stretch - 1 == WIRE else transfer_task(transfer, stretch - 1)
     home = record.tables.home[getattr(record.outcome.crossings, "source" if stretch == PACK else "target")[transfer]]
     return record.lane_until[int(home), began]
 
@@ -142,6 +153,16 @@ def _poster(record: _Record, transfer: int) -> int | None:
     """The op that posted the Recv; None: it was posted when the step began."""
     poster = int(record.tables.post[record.outcome.crossings.tensor[transfer]])
     return poster if poster >= 0 else None
+
+
+def _through(record: _Record, transfer: int) -> int:
+    """The wire of a transfer, for the link that its bytes were through last; for the first, where none of those is."""
+    first, end = record.first_hold[transfer : transfer + 2]
+    if first == end:
+        return transfer_task(transfer, WIRE)
+    through = record.until[WIRE][transfer]
+    slowest = next((hold for hold in range(first, end) if record.hold_until[hold] == through), first)
+    return len(record.start) + slowest
 
 
 def _before_hold(record: _Record, hold: int) -> int:

@@ -86,7 +86,7 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
         target=end,
         host=flags(host[chosen]),
         way=ids(way),
-        wire_ns=_wire_ns(ways.bytes_per_s[way], nbytes),
+        wire_ns=bytes_ns(ways.bytes_per_s[way], nbytes),
         latency_ns=ints(ways.latency_ns[way] + (packed - pack) + (unpacked - unpack)),
         pack_ns=ints(pack),
         unpack_ns=ints(unpack),
@@ -133,8 +133,10 @@ def no_route(start: str, end: str, what: str) -> ClusterError:
     )
 
 
-def _wire_ns(rate: Ints, nbytes: Ints) -> Ints:
-    """[X] time of each transfer's bytes at the rate of its slowest link, rounded up; 0 where they cost no time."""
+def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
+    """Time of so many bytes at each rate, bytes per second, rounded up; 0 where they cost no time, which a rate of 0
+    says. Raises ClusterError for what takes longer than MAX_NS.
+    """
     bounded = np.minimum(nbytes, _SAFE_BYTES)
     wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
     for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound

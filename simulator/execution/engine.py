@@ -35,7 +35,7 @@ class Outcome:
     A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
     its source, on the wire, under way for its latency, and unpacked by the one at its target: each stretch begins no
     earlier than the one before it ends, and has no length where the protocol asks for no work. On the wire it holds
-    one serial link after the other, each for as long as its bytes take.
+    one serial link after the other, each for as long as its bytes take there.
     """
 
     makespan: Nanos
@@ -49,7 +49,7 @@ class Outcome:
     pack_start_ns: Ints  # [X]
     pack_end_ns: Ints  # [X]
     transfer_start_ns: Ints  # [X] on the wire: its first link begins with it
-    wire_end_ns: Ints  # [X] its bytes are through the last link
+    wire_end_ns: Ints  # [X] its bytes are through all of its links
     transfer_end_ns: Ints  # [X] arrived: a latency later, or at once where its latency came first (see `wire_end`)
     unpack_start_ns: Ints  # [X]
     unpack_end_ns: Ints  # [X] its readers have it
@@ -120,7 +120,7 @@ def outcome(
     n, transfers = len(tables), len(crossing)
     packs, unpacks = slice(n, n + transfers), slice(n + transfers, n + 2 * transfers)
     came, flows = ints(played.came), flowing(tables, crossing, rule)
-    hold_ptr, hold_link, hold_ns = holds(crossing, rule.held)
+    hold_ptr, hold_link, hold_ns = holds(tables, crossing, rule.held)
     return Outcome(
         makespan=played.makespan,
         device=device,

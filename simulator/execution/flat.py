@@ -6,7 +6,7 @@ documented here and nowhere else; benchmarks hand the same arrays to their twin 
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, get_args, get_type_hints
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -91,19 +91,23 @@ class Places(NamedTuple):
     receive_cores: Ints  # [W] of the receiver's
     flowing: Flags  # [W] what has bytes shares links
     held_ptr: Ids  # [W+1]
-    held: Ids  # serial links, in order of the route: a transfer has one after the other to itself
+    held: Ids  # [P] serial links, in order of the route: a transfer has one after the other to itself
+    even: Flags  # [W] no link of `held` is faster than the slowest of the way: each is held as long as bytes take
     handed: Flags  # [W] a hand-over: no links
     in_turn: Flags  # [W] transfers arrive in the order in which they went to the wire
-    several: Flags  # [1] some way has several serial links: transfers pass from line to line
+    several: Flags  # [1] some way has several serial links, or is not even: transfers pass from line to line
+    uneven: Flags  # [1] some way is not even
     pulls: Flags  # [1] some Recv is posted late, or some request takes time
     requests: Flags  # [1] some request takes time
     works: Flags  # [1] some protocol keeps processors busy
     big: Ids  # [B] tensors of more than SAFE_BYTES, in order
     big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted
+    big_held_ns: npt.NDArray[np.int64]  # [B, P] for which they hold each link
 
 
 class Flat(NamedTuple):
-    """Read-only. Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W ways, L links.
+    """Read-only. Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W ways, L links, P
+    places of links on ways.
 
     What has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next.
     """
@@ -207,11 +211,12 @@ class Queues(NamedTuple):
     wire_base: Annotated[Ids, "W"]  # where in `wire` its region begins
     wire_head: Annotated[Ids, "W"]  # where the first of its transfers that is on the wire is
     wire_end: Annotated[Ids, "W"]  # where those end of which the arrival is known; behind them: `Lines`
-    free_ns: Annotated[Ints, "L"]  # when each link is free
+    free_ns: Annotated[Ints, "L"]  # until when each link is promised to those in its line
+    promised_ns: Annotated[Ints, "L"]  # for how long in all, where steps follow each other
 
 
 class Lines(NamedTuple):
-    """Who waits before which of several serial links; part of `Work`. A way with one has no use for it.
+    """Who waits before which of several serial links; part of `Work`. An even way with one has no use for it.
 
     Transfers of a way pass its links in one order, that of its region of `Queues.wire`: first those whose arrival is
     known, then those that wait for the last link but one, and so on. The heap of ends has the first of each.
@@ -221,6 +226,7 @@ class Lines(NamedTuple):
     end: Annotated[Ids, "P"]  # where those that have joined its line end
     joined: Annotated[Ids, "X"]  # links of its way whose lines it has joined; 0 of what waits for none
     onward_ns: Annotated[Ints, "X"]  # when the link begins before which it waits, and it goes on
+    through_ns: Annotated[Ints, "X"]  # when the links that it has joined so far have had their time with it, at least
     begun_ns: Annotated[Ints, "B"]  # when its second link began, of all transfers; then the third; where that is noted
 
 
@@ -280,21 +286,4 @@ class Work(NamedTuple):
 
 
 PARTS = (Found, Queues, Lines, Pending, Round, Record, Fair, Threads, Memory)  # of Work
-MATRICES = frozenset({"kind_ns", "way", "big_ns"})  # all other arrays have one axis
-
-
-def columns(part: type) -> list[tuple[str, np.dtype[np.generic], str]]:
-    """Name, element type and axis of each array of a part of `Work`."""
-    hints = get_type_hints(part, include_extras=True).items()
-    return [(name, _element(hint.__origin__), hint.__metadata__[0]) for name, hint in hints]
-
-
-def fields(kind: type) -> dict[str, np.dtype[np.generic] | type]:
-    """The fields of one of these tuples, in order: the element type of an array, or a tuple that is part of it."""
-    return {name: hint if isinstance(hint, type) else _element(hint) for name, hint in get_type_hints(kind).items()}
-
-
-def _element(array: object) -> np.dtype[np.generic]:
-    """The element type of npt.NDArray[element]."""
-    element: np.dtype[np.generic] = np.dtype(get_args(get_args(array)[1])[0])
-    return element
+MATRICES = frozenset({"kind_ns", "way", "big_ns", "big_held_ns"})  # all other arrays have one axis

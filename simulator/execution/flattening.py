@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import starts
-from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Shared, Work, columns
+from simulator.execution.declared import columns
+from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Shared, Work
 from simulator.execution.tables import Tables
 from simulator.execution.ways import Discipline, Ways, discipline
 
@@ -84,7 +85,13 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     ways = tables.ways
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
     work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
-    in_turn = [bool(links) or not rate for links, rate in zip(rule.held, ways.bytes_per_s.tolist(), strict=True)]
+    rates, slowest = ways.link_bytes_per_s.tolist(), ways.bytes_per_s.tolist()
+    even = [all(rates[link] == rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
+    # where the slowest link is none that serves in turn, small ones overtake on it
+    in_turn = [
+        not rate or rate == min((rates[link] for link in links), default=-1)
+        for links, rate in zip(rule.held, slowest, strict=True)
+    ]
     # what a small message leaves to other cores takes less time than what a large one does: it overtakes
     beside = (ways.send_ps_per_byte > 0) & (ways.send_cores > 1)
     beside |= (ways.receive_ps_per_byte > 0) & (ways.receive_cores > 1)
@@ -106,14 +113,17 @@ def _places(tables: Tables, rule: Discipline) -> Places:
         flowing=rule.flows,
         held_ptr=_pointers(rule.held),
         held=_joined(rule.held),
+        even=flags(even),
         handed=flags([not links for links in ways.links]),
         in_turn=flags((np.array(in_turn, bool) | rule.flows) & ~beside),  # flows: as to their latency
-        several=flags([any(len(links) > 1 for links in rule.held)]),
+        several=flags([any(len(links) > 1 for links in rule.held) or not all(even)]),
+        uneven=flags([not all(even)]),
         pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
         requests=flags([(ways.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
-        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), ways.bytes_per_s.tolist()),
+        big_ns=_big_ns(tables.tensor_bytes[big].tolist(), slowest),
+        big_held_ns=_big_ns(tables.tensor_bytes[big].tolist(), [rates[link] for links in rule.held for link in links]),
     )
 
 

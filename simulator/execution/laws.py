@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[str]:
     """Sentences about what is wrong, none if all laws hold.
 
-    No two jobs overlap in a lane, and the bytes of no two transfers on a serial link; a transfer holds the serial links
-    of its route in order, and joins the line of each when the one before begins with it; no such link idles while
-    somebody is in its line, and who joined first is first; a shared link never carries more than its rate over any
-    interval; no transfer is faster than its way allows, and only lines and shared links make one slower; nobody starts
-    before its last needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the
-    end of what ends last; memory is never below what is resident and ends there; the recorded peak is the curve's, or
-    more for what lived for no time.
+    No two jobs overlap in a lane, and no two transfers on a serial link; a transfer holds the serial links of its route
+    in order, each for its bytes at the link's own rate, and joins the line of each when the one before begins with it;
+    no such link idles while somebody is in its line, and who joined first is first; a shared link never carries more
+    than its rate over any interval; no transfer is faster than its way allows, and only lines and shared links make one
+    slower: its bytes are through when the last of its links has had its time with them; nobody starts before its last
+    needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the end of what ends
+    last; memory is never below what is resident and ends there; the recorded peak is the curve's, or more for what
+    lived for no time.
     """
     return [
         *_lanes(trace, partitions, cluster),
@@ -90,17 +91,18 @@ def _links(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterator[s
         begins = [begin for _, begin, _ in holds]
         if begins != sorted(begins) or start != min(begins, default=start):
             yield f"The transfer {key!r} is on its links out of order."
-        last = max(begins, default=start)
-        if end - last < least or (end - last > least and "fair" not in kinds.values()):
-            yield f"The transfer {key!r} takes {end - last} ns instead of {least}."
-        leaves = end if not route or ("fair" in kinds.values() and nbytes) else last + least - latency
+        leaves = max([start + least - latency, *(until for _, _, until in holds)])
+        if end < leaves + latency or (end > leaves + latency and "fair" not in kinds.values()):
+            yield f"The transfer {key!r} takes {end - start} ns instead of {leaves + latency - start}."
+        leaves = end if not route or ("fair" in kinds.values() and nbytes) else leaves
         if through != leaves:
             yield f"The bytes of the transfer {key!r} are through at {through} ns instead of {leaves}."
         for (link, begin, until), joined in zip(holds, [packed, *begins], strict=False):
             lines.setdefault(link, []).append(_Turn(joined, begin, until, key))
-            if until - begin != least - latency:
+            takes = -(-nbytes * 10**9 // cluster.links[link].bytes_per_s)
+            if until - begin != takes:
                 name = cluster.links[link].name
-                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {least - latency}."
+                yield f"The transfer {key!r} holds link {name!r} for {until - begin} ns instead of {takes}."
         for link in [link for link in route if kinds[link] == "fair"]:
             shared.setdefault(link, []).append((start + latency, end, nbytes))
     for link, turns in lines.items():

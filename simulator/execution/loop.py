@@ -6,19 +6,18 @@ the wires; an event is the end of one. At each instant, in rounds until nothing 
     1. every task that ends now is retired, in order of number: ops whose last needed input arrived are ready, instant
        ones end at once and retire with them, and values that others need elsewhere ask for their transfers;
     2. transfers whose value is there and whose Recv was posted early enough are packed, where that takes time, or go to
-       the wire; these, and those that go on to their next link now, join lines in the order of `Crossings`;
+       the wire; these, and those that go on to their next link now, join lines in the order of `Crossings`, but first
+       what goes on and has no bytes, as others may have begun behind it on the link that it leaves;
     3. idle lanes take from the queues of their devices.
 
 Each serial link has a line and serves it first come, first served, every transfer for as long as its bytes take at the
-slowest link of its route. When a link begins to serve a transfer, the transfer joins the line of its next one: bytes
-cut through, and where that link is busy they wait in a buffer before it, which has room for all of them. So a link
-never idles while a transfer stands in its line, and nobody waits there for a link elsewhere. As what is in a line holds
-the link for known times, a transfer that joins knows when it will begin.
+link's own rate. When one begins, the transfer joins the line of its next: bytes cut through, or wait in a buffer with
+room for all. So no link idles while somebody stands in its line, and who joins knows when it will begin. Bytes are
+through when each link has had its time with them, and no earlier than alone since the first one began.
 
 A task of no length ends at the instant at which it starts, in a round of its own. A Merge waits for its control inputs
 and the first of its data inputs; of several that come in one round it takes the lowest edge. Any other op waits for
-all. A search calls this loop with many assignments, so it runs over lists and ints: an event costs about one
-microsecond.
+all. A search calls this loop with many assignments, so it runs over lists and ints: an event costs some 1 us.
 
 Without a director there is one step, which begins at once. A director lets clients begin their steps when it wants to,
 again and again, is asked by ops that are marked, and says how long work takes.
@@ -65,7 +64,8 @@ class Wires:
 
     held: list[tuple[int, ...]]  # [X] serial links of its route, in order: it has each to itself while its bytes pass
     held_ptr: list[int]  # [X+1] first hold of each
-    wire_ns: list[int]  # [X] how long one link takes; 0 of a flow, and of what has no bytes, which stands in line, too
+    held_ns: list[int]  # [H] for how long; 0 of what has no bytes, which stands in line, too
+    wire_ns: list[int]  # [X] its bytes at the slowest link of its route; 0 of a flow
     latency_ns: list[int]  # [X] from its last bytes until it arrives; of a flow, until it joins the others
     flows: list[bool]  # [X] shares links: joins the flows once its latency is over
     sharing: Sharing | None
@@ -87,7 +87,8 @@ class State(NamedTuple):
     sent: list[int]  # [X]
     came: list[int]  # [X]
     begun_on: list[int]  # [H]
-    joined: list[int]  # [X] serial links that a transfer under way has joined; 0 of what waits for none any more
+    free: list[int]  # [L] until when each serial link is promised to those in its line
+    promised_ns: list[int]  # [L] for how long in all, since the beginning
     heap: list[int]  # end << shift | task
     shift: int
     timer: int  # the first task number that is the director's
@@ -142,12 +143,12 @@ def play(
     pulls, posts, conditions, request_ns = wiring.pulls, wiring.posts, list(wiring.conditions), wiring.request_ns
     consumer = tables.consumer.tolist()
     held, held_ptr, wire_ns, latency_ns = wires.held, wires.held_ptr, wires.wire_ns, wires.latency_ns
-    flows, sharing = wires.flows, wires.sharing
+    flows, sharing, held_ns = wires.flows, wires.sharing, wires.held_ns
     way, nbytes = crossing.way.tolist(), tables.tensor_bytes[crossing.tensor].tolist()
     works = any(usual[packing:])
     executor = queues if isinstance(queues, Executor) else None
     instant: list[int] = tables.instant.tolist() if executor is None else executor.instant
-    free = [0] * wires.links
+    free, promised_ns = [0] * wires.links, [0] * wires.links
     first, in_round = [-1] * n, [-1] * n
     ready, start = [-1] * n, [0] * wire
     asked, sent, came = [0] * transfers, [0] * transfers, [0] * transfers
@@ -158,7 +159,7 @@ def play(
     ended = [timer]  # the step begins
     if director is not None:
         ended = []
-        progress = (asked, sent, came, begun_on, joined, heap, shift, timer, queues, sharing)
+        progress = (asked, sent, came, begun_on, free, promised_ns, heap, shift, timer, queues, sharing)
         director.begin(State(waits, instant, first, ready, start, run_ns, conditions, due, *progress))
     while True:
         valued: list[int] = []  # transfers of which one more condition holds
@@ -252,21 +253,22 @@ def play(
                 fresh += [packing + transfer for transfer in valued if usual[packing + transfer]]
                 valued = [transfer for transfer in valued if not usual[packing + transfer]]
         to_wire += valued
-        for transfer in sorted(to_wire + moving):
-            begin, place, links = now, joined[transfer], held[transfer]
+        for transfer in sorted(to_wire + moving, key=lambda one: (nbytes[one] > 0 or not joined[one], one)):
+            begin, place, links, hold = now, joined[transfer], held[transfer], held_ptr[transfer]
             while begin == now and place < len(links):
-                begin = max(now, free[links[place]])
-                free[links[place]] = begin + wire_ns[transfer]
-                begun_on[held_ptr[transfer] + place] = begin
+                begun_on[hold + place] = begin = max(now, free[links[place]])
+                free[links[place]] = begin + held_ns[hold + place]
+                promised_ns[links[place]] += held_ns[hold + place]
                 place += 1
             if not joined[transfer]:
-                sent[transfer] = begun_on[held_ptr[transfer]] if links else now
+                sent[transfer] = begun_on[hold] if links else now
             if place < len(links):
                 joined[transfer] = place
                 heappush(heap, begin << shift | onward + transfer)
                 continue
             joined[transfer] = 0
-            end = begin + wire_ns[transfer] + latency_ns[transfer]
+            through = (begun_on[one] + held_ns[one] for one in range(hold, hold + len(links)))
+            end = max([sent[transfer] + wire_ns[transfer], *through]) + latency_ns[transfer]
             if sharing is None or not flows[transfer]:
                 heappush(heap, end << shift | wire + transfer)
             elif end > now:

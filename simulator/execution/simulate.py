@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import flags, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.choosing import choose, load
 from simulator.execution.critical import critical_path
 from simulator.execution.crossings import no_route
 from simulator.execution.engine import Outcome, chosen_order
 from simulator.execution.engine import run as plain_run
 from simulator.execution.lifetimes import allocations, residents, usage
+from simulator.execution.links import crossing_ns
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import CASES, IFS, WHILES
@@ -96,10 +97,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
     transfer_of[partitions.send] = np.arange(len(partitions.send))
     held = allocations(tables, outcome)
     used = usage(tables, outcome, held)
-    busy = np.zeros(len(tables.devices), np.int64)
-    np.add.at(busy, device, outcome.end_ns - start)
-    np.add.at(busy, tables.home[outcome.crossings.source], outcome.pack_end_ns - outcome.pack_start_ns)
-    np.add.at(busy, tables.home[outcome.crossings.target], outcome.unpack_end_ns - outcome.unpack_start_ns)
+    critical, critical_ns = _critical(tables, outcome, rows)
     return Trace(
         node=ids(tables.node[rows]),
         iteration=ids(tables.iteration[rows]),
@@ -120,6 +118,9 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         pack_end_ns=outcome.pack_end_ns,
         transfer_start_ns=outcome.transfer_start_ns,
         wire_end_ns=outcome.wire_end_ns,
+        crossing_ns=crossing_ns(
+            outcome.crossings.wire_ns, outcome.hold_ptr, outcome.transfer_start_ns, outcome.wire_end_ns
+        ),
         transfer_end_ns=outcome.transfer_end_ns,
         unpack_start_ns=outcome.unpack_start_ns,
         unpack_end_ns=outcome.unpack_end_ns,
@@ -134,11 +135,12 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         memory_bytes=used.nbytes,
         peak_bytes=used.peak_bytes,
         resident_bytes=used.resident_bytes,
-        busy_ns=ints(busy),
+        busy_ns=_busy(tables, outcome),
         makespan=outcome.makespan,
         iterations=tables.iterations,
         **how,
-        critical=ids(_in_trace(critical_path(tables, outcome), rows, len(tables))),
+        critical=critical,
+        critical_ns=critical_ns,
         notes=_notes(partitions.graph, partitions, tables),
         peak_ns=used.peak_ns,
         allocations=held,
@@ -146,12 +148,26 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
     )
 
 
-def _in_trace(path: list[int], rows: npt.NDArray[np.intp], count: int) -> list[int]:
-    """The path in rows of slices and transfers; what the cut inserted is left out."""
-    slice_of = np.full(count, -1)
+def _busy(tables: Tables, outcome: Outcome) -> Ints:
+    """[D] time of lanes in which ops ran and transfers were packed and unpacked."""
+    busy, home, crossing = np.zeros(len(tables.devices), np.int64), tables.home, outcome.crossings
+    np.add.at(busy, outcome.device, outcome.end_ns - outcome.start_ns)
+    np.add.at(busy, home[crossing.source], outcome.pack_end_ns - outcome.pack_start_ns)
+    np.add.at(busy, home[crossing.target], outcome.unpack_end_ns - outcome.unpack_start_ns)
+    return ints(busy)
+
+
+def _critical(tables: Tables, outcome: Outcome, rows: npt.NDArray[np.intp]) -> tuple[Ids, Ints]:
+    """The critical path in rows of slices and transfers, and how long each; what the cut inserted is left out."""
+    slice_of = np.full(len(tables), -1)
     slice_of[rows] = np.arange(len(rows))
-    found = [task if task < 0 else int(slice_of[task]) for task in path]
-    return [row for task, row in zip(path, found, strict=True) if task < 0 or row >= 0]
+    path = critical_path(tables, outcome)
+    task = np.array([task for task, _ in path], np.int64)
+    begins = np.array([begin for _, begin in path], np.int64)
+    lasts = np.diff(begins, append=outcome.makespan)
+    shown = np.where(task < 0, task, slice_of[np.maximum(task, 0)] if len(slice_of) else -1)
+    kept = (task < 0) | (shown >= 0)
+    return ids(shown[kept]), ints(lasts[kept])
 
 
 def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 From the end of the step backwards: a task may end when the first of those that follow it must start. What follows a
 task is what needs it, and what came after it in its lane or in line for one of its links, for nobody may overtake
 there. On the wire a transfer is a task for each serial link that it holds, of which the next begins no earlier than the
-one before; without any, one task. An input that reaches a Merge after the one that woke it, and what runs several times
-(in a loop), get no slack.
+one before, and all are over when its bytes are through; without any, one task. An input that reaches a Merge after the
+one that woke it, and what runs several times (in a loop), get no slack.
 """
 
 from __future__ import annotations
@@ -159,20 +159,25 @@ def _rules(trace: Trace, partitions: Partitions, cluster: Cluster, tasks: _Tasks
             yield source, int(tasks.pack[row]), cluster.protocol(*ends).request_ns
         else:
             yield source, reader, 0
-    yield from _along(partitions, tasks)
+    yield from _along(trace, partitions, tasks)
     for held in (*_lanes(trace, partitions, cluster, tasks), *_links(trace, tasks)):
         yield from _in_turn(held)
 
 
-def _along(partitions: Partitions, tasks: _Tasks) -> Iterator[tuple[int, int, Nanos]]:
+def _along(trace: Trace, partitions: Partitions, tasks: _Tasks) -> Iterator[tuple[int, int, Nanos]]:
     """The same of each transfer's tasks, from its Send to its Recv."""
-    columns = (partitions.send, partitions.recv, tasks.pack, tasks.unpack)
-    for send, recv, pack, unpack in zip(*(column.tolist() for column in columns), strict=True):
+    alone = np.zeros(len(partitions.send), np.int64)
+    alone[trace.transfer] = trace.crossing_ns
+    columns = (partitions.send, partitions.recv, tasks.pack, tasks.unpack, alone)
+    for send, recv, pack, unpack, crossing in zip(*(column.tolist() for column in columns), strict=True):
         yield send, pack, 0
         yield pack, pack + 1, 0
         for task in range(pack + 1, unpack - 2):  # the bytes of one hold are those of the next
             yield task, task + 1, tasks.start[task] - tasks.end[task]
-        yield unpack - 2, unpack - 1, 0
+        for task in range(pack + 1, unpack - 1):
+            yield task, unpack - 1, 0
+        # nor are they through before the slowest link lets them, which may be one that it does not hold
+        yield pack + 1, unpack - 1, max(0, crossing - (tasks.end[pack + 1] - tasks.start[pack + 1]))
         yield unpack - 1, unpack, 0
         yield unpack, recv, 0
 

@@ -4,17 +4,15 @@ A lane is one queue of one device, numbered within the device. Nodes that only s
 the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
 are slices of no length on lane 0. What is dead does not run and is no slice. A node in a loop has one per iteration.
 
-A hold is a transfer's turn on a serial link of its route: as long as its bytes take, on one link after the other, the
-next beginning no earlier, and later where others are before it in that link's line.
+A hold is a transfer's turn on a serial link of its route: as long as its bytes take there, on one link after the
+other, the next beginning no earlier, and later where others are before it in that link's line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from simulator.columns import Flags, Ids, Ints, ints
+from simulator.columns import Flags, Ids, Ints
 from simulator.units import Nanos
 
 # A transfer is a chain of stretches. Its place in `Trace.critical` is one number below zero for each of them.
@@ -83,7 +81,8 @@ class Trace:
     pack_start_ns: Ints  # [X] the processor at the source works; no length where the protocol asks for no work
     pack_end_ns: Ints  # [X]
     transfer_start_ns: Ints  # [X] on the wire: its first link begins with it
-    wire_end_ns: Ints  # [X] its bytes are through the last link
+    wire_end_ns: Ints  # [X] its bytes are through all of its links
+    crossing_ns: Ints  # [X] how long that takes on the slowest link; where links are shared, since it was sent
     transfer_end_ns: Ints  # [X] arrived: a latency later; at once what shares links, whose latency comes first
     unpack_start_ns: Ints  # [X] the processor at the target works
     unpack_end_ns: Ints  # [X] the readers have it
@@ -105,14 +104,8 @@ class Trace:
     contention: str = "serial"  # how transfers shared a link that does not say it itself
     engine: str = "python"  # which loop ran it
     critical: Ids | None = None  # [..] what set the makespan, in order: rows of slices, `transfer_task`s
+    critical_ns: Ints | None = None  # [..] for how long each did
     notes: tuple[str, ...] = ()  # loops run once, ...
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
     residents: Residents | None = None  # whose memory it was before the step began
-
-    @property
-    def crossing_ns(self) -> Ints:
-        """[X] how long the bytes of each take, on any link that it holds, else from start until they are through."""
-        start, holds = np.array(self.transfer_start_ns), self.hold_ptr[1:] > self.hold_ptr[:-1]
-        start[holds] = self.hold_start_ns[self.hold_ptr[1:][holds] - 1]
-        return ints(self.wire_end_ns - start)

@@ -101,6 +101,7 @@ class _Run:
         self.leaving: list[Crossing] = []  # for the wire
         self.going_on: list[Crossing] = []  # there, to the next link
         self.began: dict[Crossing, Holds] = {}
+        self.passing: dict[Crossing, list[simpy.Process]] = {}  # a process for each link that it has begun
         self.working: list[tuple[int, Crossing]] = []  # PACK or UNPACK
         self.over: list[tuple[simpy.PriorityResource, PriorityRequest]] = []  # lanes to be given back
         self.settling = False
@@ -142,7 +143,9 @@ class _Run:
                 self.working.append((PACK, crossing))
             else:
                 self.leaving.append(crossing)
-        on_the_wire = [(crossing, self._go_on) for crossing in self.going_on]
+        for crossing in sorted(crossing for crossing in self.going_on if not self._nbytes(crossing)):
+            self._go_on(crossing)  # it may have begun before others that go on
+        on_the_wire = [(crossing, self._go_on) for crossing in self.going_on if self._nbytes(crossing)]
         for crossing, moves in sorted([*on_the_wire, *((crossing, self._leave) for crossing in self.leaving)]):
             moves(crossing)
         jobs += [self._work(kind, crossing) for kind, crossing in self.working]
@@ -228,7 +231,7 @@ class _Run:
         self.env.process(self._arrive_from(crossing, start))
 
     def _wait(self, crossing: Crossing, row: int, request: Request) -> Process:
-        """In line for a link; those that get one at the same instant go on in order."""
+        """In line for a link; those that get one at the same instant go on in order, what has no bytes first."""
         yield request
         self._hold_link(crossing, row, request)
         self.going_on.append(crossing)
@@ -236,18 +239,20 @@ class _Run:
 
     def _hold_link(self, crossing: Crossing, row: int, request: Request) -> None:
         self.began[crossing].append((row, self._now))
-        if self._bytes_ns(crossing):
-            self.env.process(self._give_back(crossing, row, request))
+        if self._nbytes(crossing):
+            self.passing.setdefault(crossing, []).append(self.env.process(self._give_back(crossing, row, request)))
         else:
             self.links[row].release(request)
 
     def _give_back(self, crossing: Crossing, row: int, request: Request) -> Process:
-        yield self.env.timeout(self._bytes_ns(crossing))
+        yield self.env.timeout(self._bytes_ns(crossing, [self.on.links[row]]))
         self.links[row].release(request)
 
     def _arrive_from(self, crossing: Crossing, start: int) -> Process:
-        """Its last link has begun: its bytes, then its latency."""
-        yield self.env.timeout(self._bytes_ns(crossing) + self._latency_ns(crossing))
+        """Its last link has begun: until all are through with it, those that it does not hold too; then its latency."""
+        at_least = self.env.timeout(max(0, start + self._bytes_ns(crossing, self._route(crossing)) - self._now))
+        yield self.env.all_of([at_least, *self.passing.get(crossing, [])])
+        yield self.env.timeout(self._latency_ns(crossing))
         self._arrived(crossing, start)
 
     def _flow(self, crossing: Crossing) -> Process:
@@ -316,8 +321,8 @@ class _Run:
         beside = sum(self._whole_ns(kind, crossing) - self._work_ns(kind, crossing) for kind in (PACK, UNPACK))
         return sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns + beside
 
-    def _bytes_ns(self, crossing: Crossing) -> int:
-        rates = [link.bytes_per_s for link in self._route(crossing)]
+    def _bytes_ns(self, crossing: Crossing, links: list[Link]) -> int:
+        rates = [link.bytes_per_s for link in links]
         return math.ceil(Fraction(self._nbytes(crossing) * 10**9, min(rates))) if rates else 0
 
 

@@ -38,21 +38,18 @@ def test_so_it_is_where_transfers_wait_for_one_link_after_the_other(data: st.Dat
     assert_explains(tables, outcome, critical_path(tables, outcome))
 
 
-def assert_explains(tables: Tables, outcome: Outcome, path: list[int]) -> None:
+def assert_explains(tables: Tables, outcome: Outcome, path: list[tuple[int, int]]) -> None:
     """Each begins where the one before ends, the first with the step; a wire with the hold of one of its links."""
-    now = 0
-    for task in path:
-        start, end = times_of(tables, outcome, task)
+    nexts = [*(begin for _, begin in path[1:]), outcome.makespan]
+    assert path[0][1] == 0
+    for (task, begin), end in zip(path, nexts, strict=True):
+        spans = [times_of(tables, outcome, task)]
         if task < 0 and transfer_of(task)[1] == WIRE:
-            transfer = transfer_of(task)[0]
-            a, b = outcome.hold_ptr[transfer : transfer + 2]
-            if a < b:
-                assert now in outcome.hold_start_ns[a:b]
-                start, end = now, now + int(outcome.hold_end_ns[a] - outcome.hold_start_ns[a])
-        assert start == now
-        now = end
-    assert now == outcome.makespan
-    assert all(count == 1 or (task < 0 and transfer_of(task)[1] == WIRE) for task, count in Counter(path).items())
+            a, b = outcome.hold_ptr[transfer_of(task)[0] :][:2]
+            spans += zip(outcome.hold_start_ns[a:b].tolist(), outcome.hold_end_ns[a:b].tolist(), strict=True)
+        assert (begin, end) in spans
+    tasks = Counter(task for task, _ in path)
+    assert all(count == 1 or (task < 0 and transfer_of(task)[1] == WIRE) for task, count in tasks.items())
 
 
 def times_of(tables: Tables, outcome: Outcome, task: int) -> tuple[int, int]:
@@ -79,8 +76,8 @@ def test_a_busy_lane_and_a_busy_link_are_to_blame() -> None:
     outcome = run(tables, [0, 0, 0, 1, 1])
     # b waits for a's lane; b's transfer for the bytes of a's on the link (30 < 110), and not for its latency
     path = critical_path(tables, outcome)
-    assert [tables.names[task] for task in path if task >= 0] == ["x", "a", "d"]
-    assert [transfer_of(task) for task in path if task < 0] == [(0, WIRE), (1, WIRE), (1, LATENCY)]
+    assert [tables.names[task] for task, _ in path if task >= 0] == ["x", "a", "d"]
+    assert [transfer_of(task) for task, _ in path if task < 0] == [(0, WIRE), (1, WIRE), (1, LATENCY)]
     assert outcome.makespan == 10 + 100 + 100 + 100 + 5
 
 
@@ -98,7 +95,7 @@ def test_a_transfer_may_be_on_the_path_for_two_of_its_links() -> None:
     outcome = run(tables, [rows[name] for name in graph.names])
     senders = tables.tensor_op[outcome.crossings.tensor]
     path = critical_path(tables, outcome)
-    wires = [tables.names[senders[transfer_of(task)[0]]] for task in path if task < 0]
+    wires = [tables.names[senders[transfer_of(task)[0]]] for task, _ in path if task < 0]
     assert wires == ["x", "y", "x"]  # a until 100, b until 348, b until 448
     assert outcome.makespan == 100 + 248 + 100
     assert_explains(tables, outcome, path)

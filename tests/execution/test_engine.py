@@ -80,13 +80,14 @@ def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
     assert outcome.transfer_start_ns.tolist() == [0, 100, 200, 200]
 
 
-def test_a_route_holds_all_its_links() -> None:
+def test_a_route_holds_each_of_its_links_for_its_own_time() -> None:
     links = [Link("a", 10, 10**9), Link("switch", 10, 10**8), Link("c", 10, 10**9)]
     routes = {(0, 1): (0, 1), (0, 2): (0, 2), (1, 2): (1, 2)}
     names = ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"]
     tables = table(story("x = Const", "b = Neg x", "c = Neg x"), cluster(names, links, routes))
     outcome = run(tables, [0, 1, 2])
-    assert outcome.transfer_end_ns.tolist() == [1000 + 20, 1000 + 100 + 20]
+    assert outcome.transfer_start_ns.tolist() == [0, 100]  # the first link has had its time with the first by then
+    assert outcome.transfer_end_ns.tolist() == [1000 + 20, 100 + 100 + 20]
 
 
 def test_the_latency_of_a_transfer_keeps_no_link_from_others() -> None:

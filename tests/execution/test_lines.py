@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
+from simulator.execution.compiled import engine as compiled
 from simulator.execution.engine import Outcome, run
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
@@ -19,7 +22,9 @@ from tests.strategies import Rows
 Crowd = tuple[Graph, Cluster, list[int], list[int]]
 
 
-def sent(on: Cluster, messages: dict[str, tuple[int, int, int]]) -> tuple[Outcome, list[str]]:
+def sent(
+    on: Cluster, messages: dict[str, tuple[int, int, int]], engine: Callable[..., Outcome] = run
+) -> tuple[Outcome, list[str]]:
     """Messages that are there from the beginning: (source, target, ns on the wire at 1 GB/s, or 0: control); names."""
     made = Rows()
     for name, (_, _, length) in messages.items():
@@ -28,7 +33,7 @@ def sent(on: Cluster, messages: dict[str, tuple[int, int, int]]) -> tuple[Outcom
     graph = made.built()
     rows = [messages[name.removeprefix("read_")][name.startswith("read_")] for name in graph.names]
     tables = of_step(graph, whole(graph), on, costs(graph, on, 0))
-    outcome = run(tables, rows)
+    outcome = engine(tables, rows)
     return outcome, [tables.names[op] for op in tables.tensor_op[outcome.crossings.tensor].tolist()]
 
 
@@ -89,14 +94,15 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
     for transfer, (a, b) in enumerate(pairwise(outcome.hold_ptr.tolist())):
         joined = int(outcome.pack_end_ns[transfer])
         for hold in range(a, b):
-            begin = int(outcome.hold_start_ns[hold])
-            lasts = int(outcome.crossings.wire_ns[transfer])
+            begin, link = int(outcome.hold_start_ns[hold]), int(outcome.hold_link[hold])
+            nbytes = int(tables.tensor_bytes[outcome.crossings.tensor[transfer]])
+            lasts = -(-nbytes * 10**9 // on.links[link].bytes_per_s)
             assert outcome.hold_end_ns[hold] == begin + lasts
-            lines.setdefault(int(outcome.hold_link[hold]), []).append((joined, begin, lasts))
+            lines.setdefault(link, []).append((joined, begin, lasts))
             joined = begin
     for line in lines.values():
         free = 0
-        for joined, begin, lasts in sorted(line, key=lambda turn: turn[:2]):
+        for joined, begin, lasts in sorted(line):
             assert begin == max(joined, free)
             free = begin + lasts
 
@@ -113,5 +119,113 @@ def test_whoever_meets_nobody_takes_what_the_way_takes() -> None:
     links = [Link("slow", 10, 10**8), Link("fast", 10, 10**9), Link("last", 10, 10**9)]
     on = cluster(["p:0/CPU:0", "q:0/CPU:0"], links, {(0, 1): (1, 0, 2)})
     outcome, names = sent(on, {"a": (0, 1, 100)})
-    assert held(outcome, names) == {"a": [(1, 0, 1000), (0, 0, 1000), (2, 0, 1000)]}
+    assert held(outcome, names) == {"a": [(1, 0, 100), (0, 0, 1000), (2, 0, 100)]}
     assert outcome.makespan == 1000 + 30 == on.transfer_ns(0, 1, 100)
+
+
+def spoked(workers: int, ways: dict[tuple[int, int], tuple[int, ...]], links: list[Link]) -> Cluster:
+    return cluster(["ps:0/CPU:0", *(f"worker:{at}/CPU:0" for at in range(workers))], links, ways)
+
+
+def test_ten_slow_workers_send_into_one_fast_server_at_once() -> None:
+    """A tenth of its rate each: all are through together, and the server's link was never idle."""
+    links = [Link("ps in", 10, 10**9), *(Link(f"worker {at} out", 10, 10**8) for at in range(10))]
+    on = spoked(10, {(1 + at, 0): (1 + at, 0) for at in range(10)}, links)
+    outcome, names = sent(on, {f"m{at}": (1 + at, 0, 100) for at in range(10)})
+    assert held(outcome, names) == {f"m{at}": [(1 + at, 0, 1000), (0, 100 * at, 100 * at + 100)] for at in range(10)}
+    assert outcome.wire_end_ns.tolist() == [1000] * 10
+    assert outcome.makespan == 1000 + 20
+
+
+def test_a_fast_server_sends_to_ten_slow_workers_at_its_own_rate() -> None:
+    """The next has its turn as soon as the server has handed a message to the network, which still carries it on."""
+    links = [Link("ps out", 10, 10**9), *(Link(f"worker {at} in", 10, 10**8) for at in range(10))]
+    on = spoked(10, {(0, 1 + at): (0, 1 + at) for at in range(10)}, links)
+    outcome, names = sent(on, {f"m{at}": (0, 1 + at, 100) for at in range(10)})
+    assert held(outcome, names) == {
+        f"m{at}": [(0, 100 * at, 100 * at + 100), (1 + at, 100 * at, 100 * at + 1000)] for at in range(10)
+    }
+    assert outcome.wire_end_ns.tolist() == [100 * at + 1000 for at in range(10)]
+
+
+def test_an_uplink_of_a_rack_serves_its_hosts_by_its_own_rate() -> None:
+    """Twice as fast as a host's port: two at a time, as it were, where it served one."""
+    links = [Link("uplink", 0, 2 * 10**9), *(Link(f"{at} {way}", 0, 10**9) for at in range(4) for way in ("out", "in"))]
+    names = [f"w:{at}/CPU:0" for at in range(4)]
+    on = cluster(names, links, {(s, t): (1 + 2 * s, 0, 2 + 2 * t) for s in (0, 1) for t in (2, 3)})
+    outcome, order = sent(on, {"a": (0, 2, 100), "b": (1, 3, 100)})
+    assert held(outcome, order) == {
+        "a": [(1, 0, 100), (0, 0, 50), (6, 0, 100)],
+        "b": [(3, 0, 100), (0, 50, 100), (8, 50, 150)],
+    }
+    assert outcome.wire_end_ns.tolist() == [100, 150]
+
+
+def test_bytes_are_not_through_before_a_link_upstream_has_had_its_time_with_them() -> None:
+    """b is through its last, fast link when that has had its time, and not before its slow first one has."""
+    links = [Link("slow", 0, 10**8), Link("fast", 0, 10**9), Link("other", 0, 10**9)]
+    on = cluster([f"{name}:0/CPU:0" for name in "pqr"], links, {(0, 2): (0, 1), (1, 2): (2, 1)})
+    outcome, names = sent(on, {"a": (1, 2, 960), "b": (0, 2, 100)})
+    assert held(outcome, names) == {"a": [(2, 0, 960), (1, 0, 960)], "b": [(0, 0, 1000), (1, 960, 1060)]}
+    assert outcome.wire_end_ns.tolist() == [960, 1060]
+    outcome, names = sent(on, {"a": (1, 2, 400), "b": (0, 2, 100)})
+    assert held(outcome, names)["b"] == [(0, 0, 1000), (1, 400, 500)]
+    assert outcome.wire_end_ns.tolist() == [400, 1000]
+
+
+def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None:
+    """It carries all at once, each at its rate: b, behind a on the first link, is through before it."""
+    links = [Link("port", 0, 10**9), Link("slow", 0, 10**8, "none")]
+    on = cluster(["p:0/CPU:0", "q:0/CPU:0"], links, {(0, 1): (0, 1)})
+    for engine in (run, compiled.run):
+        outcome, names = sent(on, {"a": (0, 1, 100), "b": (0, 1, 40)}, engine)
+        assert held(outcome, names) == {"a": [(0, 0, 100)], "b": [(0, 100, 140)]}
+        assert outcome.wire_end_ns.tolist() == [1000, 500]
+
+
+@settings(deadline=None, max_examples=80)
+@given(crowded())
+def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) -> None:
+    graph, on, times, rows = crowd
+    tables = of_step(graph, whole(graph), on, costs(graph, on, times))
+    outcome = run(tables, rows)
+    crossing = outcome.crossings
+    nbytes = tables.tensor_bytes[crossing.tensor].tolist()
+    spent = [0] * len(on.links)
+    for link, lasts in zip(
+        outcome.hold_link.tolist(), (outcome.hold_end_ns - outcome.hold_start_ns).tolist(), strict=True
+    ):
+        spent[link] += lasts
+    owed = [0] * len(on.links)
+    last: dict[tuple[int, int], int] = {}  # when the one before arrived, by way
+    order = sorted(range(len(crossing)), key=lambda row: (int(outcome.transfer_start_ns[row]), row))
+    for row in order:
+        source, target = int(crossing.source[row]), int(crossing.target[row])
+        start, end = int(outcome.transfer_start_ns[row]), int(outcome.transfer_end_ns[row])
+        assert end - start >= on.transfer_ns(source, target, nbytes[row])
+        route = on.routes[source][target] or ()
+        rates = {link: on.links[link].bytes_per_s for link in route if on.links[link].contention is None}
+        for link, rate in rates.items():
+            owed[link] += -(-nbytes[row] * 10**9 // rate)
+        slowest = min((on.links[link].bytes_per_s for link in route), default=1)
+        if nbytes[row] and slowest in rates.values():
+            assert last.get((source, target), 0) < end  # nobody overtakes within a way
+            last[source, target] = end
+    assert spent == owed
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 6), st.lists(st.sampled_from([4, 100, 400, 1000]), min_size=1, max_size=3), st.data())
+def test_alike_workers_may_change_their_places(workers: int, sizes: list[int], data: st.DataObject) -> None:
+    """Whoever is who, the link of the server is busy at the same moments, and as many are through at each."""
+    links = [Link("ps in", 10, 10**9), *(Link(f"worker {at} out", 10, 3 * 10**8) for at in range(workers))]
+    on = spoked(workers, {(1 + at, 0): (1 + at, 0) for at in range(workers)}, links)
+    places = data.draw(st.permutations(range(workers)))
+    found = []
+    for order in (range(workers), places):
+        outcome, _ = sent(
+            on,
+            {f"m{at}_{size}": (1 + order[at], 0, sizes[size]) for at in range(workers) for size in range(len(sizes))},
+        )
+        found.append((sorted(outcome.wire_end_ns.tolist()), outcome.makespan))
+    assert found[0] == found[1]

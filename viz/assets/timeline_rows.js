@@ -50,19 +50,19 @@ function barsByLane(model) {
   );
 }
 
-// What every link carried: a bar for each transfer on each of its links, from its start or when that link begins with it,
-// for as long as its bytes take. Link -1: handed over within a process, on no link.
+// What every link carried: a bar for each transfer on each of its links, while that has it; where nothing is said, from its
+// start for as long as its bytes take. Link -1: handed over within a process, on no link.
 function onLinks(transfers, linksOf) {
-  const late = new Map(transfers.late.map(([transfer, link, begin]) => [`${transfer} ${link}`, begin]));
+  const turns = new Map(transfers.turns.map(([transfer, link, ...span]) => [`${transfer} ${link}`, span]));
   const found = { transfer: [], link: [], start_ns: [], end_ns: [] };
   transfers.start_ns.forEach((first, transfer) => {
     const links = linksOf(transfer);
     for (const link of links.length ? links : [-1]) {
-      const start = late.get(`${transfer} ${link}`) ?? first;
+      const [start, end] = turns.get(`${transfer} ${link}`) ?? [first, first + transfers.crossing_ns[transfer]];
       found.transfer.push(transfer);
       found.link.push(link);
       found.start_ns.push(start);
-      found.end_ns.push(start + transfers.crossing_ns[transfer]);
+      found.end_ns.push(end);
     }
   });
   return found;

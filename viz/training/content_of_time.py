@@ -13,7 +13,7 @@ from simulator.columns import Ids, Ints, ids, ints
 from simulator.training.crew.combining import Client
 from simulator.training.training import Training
 from simulator.wording import counted
-from viz.content_of_time import Json, late_rows
+from viz.content_of_time import Json, turn_rows
 from viz.palette import GREY, HUES, device_colour
 from viz.training.happened import Band, bands, lost_updates
 from viz.training.recorded import crossings, slices
@@ -149,7 +149,7 @@ def recorded(trained: Trained, cluster: Cluster) -> Json:
             "links": links,
             "start_ns": crossed.start_ns[wires].tolist(),
             "crossing_ns": crossed.crossing_ns[wires].tolist(),
-            "late": late_rows(trace, wires.tolist()),
+            "turns": turn_rows(trace, wires.tolist()),
             "came_ns": crossed.came_ns[wires].tolist(),
         },
         "left_out": left_out,

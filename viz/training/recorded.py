@@ -40,7 +40,7 @@ class Crossings:
     nbytes: Ints  # [X] 0 for what only says that there is no value, -1 unknown
     dead: Flags  # [X]
     start_ns: Ints  # [X] on its first link
-    crossing_ns: Ints  # [X] how long its bytes take on each
+    crossing_ns: Ints  # [X] how long its bytes take on its slowest link
     came_ns: Ints  # [X] arrived
 
 

@@ -25,7 +25,8 @@ from numba.extending import (
 )
 from numba.np.arrayobj import make_array, populate_array
 
-from simulator.execution.flat import MATRICES, fields
+from simulator.execution.declared import fields
+from simulator.execution.flat import MATRICES
 
 _WORD = cgutils.intp_t  # of 64 bits, as all that is compiled here
 

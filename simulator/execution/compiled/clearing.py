@@ -29,7 +29,7 @@ def clear(nodes: Nodes, places: Places, queues: Queues, pending: Pending, full: 
     for way in range(len(wire_end)):
         wire_end[way] = 0
     for link in range(len(free_ns)):
-        free_ns[link] = 0
+        free_ns[link], queues.promised_ns[link] = 0, 0
     for op in range(len(waits)):
         waits[op] = needs[op]
     for op in range(len(waits) if nodes.merges[0] else 0):

@@ -106,7 +106,7 @@ def _outcome(
     tables: Tables, device: Ids, crossing: Crossings, rule: Discipline, work: Work, makespan: Nanos, *, own_lanes: bool
 ) -> Outcome:
     n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
-    links = ids(np.diff(holds(crossing, rule.held).ptr))
+    links = ids(np.diff(holds(tables, crossing, rule.held).ptr))
 
     def of_jobs(column: Column) -> npt.NDArray[np.integer]:  # those that there are; 0 where no protocol has work
         if len(column) == n:

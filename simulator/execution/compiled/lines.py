@@ -11,7 +11,8 @@ import numpy as np
 
 from simulator.execution.compiled.heaps import rise, row
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.flat import Lines, Places, Queues
+from simulator.execution.compiled.transfers import bytes_ns, place_of
+from simulator.execution.flat import SAFE_BYTES, Flat, Lines, Places, Queues, Work
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
@@ -44,9 +45,8 @@ def leave_line(places: Places, wire: Ids, lines: Lines, transfer: int, way: int)
 
 @inner
 def join_lines(
-    places: Places,
-    queues: Queues,
-    lines: Lines,
+    flat: Flat,
+    work: Work,
     transfer: int,
     way: int,
     wire_ns: int,
@@ -57,14 +57,19 @@ def join_lines(
 ) -> tuple[int, int, int]:
     """Join the line of the next link and, as long as that begins at once, of the one after it.
 
-    When the first link begins, -1: it began earlier; when the last one does, -1: it is not known yet; and the size of
-    the heap, where a task that goes on has the number `goes_on` plus its transfer's. Transfers that go on in this round
-    may change their places: each writes itself where it stands, and all have done so when the round ends.
+    When the first link begins, -1: it began earlier; when its bytes are through all of them, -1: it is not known yet;
+    and the size of the heap, where a task that goes on has the number `goes_on` plus its transfer's. Transfers that go
+    on in this round may change their places: each writes itself where it stands, and all have done so when the round
+    ends.
     """
+    places, queues, lines = flat.places, work.queues, work.lines
     free_ns, wire, head, end = queues.free_ns, queues.wire, lines.head, lines.end
     first, last = row(places.held_ptr[way]), row(places.held_ptr[way + 1] - 1)
     place = row(first + lines.joined[transfer])
-    sent, in_turn = np.int64(-1), places.in_turn[way]
+    sent, in_turn, even = np.int64(-1), places.in_turn[way], places.even[way]
+    through, taken = now + wire_ns, wire_ns
+    if place > first:
+        through = lines.through_ns[transfer]
     if in_turn and place == first:
         room = np.int64(queues.wire_base[way + 1] if way + 1 < len(queues.wire_base) else len(wire))
         if end[first] == room:
@@ -72,14 +77,18 @@ def join_lines(
     while True:
         link = row(places.held[place])
         begin = max(now, free_ns[link])
-        free_ns[link] = begin + wire_ns
+        if not even:
+            taken = _own_ns(flat, work.found.tensor_of[transfer], link, place, way, wire_ns)
+        free_ns[link] = begin + taken
+        queues.promised_ns[link] += taken
         if place == first:
-            sent = begin
+            sent, through = begin, begin + wire_ns
         elif noting:
             lines.begun_ns[(place - first - 1) * len(lines.joined) + transfer] = begin
+        through = max(through, begin + taken)
         if place == last:
             lines.joined[transfer] = 0
-            return sent, begin, size
+            return sent, through, size
         if in_turn:
             wire[end[place]] = transfer
             end[place] += 1
@@ -88,10 +97,23 @@ def join_lines(
         if in_turn:
             head[place] += 1
         place += 1
-    lines.joined[transfer], lines.onward_ns[transfer] = place - first + 1, begin
+    lines.joined[transfer], lines.onward_ns[transfer], lines.through_ns[transfer] = place - first + 1, begin, through
     if not in_turn or head[place] + 1 == end[place]:
         size = rise(queues.key, queues.task, size, begin, goes_on + transfer)
     return sent, np.int64(-1), size
+
+
+@inner
+def _own_ns(flat: Flat, tensor: int, link: int, place: int, way: int, wire_ns: int) -> int:
+    """How long a link is held for a tensor; `wire_ns` is what the slowest of the way takes."""
+    places, nbytes = flat.places, flat.nodes.tensor_bytes[tensor]
+    rate = flat.shared.capacity[link]
+    if rate == places.bytes_per_s[way]:
+        return wire_ns
+    if nbytes <= SAFE_BYTES:
+        taken: int = bytes_ns(nbytes, rate)
+        return taken
+    return places.big_held_ns[place_of(places.big, tensor), place]  # type: ignore[no-any-return]
 
 
 @inner

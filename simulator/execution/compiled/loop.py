@@ -83,7 +83,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
         found, queues, lines, pending, in_round, noted, fair, threads, memory = work
         block, instant, consumer, tensor_bytes = nodes.block, nodes.instant, nodes.consumer, nodes.tensor_bytes
         home, flowing, in_turn, request_ns = places.home, places.flowing, places.in_turn, places.request_ns
-        held_ptr, held_link, latency_ns = places.held_ptr, places.held, places.latency_ns
+        held_ptr, held_link, even, latency_ns = places.held_ptr, places.held, places.even, places.latency_ns
         told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
         span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
         late_ns = found.late_ns
@@ -269,10 +269,10 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                     transfer = row(what - onward)
                     path = row(way_of[transfer])
                     if not full:
-                        valued[values] = transfer
+                        valued[values] = transfer - (edges if end_ns[transfer] == latency_ns[path] else 0)
                         values += 1
                     elif not flowing[path]:
-                        asking[asks] = transfer
+                        asking[asks] = transfer - (edges if end_ns[transfer] == late_ns[transfer] else 0)
                         asks += 1
                     else:
                         join(fair, wire_base[path], path, transfer, tensor_bytes[tensor_of[transfer]], now, turn)
@@ -424,6 +424,10 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
             if not (full or pulls):
                 asks = values
             for i in range(values if full or pulls else 0):
+                if not full and valued[i] < 0:
+                    asking[asks] = valued[i]
+                    asks += 1
+                    continue
                 transfer = row(valued[i])
                 if pulls:
                     asked, size = asked_now(pending, queues, transfer, requesting, now, size, requests)
@@ -440,22 +444,26 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
             if asks > 1:
                 sort(asking, asks)
             for i in range(asks):
-                transfer = row(asking[row(i)])
+                transfer = np.int64(asking[row(i)])
+                transfer = row(transfer + edges if transfer < 0 else transfer)  # goes on and has no bytes: is first
                 way = row(way_of[transfer])
                 place, links = row(held_ptr[way]), held_ptr[way + 1] - held_ptr[way]
-                wire_ns = end_ns[transfer] - (late_ns[transfer] if full else latency_ns[way])
-                sent, begin = now, now  # on its first link; on its last one
-                if links == 1:
+                late = late_ns[transfer] if full else latency_ns[way]
+                wire_ns = end_ns[transfer] - late
+                sent, through = now, now + wire_ns  # its first link begins; all of them are done with it
+                if links == 1 and even[way]:
                     link = row(held_link[place])
-                    begin = max(now, free_ns[link])
-                    free_ns[link] = begin + wire_ns
-                    sent = begin
-                elif links > 1:
-                    sent, begin, size = join_lines(
-                        places, queues, lines, transfer, way, wire_ns, now, size, onward, directed or times
+                    sent = max(now, free_ns[link])
+                    through = sent + wire_ns
+                    free_ns[link] = through
+                    if directed:
+                        queues.promised_ns[link] += wire_ns
+                elif links > 0:
+                    sent, through, size = join_lines(
+                        flat, work, transfer, way, wire_ns, now, size, onward, directed or times
                     )
                 joins = shares and flowing[way] and tensor_bytes[tensor_of[transfer]] > 0
-                end = begin + end_ns[transfer]
+                end = through + late
                 if directed:
                     if sent >= 0:
                         sends(crew, flat, work, transfer, now)
@@ -471,7 +479,7 @@ def loop(full: bool, direction: Direction | None = None) -> Callable[..., int]:
                 elif record and sent >= 0:
                     began[starts] = n + transfer
                     starts += 1
-                if begin < 0:
+                if through < 0:
                     continue  # it waits for one of its links
                 if directed:
                     until_ns[transfer] = end

@@ -19,7 +19,7 @@ _LOW = 0xFFFFFFFF
 
 
 @inner
-def _wire_ns(nbytes: int, rate: int) -> int:
+def bytes_ns(nbytes: int, rate: int) -> int:
     """Time of the bytes, rounded up; their number times 10**9 fits 64 bits."""
     # unsigned: one division without the corrections of a signed one
     taken: int = np.int64((np.uint64(nbytes) * np.uint64(10**9) + np.uint64(rate) - np.uint64(1)) // np.uint64(rate))
@@ -41,7 +41,7 @@ def _share(work_ns: int, cores: int) -> int:
 
 
 @inner
-def _place_of(values: Ids, value: int) -> int:
+def place_of(values: Ids, value: int) -> int:
     """Where a value is."""
     for at in range(len(values)):
         if values[at] == value:
@@ -70,7 +70,7 @@ def find(
     consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
     cpu, home, way, replicable, flowing = places.cpu, places.home, places.way, nodes.replicable, places.flowing
     stays, end, wire_end = nodes.stays, queues.end, queues.wire_end
-    works, posts = full and places.works[0], full or places.pulls[0]
+    works, tells = full and places.works[0], full or places.pulls[0] or places.uneven[0]
     latency_ns, bytes_per_s, tensor_bytes = places.latency_ns, places.bytes_per_s, nodes.tensor_bytes
     told, local_end, asked_ptr, took_ns = found.told, found.local_end, found.asked_ptr, found.took_ns
     span_from, span_to, way_of, end_ns = found.span_from, found.span_to, found.way_of, found.end_ns
@@ -123,9 +123,9 @@ def find(
                         return REFUSED
                     nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
                     if rate > 0 and nbytes <= SAFE_BYTES:
-                        wire_ns = _wire_ns(nbytes, rate)
+                        wire_ns = bytes_ns(nbytes, rate)
                     elif rate > 0:
-                        wire_ns = places.big_ns[_place_of(places.big, carried), path]
+                        wire_ns = places.big_ns[place_of(places.big, carried), path]
                         if wire_ns < 0:
                             return REFUSED
                     late = latency_ns[path]
@@ -149,7 +149,7 @@ def find(
                         took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
                         end[row(home[source])] += pack > 0
                         end[row(home[target])] += unpack > 0
-                    if posts:
+                    if tells:
                         tensor_of[transfers] = carried
                     if full:
                         source_of[transfers], target_of[transfers] = source, target

@@ -117,15 +117,10 @@ def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool)
     )
     if steps_per_s is None or show_figure(best.before_per_s) != show_figure(steps_per_s):
         said += f" over the updates {best.updates.start + 1} to {best.updates.stop}"
-    others = [one for one in ranked[1:] if one.gain >= WORTHWHILE and not _holds(one.relief, best.relief)]
+    others = [one for one in ranked[1:] if one.gain >= WORTHWHILE]
     if alone and others:
         said += f"; next, {others[0].relief.bottleneck} ({others[0].gain:.2g} times {others[0].relief.change})"
     return Bottleneck(f"{said}.", best.relief, best.gain, ranked)
-
-
-def _holds(relief: Relief, other: Relief) -> bool:
-    """Whether a relief of links makes those of another faster, too, so that its gain says nothing of its own links."""
-    return bool(other.links) and set(dict(relief.links)) >= set(dict(other.links))
 
 
 def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> Tried | None:

@@ -1,8 +1,7 @@
 """What could be made better on a cluster, one thing at a time: the candidates for a bottleneck.
 
-A transfer is as slow as its slowest link. So whoever speeds up links speeds up those on the same routes, too, that
-would be the next slowest, up to the same rate: else one end of a network of equal adapters would never be worth
-anything. What is slower already is a bottleneck of its own.
+A serial link is busy with the bytes that cross it at its own rate, whatever else is on their way. So the busiest one is
+made faster by itself; where both ends of a way are as busy, each is a candidate, and both help together.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Relief:
     """A change of a run, and of what."""
 
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
-    change: str  # "with twice its bandwidth", "all along the way" where other links on its routes get as much
+    change: str  # "with twice its bandwidth"
     share: float  # of the run's time that goes to it: what the change can save a part of
     links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
     devices: tuple[int, ...] = ()  # whose ops take half as long
@@ -103,8 +102,7 @@ def candidates(
 
     `gate_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The busy time of a
     processor is that of ops and that of messages: faster ops are credited with the former, the protocol with the
-    latter, or with latency, if that takes more. Both ends of a network of equal adapters are one candidate, as neither
-    is made faster without the other; it has the name of the busier end.
+    latter, or with latency, if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
@@ -118,8 +116,6 @@ def candidates(
             )
         )
     found.sort(key=lambda relief: -relief.share)
-    first = {relief.links: at for at, relief in reversed(list(enumerate(found)))}
-    found = [relief for at, relief in enumerate(found) if not relief.links or first[relief.links] == at]
     named = singled_out(disturbances, cluster)
     if named:
         what = some(list(dict.fromkeys(one.target for one in named)), LISTED)
@@ -136,14 +132,12 @@ class _Traffic:
         self.end = max(1, self.spent.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
         self.getters: list[set[int]] = [set() for _ in cluster.links]
-        self.beside: list[set[int]] = [set() for _ in cluster.links]  # [L] links on the same routes, itself too
         self.between = [True] * len(cluster.links)  # [L] all that crosses is between tasks
         for source, row in enumerate(cluster.routes):
             for target, route in enumerate(row):
                 for link in route or () if source != target else ():
                     self.senders[link].add(source)
                     self.getters[link].add(target)
-                    self.beside[link].update(route or ())
                     self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
         rates = [link.bytes_per_s for link in cluster.links]
         carried = self.spent.link_bytes.tolist()
@@ -181,28 +175,15 @@ def _links(traffic: _Traffic) -> list[Relief]:
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
         if _of_client_alone(traffic, top):
             what += ", through which what the client feeds and fetches passes"
-        faster = _faster(traffic, members)
-        along = " all along the way" if len(faster) > len(members) else ""
         found.append(
             Relief(
                 f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
-                f"with twice {'their' if several else 'its'} bandwidth{along}",
+                f"with twice {'their' if several else 'its'} bandwidth",
                 max(traffic.bytes_ns[link] for link in members) / traffic.end,
-                links=faster,
+                links=tuple((link, FASTER * cluster.links[link].bytes_per_s) for link in sorted(members)),
             )
         )
     return found
-
-
-def _faster(traffic: _Traffic, members: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Twice the rate of these links, and no less for those beside them that are not slower already."""
-    own = [link.bytes_per_s for link in traffic.cluster.links]
-    rates = {link: FASTER * own[link] for link in members}
-    for link in members:
-        for other in traffic.beside[link]:
-            if own[other] >= own[link]:
-                rates[other] = max(rates.get(other, own[other]), FASTER * own[link])
-    return tuple(sorted(entry for entry in rates.items() if entry[1] != own[entry[0]]))
 
 
 def _devices(traffic: _Traffic) -> list[Relief]:

@@ -194,7 +194,6 @@ class Sums(NamedTuple):
     since_ns: Annotated[Ints, "K"]
     busy_ns: Annotated[Ints, "D"]  # with all of what has begun
     carried: Annotated[Ints, "W"]
-    carry_ns: Annotated[Ints, "W"]
     on_link: Annotated[Ints, "L"]  # flows
     through_ns: Annotated[Ints, "L"]  # until when `link_ns` has all
     link_ns: Annotated[Ints, "L"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.execution.flattening import begun_on, fresh, rigid
+from simulator.columns import Ids, flags, ids, ints
+from simulator.execution.flattening import fresh, rigid
 from simulator.training.compiled.arrays import (
     AT_SLOWEST,
     BOUND,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from simulator.training.crew.combining import Crew, Joined
     from simulator.training.crew.ledger import Ledger
     from simulator.training.training import Spent
-    from simulator.units import Nanos
 
 
 def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence[int]], *, record: int) -> Rules:
@@ -182,35 +181,12 @@ def team_of(rules: Rules, flat: Flat) -> Team:
     return Team(rules, lines, steps, sums)
 
 
-def _on_the_wire(flat: Flat, work: Work, upcoming: Ids) -> Ids:
-    """Transfers that are not there yet; `upcoming` are those in the heap of ends: of a way in turn some."""
-    queues, alone = work.queues, upcoming[~flat.places.in_turn[work.found.way_of[upcoming]]]
-    first, several, ends = flat.places.held_ptr[:-1], np.diff(flat.places.held_ptr) > 1, queues.wire_end.copy()
-    ends[several] = work.lines.end[first[several]]
-    used = np.flatnonzero(queues.wire_head < ends)
-    in_turn = [queues.wire[low:high] for low, high in zip(queues.wire_head[used], ends[used], strict=True)]
-    return ids(np.concatenate([alone, *in_turn]))
-
-
 def cut_short(team: Team) -> list[CutShort]:
     """The steps that crashes cut short."""
     meets, steps = team.rules.meets, team.steps
     crash = np.repeat(np.arange(len(meets.crash_task)), np.diff(meets.hit_ptr))
     columns = (meets.hit, steps.cut_number, steps.cut_start_ns, meets.crash_at_ns[crash], crash)
     return [CutShort(*row) for row in np.stack(columns, axis=1)[steps.cut_number >= 0].tolist()]
-
-
-def _held_ns(flat: Flat, work: Work, upcoming: Ids, now: Nanos) -> Ints:
-    """[L] how long links have held transfers that are not there yet."""
-    found, lines, held_ptr = work.found, work.lines, flat.places.held_ptr
-    which = _on_the_wire(flat, work, upcoming)
-    way, joined = found.way_of[which], lines.joined[which]
-    joined = ids(np.where(joined > 0, joined, np.diff(held_ptr)[way]))  # 0: all of them
-    place, begun = begun_on(lines, work.record.sent_ns, which, joined)
-    passed = np.clip(now - begun, 0, np.repeat(found.end_ns[which] - found.late_ns[which], joined))
-    made = np.zeros(len(work.queues.free_ns), np.int64)
-    np.add.at(made, flat.places.held[np.repeat(held_ptr[way], joined) + place], passed)
-    return ints(made)
 
 
 def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Spent:
@@ -225,10 +201,9 @@ def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Sp
         np.subtract.at(busy_ns, where[task[inside] - low], key[inside] - now)
     ahead = sums.through_ns - now  # known already, or of flows not known yet
     link_ns = sums.link_ns - np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
-    kind = (task - n) // max(edges, 1)  # arrives, goes on
-    link_ns += _held_ns(flat, work, (task[(kind == 2) | (kind == 4)] - n) % max(edges, 1), now)
+    link_ns += queues.promised_ns - np.maximum(queues.free_ns - now, 0)  # from now until then it is never idle
     under_way, task_ns = sums.under_way.reshape(WAITING, -1) > 0, sums.task_ns.reshape(WAITING, -1)
     counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of what is under way at a task, the first kind
     task_ns = task_ns + np.where(counts, now - sums.since_ns, 0)
     updates = int(team.steps.totals[COUNTED])
-    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, sums.carry_ns, link_ns)
+    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, link_ns)

@@ -128,7 +128,6 @@ def arrives(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None
         _less(sums, SENDING, where, now)
     way = found.way_of[transfer]
     sums.carried[way] += flat.nodes.tensor_bytes[found.tensor_of[transfer]]
-    sums.carry_ns[way] += _wire_ns(flat, work, transfer)
     if _is_flow(flat, work, transfer):
         for place in range(rules.on_ptr[way], rules.on_ptr[way + 1]):
             _pass(sums, rules.on[place], now)

@@ -1,8 +1,8 @@
 """What is counted while many steps run: work per device and task, bytes per link, steps, updates.
 
-Sums alone, so that memory grows by a few numbers per step and update, whatever the graph. A link is busy while bytes
-are on it: latencies go by without it. On a link without contention that is while they are on the first one that they
-hold.
+Sums alone, so that memory grows by a few numbers per step and update, whatever the graph. A serial link is busy while
+it is held, another one while bytes are on it: latencies go by without it. On a link without contention that is for as
+long as they take on the slowest link of their way, from when their first one begins with them.
 """
 
 from __future__ import annotations
@@ -63,16 +63,14 @@ class Ledger:
         pairs = [(way, link) for way, links in enumerate(ways.links) for link in links]
         self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
         self.shared = _shared(ways, crossing, wires)
-        self.is_held = np.array([link not in self.shared[way] for way, link in pairs], bool)  # [pairs]
-        self.held, self.held_ptr = wires.held, wires.held_ptr
         self.wire_ns, self.latency_ns, self.flows = wires.wire_ns, wires.latency_ns, wires.flows
         self.under_way = [[0] * tasks for _ in range(WAITING)]  # [kind, K] how much; of several kinds the first counts
         self.task_ns = [[0] * tasks for _ in range(WAITING)]  # [kind, K]
         self.since = [0] * tasks
         self.busy_ns = [0] * len(crew.task_of)  # [D]
-        self.carried, self.carry_ns = [0] * len(ways.links), [0] * len(ways.links)  # [W] bytes; time on held links
+        self.carried = [0] * len(ways.links)  # [W] bytes
         self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
-        self.link_ns = [0] * len(ways.link_names)  # [L] of shared links
+        self.link_ns = [0] * len(ways.link_names)  # [L] of links that nobody holds
         self.turns: list[list[tuple[int, bool]]] = [
             [] for _ in ways.link_names
         ]  # when bytes come, or go, to be counted
@@ -156,9 +154,7 @@ class Ledger:
             if self.under_way[SENDING][where] == 1:
                 self._turn(where, now)
             self.under_way[SENDING][where] -= 1
-        way = self.way[transfer]
-        self.carried[way] += self.nbytes[transfer]
-        self.carry_ns[way] += self.wire_ns[transfer]
+        self.carried[self.way[transfer]] += self.nbytes[transfer]
         if self.flows[transfer]:
             self._turns(transfer, now, True, now)
 
@@ -168,26 +164,17 @@ class Ledger:
             self._count(link, now)
         turns = zip(self.link_ns, self.on_link, self.link_since, strict=True)
         busy_ns, link_ns = list(self.busy_ns), [spent + (now - since if on else 0) for spent, on, since in turns]
+        for link, (promised, free) in enumerate(zip(state.promised_ns, state.free, strict=True)):
+            link_ns[link] += promised - max(0, free - now)  # from now until then it is never idle
         mask = (1 << state.shift) - 1
         for task in [entry & mask for entry in state.heap]:
             if task < self.jobs:
                 busy_ns[self.device[task]] += now - state.start[task]
-            elif task < self.jobs + self.transfers:
-                self._cut_off(task - self.jobs, len(self.held[task - self.jobs]), now, state, link_ns)
-            elif self.jobs + 2 * self.transfers <= task < state.timer:
-                transfer = task - self.jobs - 2 * self.transfers
-                self._cut_off(transfer, state.joined[transfer], now, state, link_ns)
         task_ns = np.array(self.task_ns, np.int64)
         for where, since in enumerate(self.since):
             if self._kind(where) != WAITING:
                 task_ns[self._kind(where), where] += now - since
-        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, self.carry_ns, link_ns)
-
-    def _cut_off(self, transfer: int, joined: int, now: Nanos, state: State, link_ns: list[int]) -> None:
-        """Add what links have done for a transfer that is under way, those whose lines it has joined."""
-        first = self.held_ptr[transfer]
-        for link, begin in zip(self.held[transfer], state.begun_on[first : first + joined], strict=False):
-            link_ns[link] += min(self.wire_ns[transfer], max(0, now - begin))
+        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, link_ns)
 
     def summed(
         self,
@@ -196,17 +183,15 @@ class Ledger:
         task_ns: npt.NDArray[np.int64],
         busy_ns: Sequence[int] | Ints,
         carried: Sequence[int] | Ints,
-        carry_ns: Sequence[int] | Ints,
         link_ns: Sequence[int] | Ints,
     ) -> Spent:
-        """Sums as columns. `task_ns` [kind, K] is without waiting; `carried` and `carry_ns` [W] are by way."""
+        """Sums as columns. `task_ns` [kind, K] is without waiting; `carried` [W] is by way."""
         way, link = self.links
-        link_bytes, link_busy_ns = np.zeros(len(link_ns), np.int64), np.array(link_ns, np.int64)
+        link_bytes = np.zeros(len(link_ns), np.int64)
         np.add.at(link_bytes, link, np.asarray(carried, np.int64)[way])
-        np.add.at(link_busy_ns, link[self.is_held], np.asarray(carry_ns, np.int64)[way[self.is_held]])
         tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
         tasks.setflags(write=False)
-        return Spent(updates, now, tasks, ints(busy_ns), ints(link_bytes), ints(link_busy_ns))
+        return Spent(updates, now, tasks, ints(busy_ns), ints(link_bytes), ints(link_ns))
 
 
 def _shared(ways: Ways, crossing: Crossings, wires: Wires) -> list[tuple[int, ...]]:

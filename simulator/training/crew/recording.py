@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.engine import pack_lanes
-from simulator.execution.links import Holds, holds, wire_end
+from simulator.execution.links import Holds, crossing_ns, holds, wire_end
 from simulator.execution.queues import Executor
 from simulator.execution.trace import Trace
 from simulator.execution.ways import discipline
@@ -129,6 +129,12 @@ def trace_of(
     shown = np.flatnonzero(~(_inserted(clients, laid)[op] | tables.silent[op]))
     rows = shown[np.lexsort((shown, ran.lane[shown], ran.where[shown], ran.start[shown]))]
     asked, sent, came = (_column(steps, name) for name in ("asked_ns", "sent_ns", "came_ns"))
+    flows, every = (
+        flags(given.wires.flows)[wire],
+        holds(tables, crossing, discipline(tables.ways, how["contention"]).held),
+    )
+    through = wire_end(tables, crossing.way[wire], crossing.latency_ns[wire], flows, ints(came))
+    held = _held(every, ids(wire), _column(steps, "begun_ns"))
     sender = tables.tensor_op[crossing.tensor[wire]]
     packs, unpacks = crossing.pack_ns[wire] > 0, crossing.unpack_ns[wire] > 0
     of_transfer = [len(one.asked_ns) for one in steps]
@@ -151,17 +157,14 @@ def trace_of(
         pack_start_ns=ints(np.where(packs, packed.start, asked)),
         pack_end_ns=ints(np.where(packs, packed.end, asked)),
         transfer_start_ns=ints(sent),
-        wire_end_ns=wire_end(
-            tables, crossing.way[wire], crossing.latency_ns[wire], flags(given.wires.flows)[wire], ints(came)
-        ),
+        wire_end_ns=through,
+        crossing_ns=crossing_ns(crossing.wire_ns[wire], held["hold_ptr"], ints(sent), through),
         transfer_end_ns=ints(came),
         unpack_start_ns=ints(np.where(unpacks, unpacked.start, came)),
         unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),
         pack_lane=ids(packed.lane),
         unpack_lane=ids(unpacked.lane),
-        **_held(
-            holds(crossing, discipline(tables.ways, how["contention"]).held), ids(wire), _column(steps, "begun_ns")
-        ),
+        **held,
         busy_ns=ints(busy_ns),
         makespan=end_ns,
         iterations=tables.iterations,
