@@ -32,7 +32,17 @@ Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
 
 
 # What belongs to the whole graph: it travels as attributes of a networkx graph.
-WHOLE = ("library", "gradients", "producer", "min_consumer", "signatures", "train_ops", "ends", "source")
+WHOLE = (
+    "library",
+    "gradients",
+    "producer",
+    "min_consumer",
+    "signatures",
+    "train_ops",
+    "queue_runners",
+    "ends",
+    "source",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ class Graph:
     min_consumer: int = 0
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
+    queue_runners: tuple[str, ...] = ()  # the enqueues that threads of its `queue_runners` collection run in loops
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)

@@ -47,6 +47,7 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
         order=smallest_order_and_back(names, ops, src, dst, port, in_ptr, "the cut graph", flags(back))[0],
         signatures={},
         train_ops=(),
+        queue_runners=(),
         lowered=None,
         source=f"the pieces of {graph.source}",
     )

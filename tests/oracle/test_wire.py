@@ -53,6 +53,21 @@ def test_the_table_says_what_tensorflow_says(name):
     assert described(getattr(messages, name).DESCRIPTOR, {}) == described(theirs()[name].DESCRIPTOR, {})
 
 
+def test_what_tensorflow_exports_of_a_queue_runner_is_read():
+    from tensorflow.core.protobuf import queue_runner_pb2
+
+    runner = queue_runner_pb2.QueueRunnerDef(
+        queue_name="queue",
+        enqueue_op_name=["first", "second"],
+        close_op_name="close",
+        cancel_op_name="cancel",
+        queue_closed_exception_types=[11],
+    )
+    read = messages.QueueRunnerDef.FromString(runner.SerializeToString())
+    assert (read.queue_name, list(read.enqueue_op_name)) == ("queue", ["first", "second"])
+    assert (read.close_op_name, read.cancel_op_name) == ("close", "cancel")
+
+
 @given(graphs(devices=DEVICES, colocations=True))
 def test_bytes_and_text_of_one_are_read_by_the_other(graph):
     ours = graph_def(graph)

@@ -241,6 +241,7 @@ def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequ
         min_consumer=graph.min_consumer,
         signatures=graph.signatures,
         train_ops=graph.train_ops,
+        queue_runners=graph.queue_runners,
         ends=graph.ends or [graph.names[row] for row in np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()],
         source=graph.source,
         notes=(*graph.notes, *notes),

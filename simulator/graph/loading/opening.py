@@ -35,6 +35,7 @@ _NODE = 1  # number of the field `node` in a GraphDef
 _VERSIONS = 4  # number of the field `versions`
 SERVE = "serve"  # the tag of the MetaGraph to serve: tensorflow/cc/saved_model/tag_constants.h
 TRAIN_OP = "train_op"  # the collection into which every optimizer puts its update
+QUEUE_RUNNERS = "queue_runners"  # the collection of what threads run in loops to fill queues, as QueueRunnerDefs
 # Under this signature a SavedModel of TensorFlow 1 names its update (tensorflow/python/saved_model/constants.py).
 TRAIN_SIGNATURE = "__saved_model_train_op"
 
@@ -184,7 +185,13 @@ def _from_meta_graph(meta_graph: Proto, label: str, rows: Rows) -> Graph:
     signatures = {name: _signature(found) for name, found in sorted(meta_graph.signature_def.items())}
     trained = signatures.pop(TRAIN_SIGNATURE, None)
     train_ops = (*_collection(meta_graph, TRAIN_OP), *(trained.outputs.values() if trained else ()))
-    return _built(rows, label, signatures=signatures, train_ops=tuple(dict.fromkeys(train_ops)))
+    return _built(
+        rows,
+        label,
+        signatures=signatures,
+        train_ops=tuple(dict.fromkeys(train_ops)),
+        queue_runners=_run_in_loops(meta_graph, label),
+    )
 
 
 def _collection(meta_graph: Proto, name: str) -> list[str]:
@@ -192,6 +199,21 @@ def _collection(meta_graph: Proto, name: str) -> list[str]:
         return []
     found = meta_graph.collection_def[name]
     return [*found.node_list.value, *(value.decode("utf-8", "replace") for value in found.bytes_list.value)]
+
+
+def _run_in_loops(meta_graph: Proto, label: str) -> tuple[str, ...]:
+    """The enqueues that the queue runners run, each once."""
+    names: list[str] = []
+    if QUEUE_RUNNERS in meta_graph.collection_def:
+        for packed in meta_graph.collection_def[QUEUE_RUNNERS].bytes_list.value:
+            try:
+                names += messages.QueueRunnerDef.FromString(packed).enqueue_op_name
+            except (DecodeError, ValueError) as error:
+                raise GraphError(
+                    f"{label}: an entry of the collection {QUEUE_RUNNERS!r} is no QueueRunnerDef ({error}). Export the "
+                    "MetaGraph again."
+                ) from None
+    return tuple(dict.fromkeys(names))
 
 
 def _signature(found: Proto) -> Signature:
@@ -216,7 +238,12 @@ def _tensors(arguments: Mapping[str, Proto]) -> dict[str, str]:
 
 
 def _built(
-    rows: Rows, label: str, *, signatures: Mapping[str, Signature] | None = None, train_ops: tuple[str, ...] = ()
+    rows: Rows,
+    label: str,
+    *,
+    signatures: Mapping[str, Signature] | None = None,
+    train_ops: tuple[str, ...] = (),
+    queue_runners: tuple[str, ...] = (),
 ) -> Graph:
     rest = rows.rest
     return build(
@@ -231,5 +258,6 @@ def _built(
         min_consumer=rest.versions.min_consumer,
         signatures=signatures or {},
         train_ops=train_ops,
+        queue_runners=queue_runners,
         source=label,
     )

@@ -153,7 +153,8 @@ def _check(graph: Graph, one: Operation, across: Mapping[int, int]) -> None:
     if one.family == "barrier" and types is not None and len(types.list.type) > 1:
         barrier = graph.names[one.owner]
         raise UnsupportedError(
-            f"The barrier {barrier!r} joins several components by key; simviz models barriers of one component.",
+            f"The barrier {barrier!r} joins {len(types.list.type)} components by key; simviz models barriers of one. "
+            "Give each component a barrier or a queue of its own.",
             op="Barrier",
             node=barrier,
         )

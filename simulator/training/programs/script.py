@@ -61,8 +61,13 @@ def read_script(
 
 
 def _without_gradients(graph: Graph) -> Script:
-    """A graph that only enqueues, else what it would run by itself."""
-    adding = [graph.names[one.row] for one in operations(graph) if one.kind == ENQUEUE]
+    """A graph that only enqueues, else what it would run by itself.
+
+    What it enqueues its queue runners say; where the file does not say who these are, they run all that enqueues.
+    """
+    running = [name.partition(":")[0] for name in graph.queue_runners]
+    adding = [name for name in running if name in graph.index]
+    adding = adding or [graph.names[one.row] for one in operations(graph) if one.kind == ENQUEUE]
     return Script(graph, choose_step(graph, fetches=adding or None), trains=False)
 
 

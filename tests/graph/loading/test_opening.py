@@ -16,7 +16,7 @@ from simulator.errors import GraphError
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.graph.loading import load, sources
-from simulator.graph.messages import GraphDef, MetaGraphDef, RunMetadata, SavedModel
+from simulator.graph.messages import GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
 from tests.strategies import Rows, graphs, loop, typed
 
 
@@ -73,6 +73,19 @@ def test_a_meta_graph_brings_its_signatures_and_train_ops() -> None:
     assert graph.signatures["predict"].inputs == {"image": "x:0"}
     assert graph.signatures["predict"].outputs == {"score": "sum:0"}
     assert graph.producer == 24
+
+
+@pytest.mark.parametrize("form", ["binary", "text"])
+def test_a_meta_graph_says_what_its_queue_runners_enqueue(form: str) -> None:
+    message = meta_graph()
+    packed = message.collection_def["queue_runners"].bytes_list.value
+    for names in (("a", "b:0"), ("c", "c")):
+        runner = QueueRunnerDef(queue_name="queue", enqueue_op_name=names, close_op_name="close")
+        packed.append(runner.SerializeToString() + b"\x2a\x01\x0b")  # and the error by which it ends
+    assert load(FORMS[form](message)).queue_runners == ("a", "b:0", "c")
+    packed.append(b"\xff")
+    with pytest.raises(GraphError, match=r"'queue_runners' is no QueueRunnerDef.*Export"):
+        load(FORMS[form](message))
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz"])

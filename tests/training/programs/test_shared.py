@@ -57,6 +57,22 @@ def test_workers_wait_for_what_a_reader_brings_and_it_is_no_worker() -> None:
     assert run.step_waiting_ns[run.step_client < 3].sum() > 0
 
 
+def test_a_reader_runs_what_its_queue_runners_run_and_else_all_that_enqueues() -> None:
+    graph = reading("/job:reader/task:0", 1)
+    rows = Rows(list(graph.names), list(graph.ops), list(graph.requested))
+    rows.inputs = [list(graph.inputs_of(row)) for row in range(len(graph))]
+    rows.attrs = [dict(attrs) for attrs in graph.attrs]
+    rows.add("by_hand", "QueueEnqueueV2", ["examples", "example"], device=PS, Tcomponents=types(INT64))
+    worker = ("worker", reading("/job:worker/task:0", 4))
+
+    def fetched(runners: tuple[str, ...]) -> tuple[str, ...]:
+        given = [("reader", rows.built(queue_runners=runners)), worker]
+        return distributed(given, load_cluster("ps=1,worker=1,reader=1"))[-1].fetches
+
+    assert fetched(("read:0",)) == fetched(("read", "not_there")) == ("read",)
+    assert fetched(()) == fetched(("not_there",)) == ("by_hand", "read")
+
+
 def test_a_queue_that_nobody_fills_here_lets_nobody_wait() -> None:
     run = trained(reading("/job:worker/task:0", 4))
     assert len(run.update_ns) == 30

@@ -123,6 +123,7 @@ class Draft:
             min_consumer=given.min_consumer,
             signatures=given.signatures,
             train_ops=given.train_ops,
+            queue_runners=given.queue_runners,
             ends=given.ends,
             source=given.source,
             notes=given.notes,
