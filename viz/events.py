@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from viz.tracks import Place
+from viz.tracks import LINKS, Place, processes
 
 Args: TypeAlias = "dict[str, str | int | float]"
 Event: TypeAlias = "dict[str, str | int | float | Args]"
@@ -67,9 +68,12 @@ def named(what: str, place: Place, name: str, sort: int) -> Iterator[Event]:
 def named_places(
     cluster: Cluster, lanes: Mapping[tuple[int, int], Place], links: Mapping[tuple[int, int], Place]
 ) -> Iterator[Event]:
-    """What is called like the cluster's parts: a process per task and one for links, a thread per lane and track."""
-    for number, task in enumerate([*cluster.tasks, "links"]):
-        yield from named("process", (number + 1, 0), shortened(task), number)
+    """What is called like the cluster's parts: a process per task and one for links, a thread per lane and track.
+
+    Tasks are written in short: of a name with slashes Perfetto shows only what follows the last.
+    """
+    for number, (name, process) in enumerate(processes(cluster).items()):
+        yield from named("process", (process, 0), shortened(name if name == LINKS else short_task(name)), number)
     for (device, lane), place in lanes.items():
         short = cluster.devices[device].short
         yield from named("thread", place, shortened(f"{short} lane {lane}" if lane else short), place[1])

@@ -24,7 +24,7 @@ from viz.handling import Handling, critical_stretches, handling
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers
-from viz.tracks import Carried, Place, link_threads, link_tracks, threads
+from viz.tracks import Carried, Place, link_threads, link_tracks, processes, threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _readers(scene: Scene) -> dict[tuple[int, int], list[int]]:
 
 def _counters(scene: Scene) -> Iterable[Event]:
     trace, cluster = scene.trace, scene.cluster
-    process = {task: number + 1 for number, task in enumerate(cluster.tasks)}
+    process = processes(cluster)
     for row, device in enumerate(cluster.devices):
         name, pid = f"memory {device.short}", process[device.task]
         yield _counter(name, pid, 0, int(trace.resident_bytes[row]))

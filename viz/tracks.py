@@ -17,6 +17,9 @@ from viz.tables import transfers
 
 Place: TypeAlias = tuple[int, int]  # process, thread
 
+LINKS = "links"  # all of them are one process
+_FIRST_PROCESS = 10_001  # above its threads: Perfetto takes the one of its process's number for the main thread
+
 
 class Bar(NamedTuple):
     """The bytes of a transfer on one of its links."""
@@ -30,9 +33,14 @@ class Bar(NamedTuple):
 Carried: TypeAlias = Mapping[int, Sequence[Bar]]  # of each link all that it carried, in order of start
 
 
+def processes(cluster: Cluster) -> dict[str, int]:
+    """The process of each task, in the cluster's order, and last that of LINKS."""
+    return {name: _FIRST_PROCESS + number for number, name in enumerate([*cluster.tasks, LINKS])}
+
+
 def threads(scene: Scene, work: Handling) -> dict[tuple[int, int], Place]:
-    """(device, lane) -> its process and thread. Processes are numbered from 1, the tasks in the cluster's order."""
-    process = {task: number + 1 for number, task in enumerate(scene.cluster.tasks)}
+    """(device, lane) -> its process and thread."""
+    process = processes(scene.cluster)
     lanes = np.zeros(len(scene.cluster), np.int64)
     np.maximum.at(lanes, scene.trace.device, scene.trace.lane + 1)
     np.maximum.at(lanes, work.device, work.lane + 1)
@@ -105,6 +113,6 @@ def turns(trace: Trace) -> dict[tuple[int, int], tuple[int, int]]:
 
 def link_threads(scene: Scene, carried: Carried) -> dict[tuple[int, int], Place]:
     """(link, track) -> its process and thread, links in the cluster's order, hand-overs last."""
-    process = len(scene.cluster.tasks) + 1
+    process = processes(scene.cluster)[LINKS]
     rows = {(link, bar.track) for link, on in carried.items() for bar in on}
     return {at: (process, number + 1) for number, at in enumerate(sorted(rows, key=lambda at: (at[0] < 0, at)))}

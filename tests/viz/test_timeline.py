@@ -71,7 +71,7 @@ def test_every_slice_lies_in_a_named_lane(drawn):
     processes = {e["pid"]: e["args"]["name"] for e in of_phase(drawn, "M") if e["name"] == "process_name"}
     assert all((event["pid"], event["tid"]) in threads for event in spans_of(drawn))
     assert {pid for pid, _ in threads} <= set(processes)
-    assert list(processes.values()) == [*example().cluster.tasks, "links"]
+    assert list(processes.values()) == ["ps:0", "ps:1", "worker:0", "links"]
 
 
 def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
@@ -253,3 +253,8 @@ def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own():
     for spans in lanes.values():
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(sorted(spans)))
     assert len(lanes) > len({(e["pid"], e["tid"]) for e in spans_of(events(scene))})
+
+
+def test_no_thread_is_taken_for_the_main_thread_of_its_process(drawn):
+    """Perfetto takes one for it that has the process's number, and shows it before all others."""
+    assert all(event["pid"] != event["tid"] for event in drawn)

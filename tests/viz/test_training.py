@@ -266,7 +266,7 @@ def test_trace_events_have_a_track_per_task_and_name_client_and_step():
     assert {one["args"]["client"] for one in ops} == {"worker:0", "worker:1", "worker:2"}
     assert {one["args"]["step"] for one in ops if one["cat"] == "matrix"} == {0, 1}
     waits = [one for one in text["traceEvents"] if one.get("cat") == "session"]
-    assert [one["name"] for one in waits] == ["waits for /job:worker/replica:0/task:2"] * 3
+    assert [one["name"] for one in waits] == ["waits for worker:2"] * 3
     assert {names[one["pid"], one["tid"]] for one in waits} == {f"steps of worker:{row}" for row in range(3)}
     steps = [one for one in text["traceEvents"] if one.get("cat") == "step"]
     training = scene.training.training

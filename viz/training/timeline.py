@@ -14,13 +14,14 @@ from itertools import chain
 
 import numpy as np
 
+from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.costs.categories import category
 from viz.events import MAX_BYTES, Args, Event, named, named_places, shortened, slice_of, written
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
 from viz.tables import notes
-from viz.tracks import Carried, Place, carried_by
+from viz.tracks import LINKS, Carried, Place, carried_by, processes
 from viz.training.arrows import MOST_ARROWS, arrows
 from viz.training.figures import regime
 from viz.training.happened import Band, bands
@@ -62,7 +63,7 @@ def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES)
     assert trained.training.trace is not None
     carried = carried_by(trained.training.trace, cluster, crossed.source, crossed.target)
     rows = sorted({(link, bar.track) for link, on in carried.items() for bar in on}, key=lambda at: (at[0] < 0, at))
-    links = {at: (len(cluster.tasks) + 1, number + 1) for number, at in enumerate(rows)}
+    links = {at: (processes(cluster)[LINKS], number + 1) for number, at in enumerate(rows)}
     stage = _Stage(trained, cluster, ran, crossed, happened, clients, threads, lanes, carried, links)
     parts = (
         _names(stage),
@@ -106,7 +107,7 @@ def _threads(
 ) -> tuple[list[Place], dict[tuple[int, str], Place], dict[tuple[int, int], Place]]:
     """The threads of clients, first within the process of their task, of what happened to it, and of its lanes."""
     training = trained.training
-    process = {task: number + 1 for number, task in enumerate(cluster.tasks)}
+    process = processes(cluster)
     following = dict.fromkeys(process.values(), 1)
 
     def place(task: str) -> Place:
@@ -133,7 +134,7 @@ def _names(stage: _Stage) -> Iterator[Event]:
     for name, place in zip(stage.trained.training.clients, stage.clients, strict=True):
         yield from named("thread", place, shortened(f"steps of {name}"), place[1])
     for (row, kind), place in stage.bands.items():
-        yield from named("thread", place, shortened(f"{kind} of {cluster.tasks[row]}"), place[1])
+        yield from named("thread", place, shortened(f"{kind} of {short_task(cluster.tasks[row])}"), place[1])
 
 
 def _sessions(stage: _Stage) -> Iterator[Event]:
@@ -142,7 +143,7 @@ def _sessions(stage: _Stage) -> Iterator[Event]:
     columns = (training.session_ns.tolist(), training.waited_for.tolist())
     for name, place, start, task in zip(training.clients, stage.clients, *columns, strict=True):
         if start:
-            what = f"waits for {training.tasks[task]}" if task >= 0 else "waits"
+            what = f"waits for {short_task(training.tasks[task])}" if task >= 0 else "waits"
             yield slice_of(what, "session", place, 0, start, {"client": name})
 
 
@@ -150,7 +151,7 @@ def _happened(stage: _Stage) -> Iterator[Event]:
     """What happened to tasks, until the run ended."""
     training = stage.trained.training
     for band in stage.happened:
-        task = training.tasks[band.task]
+        task = short_task(training.tasks[band.task])
         args: Args = {"task": task, "until ns": band.end_ns}
         if band.kind == "gone":
             args["updates lost"] = band.lost
@@ -185,7 +186,7 @@ def _cut_off(stage: _Stage) -> Iterator[Event]:
         cut: Args = {"client": training.clients[client], "step": number, "cut off": "by the end of the run"}
         yield slice_of(f"step {number}", "step", stage.clients[client], start, training.end_ns, cut)
     for one in training.cut_short:
-        gone = training.tasks[int(stage.trained.disturbed.crash_task[one.crash])]
+        gone = short_task(training.tasks[int(stage.trained.disturbed.crash_task[one.crash])])
         short: Args = {
             "client": training.clients[one.client],
             "step": one.number,
