@@ -128,15 +128,11 @@ def _places(tables: Tables, rule: Discipline) -> Places:
 
 
 def _shared(rule: Discipline, ways: Ways) -> Shared:
-    sharers: list[list[int]] = [[] for _ in ways.link_names]
-    for way, links in enumerate(rule.shared):
-        for link in links:
-            sharers[link].append(way)
+    link = _joined(rule.shared)
     return Shared(
         link_ptr=_pointers(rule.shared),
-        link=_joined(rule.shared),
-        sharer_ptr=_pointers(sharers),
-        sharer=_joined(sharers),
+        link=link,
+        user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(ways.link_names))))),
         cap=ints(rule.cap),
         capacity=ways.link_bytes_per_s,
     )
@@ -213,6 +209,7 @@ def work(flat: Flat, timers: int = 0) -> Work:
         "D+1": devices + 1,
         "W": len(places.latency_ns),
         "L": len(flat.shared.capacity),
+        "U": len(flat.shared.link),
         "P": len(places.held),
         "B": edges * max(int(np.diff(places.held_ptr).max(initial=0)) - 1, 0),
         "H": busy + 2 * edges + 2 * len(places.latency_ns) + 1 + timers,  # of a transfer its end, and that it begins

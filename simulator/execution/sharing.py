@@ -32,25 +32,30 @@ def shares(
     share takes its cap first; ties: the lowest class.
     """
     left: dict[int, int] = {}
-    waiting: dict[int, int] = {}  # link -> flows without a rate
-    for way, count in flows.items():
+    waiting: dict[int, int] = {}  # link -> flows without a rate; no link without such
+    ways_of: dict[int, list[int]] = {}
+    for way in sorted(flows):
         for link in links_of[way]:
             left[link] = capacity[link]
-            waiting[link] = waiting.get(link, 0) + count
+            waiting[link] = waiting.get(link, 0) + flows[way]
+            ways_of.setdefault(link, []).append(way)
+    capped = sorted(((cap[way], way) for way in flows if cap[way]), reverse=True)
     rates: dict[int, int] = {}
-    while len(rates) < len(flows):
-        open_ways = [way for way in sorted(flows) if way not in rates]
-        share, tightest = min((left[link] // waiting[link], link) for link in waiting if waiting[link])
-        capped = min(((cap[way], way) for way in open_ways if cap[way]), default=(share + 1, -1))
-        if capped[0] <= share:
-            share, fixed = capped[0], [capped[1]]
+    while waiting:
+        share, tightest = min([(left[link] // many, link) for link, many in waiting.items()])
+        while capped and capped[-1][1] in rates:
+            capped.pop()
+        if capped and capped[-1][0] <= share:
+            share, fixed = capped[-1][0], [capped[-1][1]]
         else:
-            fixed = [way for way in open_ways if tightest in links_of[way]]
+            fixed = [way for way in ways_of[tightest] if way not in rates]
         for way in fixed:
             rates[way] = share
             for link in links_of[way]:
                 left[link] -= share * flows[way]
                 waiting[link] -= flows[way]
+                if not waiting[link]:
+                    del waiting[link]
     return rates
 
 

@@ -1,4 +1,4 @@
-"""Flows that share links: `sharing`, found anew only for ways that share links with one whose flows changed."""
+"""Flows that share links, as in `sharing`: a heap per way of when they end, and a heap of the ways."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.execution.compiled.filling import empty_links, fill
 from simulator.execution.compiled.heaps import row
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.flat import NEVER, Fair, Shared
+from simulator.execution.flat import Fair, Shared
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -91,73 +92,11 @@ def leave(fair: Fair, base: int, way: int) -> int:
 
 @inner
 def settle(fair: Fair, shared: Shared, wire_base: Ids, now: int, turn: int) -> None:
-    """Give the flows that a change may touch their max-min rates (`sharing.shares`).
-
-    Rates depend on nothing beyond links that are shared, by others or not, with ways that changed: elsewhere the same
-    shares would be given in the same order.
-    """
-    link_ptr, link, sharer_ptr, sharer = shared.link_ptr, shared.link, shared.sharer_ptr, shared.sharer
-    cap, capacity, count, part, span, share = shared.cap, shared.capacity, fair.flows, fair.part, fair.span, fair.share
-    seen, link_seen, left, open_, next_ns, rate = (
-        fair.seen,
-        fair.link_seen,
-        fair.left,
-        fair.open,
-        fair.next_ns,
-        fair.rate,
-    )
-    ways, links, capped = fair.sizes[1], 0, False
-    for at in range(ways):
-        part[at] = fair.changed[at]
-    at = 0
-    while at < ways:  # grows meanwhile
-        way = row(part[row(at)])
-        at += 1
-        share[way] = -1
-        capped |= cap[way] > 0
-        for place in range(row(link_ptr[way]), row(link_ptr[way + 1])):
-            one = row(link[row(place)])
-            if link_seen[one] != turn:
-                link_seen[one] = turn
-                left[one], open_[one] = capacity[one], 0
-                span[links] = one
-                links += 1
-                for other in range(sharer_ptr[one], sharer_ptr[one + 1]):
-                    if count[sharer[other]] > 0 and seen[sharer[other]] != turn:
-                        seen[sharer[other]] = turn
-                        part[ways] = sharer[other]
-                        ways += 1
-            open_[one] += count[way]
-    waiting = 0
-    for at in range(ways):
-        waiting += count[part[at]] > 0
-    while waiting > 0:
-        least, tightest = np.int64(NEVER), -1
-        for at in range(links):
-            one = row(span[row(at)])
-            if open_[one] > 0:
-                here = np.int64(np.uint64(left[one]) // np.uint64(open_[one]))  # unsigned: without corrections
-                if here < least or (here == least and one < tightest):
-                    least, tightest = here, one
-        alone = -1
-        for at in range(ways if capped else 0):
-            way = row(part[row(at)])
-            able = count[way] > 0 and share[way] < 0 and 0 < cap[way] <= least
-            if able and (alone < 0 or cap[way] < least or way < alone):
-                least, alone = cap[way], way
-        for place in range(sharer_ptr[tightest] if alone < 0 else 0, sharer_ptr[tightest + 1] if alone < 0 else 1):
-            way = row(sharer[place] if alone < 0 else alone)
-            if count[way] == 0 or share[way] >= 0:
-                continue
-            share[way] = least
-            waiting -= 1
-            for other in range(row(link_ptr[way]), row(link_ptr[way + 1])):
-                one = row(link[row(other)])
-                left[one] -= least * count[way]
-                open_[one] -= count[way]
-    for at in range(ways):
-        way = part[at]
-        if count[way] == 0:
+    """Give the flows that a change reaches their max-min rates, and find when the first of each way ends."""
+    next_ns, rate, share = fair.next_ns, fair.rate, fair.share
+    for at in range(fill(fair, shared, turn)):
+        way = row(fair.part[row(at)])
+        if fair.flows[way] == 0:
             if fair.rank[way] >= 0:  # the last of the heap takes its place
                 fair.sizes[0] -= 1
                 rank, fair.rank[way] = fair.rank[way], -1
@@ -181,6 +120,5 @@ def clear_flows(fair: Fair) -> None:
     for way in range(len(fair.flows)):
         fair.flows[way], fair.rank[way], fair.seen[way] = 0, -1, 0
         fair.served[way], fair.since_ns[way], fair.rate[way] = 0, 0, 0
-    for link in range(len(fair.link_seen)):
-        fair.link_seen[link] = 0
+    empty_links(fair)
     fair.sizes[0], fair.sizes[1] = 0, 0
