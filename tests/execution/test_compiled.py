@@ -157,6 +157,18 @@ def test_thousands_of_transfers_in_lines_are_the_same() -> None:
         check_equal(*network(3000, seed, on=on), None, "tensorflow" if seed else "fifo")
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_thousands_of_flows_are_the_same(seed: int) -> None:
+    """A flow that begins or ends changes the rates of some others, and by those of some more; caps are in between."""
+    chance = random.Random(seed)
+    rates = chance.choice([[10**8], [10**8, 3 * 10**7], [10**8, 10**8 + 7, 3 * 10**7, 10**9]])
+    links = [Link(f"l{at}", 0, chance.choice(rates), chance.choice([None] * 5 + ["none"])) for at in range(14)]  # type: ignore[arg-type]
+    few = chance.choice([2, 3])
+    routes = {(s, t): tuple(chance.sample(range(14), few)) for s in range(9) for t in range(9) if s != t}
+    on = cluster([f"w:{at}/CPU:0" for at in range(9)], links, routes, lanes=4)
+    check_equal(*network(1500, seed, on=on), contention="fair")
+
+
 def test_a_way_that_is_refused_for_one_contention_runs_with_another() -> None:
     """One of its links says that it is shared: memory was laid out for serial ones, whatever was asked for."""
     on = cluster(["p:0/CPU:0", "q:0/CPU:0"], [Link("a", 0, 10**9, "fair"), Link("b", 0, 10**9)], {(0, 1): (0, 1)})

@@ -81,6 +81,32 @@ def test_shares_are_max_min_but_for_rounding_down(
         assert abs(rate - exact[way] * scale) <= 10 * len(flows) * sum(flows.values())
 
 
+def literal(flows: dict[int, int], ways: list[tuple[int, ...]], capacity: list[int], cap: list[int]) -> dict[int, int]:
+    """The rule of `shares`, sentence by sentence: of all that may come next, by share, caps first, then by number."""
+    fixed: dict[int, int] = {}
+    while len(fixed) < len(flows):
+        offers = [(cap[way], 0, way) for way in flows if way not in fixed and cap[way]]
+        for link in range(len(capacity)):
+            on = [way for way in flows if link in ways[way]]
+            waiting = sum(flows[way] for way in on if way not in fixed)
+            left = capacity[link] - sum(flows[way] * fixed[way] for way in on if way in fixed)
+            offers += [(left // waiting, 1, link)] if waiting else []
+        share, by_link, row = min(offers)
+        taking = [way for way in flows if way not in fixed and row in ways[way]] if by_link else [row]
+        fixed |= dict.fromkeys(taking, share)
+    return fixed
+
+
+@settings(deadline=None)
+@given(WAYS, CAPACITY, st.data())
+def test_shares_are_what_their_rule_says_to_the_byte(
+    ways: list[tuple[int, ...]], capacity: list[int], data: st.DataObject
+) -> None:
+    flows = {way: data.draw(st.integers(1, 4)) for way in data.draw(st.permutations(range(len(ways))))}
+    cap = [data.draw(st.sampled_from([0, 0, 5, 7, 30])) for _ in ways]
+    assert shares(flows, ways, capacity, cap) == literal(flows, ways, capacity, cap)
+
+
 @settings(deadline=None)
 @given(WAYS, CAPACITY, st.data())
 def test_no_rate_can_grow_without_a_smaller_one_shrinking(
