@@ -2,19 +2,17 @@
 
 Progressive filling fixes rates in a certain order: by rate; of one rate first those of ways at their caps, by way, then
 those of full links, by link. A way is fixed by its cap or one of its links, whichever comes first in this order. When a
-link comes, and whether at all, depends on nothing but which of its own ways were fixed before it, and at which rates. So
-if that holds of every way and every link, what is known is the result: at the first place in the order at which another
-result could differ, all that counts would still be equal.
+link comes, and whether at all, depends on nothing but which of its own ways were fixed before it, and at which rates.
+So rates for which that holds of every way and every link are the result: at the first place in the order at which
+another result could differ, all that counts would still be equal.
 
 Hence only the links of ways whose flows began or ended are filled anew, as if all other links came where they came
 before. Of the others on ways whose rate is now another one, those that fixed rates are filled anew, too; those that
-fixed none still fix none if they could give a byte per second more to each of their flows, for at any rate that is fixed
-they could give more than that to all that are not. This is repeated until no link must be added.
+fixed none still fix none if they could give a byte per second more to each of their flows, for then, whenever a rate is
+fixed, they could give more to all that wait. This is repeated until no link must be added.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,30 +20,30 @@ from simulator.execution.compiled.heaps import row
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import NEVER, Fair, Shared
 
-if TYPE_CHECKING:
-    from simulator.columns import Ids
-
 
 @inner
 def fill(fair: Fair, shared: Shared, turn: int) -> int:
-    """Find the rates after flows began or ended: the ways in `part`, first those that changed, which may have others."""
+    """Find the rates after flows began or ended: how many ways are in `part`, the changed ones first."""
     part, span, user, seen = fair.part, fair.span, fair.user, fair.seen
-    ways, links, known = fair.sizes[1], _count_anew(fair, shared, turn), 0
+    ways, links, known = np.int64(fair.sizes[1]), _count_anew(fair, shared, turn), 0
     for at in range(ways):
         part[at] = fair.changed[at]
     while known < links:
         for at in range(known, links):
-            first = shared.user_ptr[span[at]]
-            for place in range(first, first + fair.users[span[at]]):
-                if seen[user[place]] != turn:
-                    seen[user[place]] = turn
-                    part[ways] = user[place]
+            one = row(span[row(at)])
+            first = row(shared.user_ptr[one])
+            for place in range(first, row(first + fair.users[one])):
+                way = row(user[row(place)])
+                if seen[way] != turn:
+                    seen[way] = turn
+                    part[ways] = way
                     ways += 1
         known = links
         _limit(fair, shared, ways, turn)
         _pour(fair, shared, links)
         links = _reach(fair, shared, ways, links, turn)
-    return ways
+    found: int = ways
+    return found
 
 
 @inner
@@ -56,11 +54,11 @@ def _count_anew(fair: Fair, shared: Shared, turn: int) -> int:
     for at in range(fair.sizes[1]):
         way = row(fair.changed[at])
         more = np.int64(count[way] - counted[way])
-        for place in range(shared.link_ptr[way], shared.link_ptr[way + 1] if more != 0 else 0):
-            one = row(shared.link[place])
+        for place in range(row(shared.link_ptr[way]), row(shared.link_ptr[way + 1]) if more != 0 else 0):
+            one = row(shared.link[row(place)])
             fair.many[one] += more
             fair.load[one] += more * fair.share[way]
-            first = shared.user_ptr[one]
+            first = row(shared.user_ptr[one])
             if counted[way] == 0:
                 user[first + users[one]] = way
                 users[one] += 1
@@ -109,13 +107,13 @@ def _pour(fair: Fair, shared: Shared, links: int) -> None:
     `least` is what a link can give as far as is known: the more of its ways are fixed before it the more it is. So the
     first of all has the least, if that is still what it can give.
     """
-    span, least, level, user, count = fair.span, fair.least, fair.level, fair.user, fair.flows
+    span, least, level, many, user, count = fair.span, fair.least, fair.level, fair.many, fair.user, fair.flows
     trial, trial_by = fair.trial, fair.trial_by
     for at in range(links):
         one = row(span[at])
         level[one], least[one] = NEVER, NEVER
-        if fair.many[one] > 0:
-            least[one] = shared.capacity[one] // fair.many[one]
+        if many[one] > 0:
+            least[one] = np.int64(np.uint64(shared.capacity[one]) // np.uint64(many[one]))  # unsigned: no corrections
     while links > 0:
         low, one, where = np.int64(NEVER), np.int64(0), 0
         for at in range(links):
@@ -132,9 +130,10 @@ def _pour(fair: Fair, shared: Shared, links: int) -> None:
             else:
                 waiting += count[way]
         if waiting > 0:
-            least[one] = np.int64(np.uint64(left) // np.uint64(waiting))  # unsigned: without corrections
-            if least[one] > low:
-                continue
+            if waiting < many[one]:
+                least[one] = np.int64(np.uint64(left) // np.uint64(waiting))
+                if least[one] > low:
+                    continue
             level[one] = low
             for place in range(first, row(first + fair.users[one])):
                 way = row(user[row(place)])
