@@ -3,8 +3,8 @@
     python benchmarks/training_speed.py FOLDER [--plain]     FOLDER holds the graphs of graphs.py; made when missing
 
 The graph for one GPU is replicated for 16 to 64 workers and 8 parameter servers (gRPC at 25 Gbit/s). Times are the
-processor's, of `train` alone, with all that it lays out. An event is the end of an op or a transfer. With --plain also
-the loop in plain Python.
+processor's, of `train` alone, with all that it lays out. An event is the end of an op or a transfer. The last rows come
+in pairs: links that serve in turn, and links that are shared. With --plain also the loop in plain Python.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from simulator.training.programs.pricing import estimate_each
 from simulator.training.train import train
 
 SIZES = ((16, 50), (16, 100), (32, 100), (64, 50), (64, 100))  # workers, steps of each
+SHARED = ((16, 20), (32, 20), (64, 20))  # with links in turn, and shared fairly
 
 
 def main(folder: str, *, plain: bool) -> None:
@@ -30,29 +31,35 @@ def main(folder: str, *, plain: bool) -> None:
     if not source.exists():
         subprocess.run([sys.executable, Path(__file__).with_name("graphs.py"), folder], check=True)
     graph = simulator.load(source)
-    print("| workers | steps each | events | engine | CPU s | events/s | updates per simulated s | peak memory |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| workers | steps each | events | engine | links | CPU s | events/s | updates per simulated s | peak memory |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for workers, steps in SIZES:
         row(graph, workers, steps, "compiled")
-    if plain:
-        row(graph, 16, 5, "python")
+    for workers, steps in SHARED:
+        for contention in ("serial", "fair"):
+            row(graph, workers, steps, "compiled", contention)
+    for contention in ("serial", "fair") if plain else ():
+        row(graph, 16, 5, "python", contention)
 
 
-def row(graph: simulator.Graph, workers: int, steps: int, engine: str) -> None:
+def row(graph: simulator.Graph, workers: int, steps: int, engine: str, contention: str = "serial") -> None:
     cluster = simulator.load_cluster(f"ps=8,worker={workers}x1gpu")
     programs = simulator.replicate(graph, cluster, how="between")
     costs = estimate_each(programs, cluster)
     crew = clients(programs, cluster, costs)
     began = time.process_time()
-    made = train(crew, cluster, costs, regime=simulator.read_regime("async"), steps=steps, engine=engine, record=0)
+    how = {"regime": simulator.read_regime("async"), "engine": engine, "contention": contention}
+    made = train(crew, cluster, costs, steps=steps, record=0, **how)  # type: ignore[arg-type]
     took = time.process_time() - began
     pieces = crew[0].partitions
     events = (len(pieces.graph) + len(pieces.send)) * workers * steps
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     rate = len(made.update_ns) * 10**9 / made.end_ns
     print(
-        f"| {workers} | {steps} | {events / 1e6:.1f} M | {engine} | {took:.1f} | {events / took / 1e6:.1f} M | "
-        f"{rate:.1f} | {memory} MiB |",
+        f"| {workers} | {steps} | {events / 1e6:.1f} M | {engine} | {contention} | {took:.1f} | "
+        f"{events / took / 1e6:.1f} M | {rate:.1f} | {memory} MiB |",
         flush=True,
     )
 
