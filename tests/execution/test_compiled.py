@@ -162,7 +162,7 @@ def test_thousands_of_flows_are_the_same(seed: int) -> None:
     """A flow that begins or ends changes the rates of some others, and by those of some more; caps are in between."""
     chance = random.Random(seed)
     rates = chance.choice([[10**8], [10**8, 3 * 10**7], [10**8, 10**8 + 7, 3 * 10**7, 10**9]])
-    links = [Link(f"l{at}", 0, chance.choice(rates), chance.choice([None] * 5 + ["none"])) for at in range(14)]  # type: ignore[arg-type]
+    links = [Link(f"l{at}", 0, chance.choice(rates), chance.choice([None] * 5 + ["none"])) for at in range(14)]
     few = chance.choice([2, 3])
     routes = {(s, t): tuple(chance.sample(range(14), few)) for s in range(9) for t in range(9) if s != t}
     on = cluster([f"w:{at}/CPU:0" for at in range(9)], links, routes, lanes=4)
