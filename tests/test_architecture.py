@@ -47,7 +47,6 @@ LONG_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.compiled.transfers.find": "one pass over the edges, its arrays in local names",
-    "simulator.execution.compiled.shares.settle": "its arrays are in local names, and what it does in turn shares them",
     "simulator.execution.compiled.loop.loop": "it is nothing but `_play`, with a constant around it",
     "simulator.execution.compiled.loop._play": "the event loop keeps its state in local names, to be fast",
     "simulator.execution.loop.play": "the event loop keeps its state in local names, which is what makes it fast",
