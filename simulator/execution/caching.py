@@ -35,6 +35,7 @@ STEP = Sources(
         "execution/buffers.py",
         "execution/declared.py",
         "execution/flat.py",
+        "execution/flows.py",
         "execution/sharing.py",
         "execution/wiring.py",
     ),

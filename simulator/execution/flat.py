@@ -1,7 +1,8 @@
 """`Tables` as the compiled loop reads them, one flat value; and the memory in which a thread plays a step.
 
 Every array is C-contiguous and of one fixed type, as the loop is compiled for exactly these. Names and meaning are
-documented here and nowhere else; benchmarks hand the same arrays to their twin in C++. `flattening` makes both.
+documented here, of shared links in `flows`; benchmarks hand the same arrays to their twin in C++. `flattening` makes
+both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints
+from simulator.execution.flows import Fair, Shared
 
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 NEVER = 2**62
@@ -33,16 +35,6 @@ class Held(NamedTuple):
     bound: Flags  # [n] the client gets it: it keeps what it reads
     scratch_bytes: Ints  # [n]
     resident_bytes: Ints  # [n]
-
-
-class Shared(NamedTuple):
-    """Which ways share which links; part of `Flat`."""
-
-    link_ptr: Ids  # [W+1]
-    link: Ids  # links that transfers of a way share
-    user_ptr: Ids  # [L+1] first of as many places in `Fair.user` as ways share a link
-    cap: Ints  # [W] what the other links let a sharing transfer have, bytes per second; 0: no bound
-    capacity: Ints  # [L] bytes per second
 
 
 class Nodes(NamedTuple):
@@ -115,37 +107,6 @@ class Flat(NamedTuple):
     places: Places
     shared: Shared
     held: Held
-
-
-class Fair(NamedTuple):
-    """Flows that share links; part of `Work`. The flows of one way are a class."""
-
-    key: Annotated[Ints, "V"]  # a heap per way, in its region of `Queues.wire`: service at which a flow ends, nanobytes
-    task: Annotated[Ids, "V"]  # transfer
-    flows: Annotated[Ids, "W"]  # how many
-    served: Annotated[Ints, "W"]  # nanobytes, for each
-    since_ns: Annotated[Ints, "W"]  # until when
-    rate: Annotated[Ints, "W"]  # of each flow
-    next_ns: Annotated[Ints, "W"]  # when the first of them ends
-    soonest: Annotated[Ids, "W"]  # a heap of the ways with flows by `next_ns`
-    rank: Annotated[Ids, "W"]  # where in it
-    changed: Annotated[Ids, "W"]  # ways with flows that began or ended in this round
-    seen: Annotated[Ids, "W"]  # round in which it was changed or found
-    counted: Annotated[Ids, "W"]  # flows when rates were found last
-    share: Annotated[Ints, "W"]  # rate that was found for each
-    share_by: Annotated[Ids, "W"]  # the link that fixed it; less than 0: its cap
-    trial: Annotated[Ints, "W"]  # rate that it would get
-    trial_by: Annotated[Ids, "W"]  # from this link; its cap: the way less W, which comes before all links
-    part: Annotated[Ids, "W"]  # ways with flows that began or ended, or over a link that is filled anew
-    user: Annotated[Ids, "U"]  # ways with flows, a region per link
-    users: Annotated[Ids, "L"]  # how many
-    many: Annotated[Ids, "L"]  # flows of all of them
-    load: Annotated[Ints, "L"]  # bytes per second of all of them; of thousands of links of MAX_RATE 64 bits hold it
-    level: Annotated[Ints, "L"]  # share at which it fixes the rate of flows; NEVER: of none
-    least: Annotated[Ints, "L"]  # share that it can give at least
-    link_seen: Annotated[Ids, "L"]  # round in which it is filled anew
-    span: Annotated[Ids, "L"]  # links that are filled anew
-    sizes: Annotated[Ids, "2"]  # of `soonest`, `changed`
 
 
 class Threads(NamedTuple):

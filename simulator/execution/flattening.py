@@ -13,7 +13,8 @@ import numpy.typing as npt
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import starts
 from simulator.execution.declared import columns
-from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Shared, Work
+from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Work
+from simulator.execution.flows import Shared
 from simulator.execution.tables import Tables
 from simulator.execution.ways import Discipline, Ways, discipline
 

@@ -17,8 +17,8 @@ import numpy as np
 from simulator.columns import ids, ints
 from simulator.execution.compiled.filling import fill
 from simulator.execution.compiled.shares import clear_flows, join, leave, serve, settle
-from simulator.execution.flat import Fair, Shared
 from simulator.execution.flattening import fresh
+from simulator.execution.flows import Fair, Shared
 from simulator.execution.sharing import shares
 
 ROOM = 40  # flows of one way

@@ -18,7 +18,8 @@ import numpy as np
 
 from simulator.execution.compiled.heaps import row
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.flat import NEVER, Fair, Shared
+from simulator.execution.flat import NEVER
+from simulator.execution.flows import Fair, Shared
 
 
 @inner

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.execution.compiled.filling import empty_links, fill
 from simulator.execution.compiled.heaps import row
 from simulator.execution.compiled.kernel import inner
-from simulator.execution.flat import Fair, Shared
+from simulator.execution.flows import Fair, Shared
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
