@@ -8,9 +8,11 @@ within its step, in its own process, so that any number of them can be busy on t
 long the sleeps are. With `--computing` it is products of matrices (training_computing.py).
 
 All trainings take turns on one cluster, a stretch of updates each, some times. Before and after each stretch the
-machine is asked what it adds, with one worker that nobody disturbs: what a hop between two tasks takes, so that a step
-without any work takes as long simulated as for real, how much longer than asked for a sleep is, and how that is spread,
-as noise; without noise equal workers stay in step for ever. A stretch in which other processes took more than the share
+machine is asked what it adds, with one worker that nobody disturbs: what a hop between two tasks takes, as a step with
+more of them tells; what client and master need between two steps, so that a step without any work takes as long
+simulated as for real; how much longer than asked for a sleep is, and how that is spread, as noise; without noise equal
+workers stay in step for ever. Workers that wait for nobody begin each stretch together, so they are simulated in
+stretches of the same length, each with noise of its own. A stretch in which other processes took more than the share
 `--calm` of the cores, or between whose ends a hop changed by more than half, is tried again and then left out; a row of
 which too little is left says that and no figures.
 """
@@ -21,17 +23,16 @@ import argparse
 import os
 import statistics
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from training_cluster import Asking, Window, awaited, cluster, crews
+from training_cluster import Window, awaited, cluster, crews
 from training_computing import COMPUTING, computing
 from training_computing import ROUNDS as MANY
+from training_probing import PROBES, UPDATES, calibrated, stretches
 
 from simulator.oracle.processes import RealClient, RealStep
 from simulator.training.answers.answers import rate
@@ -40,10 +41,9 @@ from simulator.training.training import Training as Run
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, shares, task
 
-ENOUGH_S = 200.0  # then no further round begins, if more than half are done
-UPDATES, ROUNDS = 24, 3  # in a window of a row; more than half of its windows must be undisturbed
-IDLE, ASLEEP, ALONE_S = 40, 8, 0.06  # steps of the worker that nobody disturbs
-CALM, UNCHANGED = 0.1, 1.5  # what others may take of the cores; by what factor a hop may change
+ROUNDS = 3  # windows of a row, more than half of which must be undisturbed
+SEEDS = 12  # simulated windows of those who wait for nobody
+CALM = 0.1  # what others may take of the cores
 SLEEPING = {
     "async, 1 ps, 1 worker": Training("async", sleeps_s=(0.06,)),
     "async, 1 ps, 2 workers": Training("async", sleeps_s=(0.06, 0.06)),
@@ -64,7 +64,6 @@ SLEEPING = {
     "one client, 2 towers apart": Training("towers", sleeps_s=(0.06, 0.08)),
     "one client, 3 towers apart": Training("towers", sleeps_s=(0.05, 0.06, 0.1)),
 }
-PROBES = {"idle": Training("async", sleeps_s=(0.0,)), "asleep": Training("async", sleeps_s=(ALONE_S,))}
 
 
 @dataclass(frozen=True)
@@ -77,25 +76,6 @@ class Seen:
     # for a token, or of all time that they may not begin one yet, or, in one graph, that they are idle
     waiting: Mapping[float, float]
     dropped: float | None  # share of the gradients that come too late
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A window of a training, and what the machine was like before and after it."""
-
-    window: Window
-    idle: tuple[Window, Window]
-    asleep: tuple[Window, Window]
-
-    def disturbed(self, calm: float) -> str:
-        """By what; "" if it was not."""
-        others = max(one.others for one in (self.window, *self.idle, *self.asleep))
-        if others > calm:
-            return f"others took up to {others:.0%} of the cores"
-        before, after = (statistics.median(_lengths(one)) for one in self.idle)
-        if max(before, after) > UNCHANGED * min(before, after):
-            return f"a step without work went from {before / 1e3:.0f} to {after / 1e3:.0f} us"
-        return ""
 
 
 def sleeping(trainings: Mapping[str, Training], rounds: int, calm: float) -> bool:
@@ -130,42 +110,6 @@ def _tasks(trainings: Mapping[str, Training]) -> list[str]:
     """Workers first, so that neighbours are on different cores."""
     named = {one for training in trainings.values() for one in training.tasks}
     return sorted(named, key=lambda one: ("ps" in one, one))
-
-
-def stretches(names: Sequence[str], rounds: int, ask: Asking) -> dict[str, list[Stretch]]:
-    """Windows of all, in turn; what comes after one is what was before the next."""
-    found: dict[str, list[Stretch]] = {name: [] for name in names}
-    before, began = (ask("idle", IDLE), ask("asleep", ASLEEP)), time.monotonic()
-    for made in range(rounds):
-        if made > rounds // 2 and time.monotonic() > began + ENOUGH_S:
-            break
-        for name in names:
-            window = ask(name, UPDATES)
-            after = ask("idle", IDLE), ask("asleep", ASLEEP)
-            found[name].append(Stretch(window, (before[0], after[0]), (before[1], after[1])))
-            before = after
-    return found
-
-
-def calibrated(kept: Sequence[Stretch], idle: Sequence[RealClient]) -> Machine:
-    """The median steps of a worker without work, and of one that sleeps, give a hop and a sleep."""
-    awake = [length for stretch in kept for window in stretch.idle for length in _lengths(window)]
-    asleep = [length for stretch in kept for window in stretch.asleep for length in _lengths(window)]
-    at_0, at_60 = statistics.median(awake), statistics.median(asleep)
-    slow, fast = (_idle_ns(idle, Machine(hop)) for hop in (2_000_000, 1_000_000))
-    hop_ns = round(1_000_000 + (at_0 - fast) / (slow - fast) * 1_000_000)  # simulated steps grow evenly with a hop
-    spread = tuple(1 + (length - at_60) / 1e9 / ALONE_S for length in asleep)
-    return Machine(max(0, hop_ns), at_0, max(0, round(at_60 - at_0 - 1e9 * ALONE_S)), spread)
-
-
-def _idle_ns(idle: Sequence[RealClient], machine: Machine) -> float:
-    run = simulate(PROBES["idle"], idle, IDLE, machine)
-    return 1e9 / (rate(run.update_ns, IDLE, 3) or 1e9)
-
-
-def _lengths(window: Window) -> list[int]:
-    """Nanoseconds from each end of a step to the next."""
-    return [after.end_ns - before.end_ns for before, after in pairwise(window.steps)]
 
 
 def real(training: Training, windows: Sequence[Window]) -> Seen:
@@ -220,18 +164,24 @@ def by_sleep(training: Training, waits: Sequence[Wait]) -> dict[float, float]:
 
 
 def simulated(training: Training, asked: Sequence[RealClient], machine: Machine) -> Seen:
-    run = simulate(training, asked, UPDATES * ROUNDS, machine)
-    cut = max(3, training.workers)
-    pushed = run.dropped + int(run.update_gradients.sum())
+    """Who waits for nobody begins each window in step with the others, simulated, too; others go on where they were."""
+    cut, windows = max(3, training.workers), training.how in ("async", "towers")
+    runs = [
+        simulate(training, asked, UPDATES if windows else UPDATES * ROUNDS, machine, seed)
+        for seed in range(SEEDS if windows else 1)
+    ]
+    dropped = sum(run.dropped for run in runs)
+    pushed = dropped + sum(int(run.update_gradients.sum()) for run in runs)
+    late = [stale for run in runs for stale in run.update_staleness[cut:].tolist()]
     return Seen(
-        steps_per_s=rate(run.update_ns, len(run.update_ns), cut) or 0.0,
-        staleness=statistics.mean(run.update_staleness[cut:].tolist()) if training.alone else None,
-        waiting=by_sleep(training, _waits(training, run)),
-        dropped=run.dropped / pushed if training.how == "sync" else None,
+        steps_per_s=1 / statistics.mean(1 / (rate(run.update_ns, len(run.update_ns), cut) or 1.0) for run in runs),
+        staleness=statistics.mean(late) if training.alone else None,
+        waiting=by_sleep(training, [wait for run in runs for wait in _waits(training, run, machine.gap_ns)]),
+        dropped=dropped / pushed if training.how == "sync" else None,
     )
 
 
-def _waits(training: Training, run: Run) -> list[Wait]:
+def _waits(training: Training, run: Run, gap_ns: int) -> list[Wait]:
     workers = range(training.workers)
     if training.how == "in":
         rows = [run.tasks.index(task("worker", worker)) for worker in workers]
@@ -241,19 +191,31 @@ def _waits(training: Training, run: Run) -> list[Wait]:
         own = run.step_client == worker
         start, end, waited = run.step_start_ns[own], run.step_end_ns[own], run.step_waiting_ns[own]
         if training.how == "ssp":  # from one step to the next
-            found.append((worker, float((start[1:] - end[:-1]).sum()), float(end[-1] - start[0])))
+            found.append((worker, float((start[1:] - end[:-1] - gap_ns).sum()), float(end[-1] - start[0])))
         else:
             found.append((worker, float(waited.sum()), float((end - start).sum())))
     return found
 
 
-HEADS = ("training", "a hop", "steps/s", "simulated", "off", "staleness", "off", "waiting, by sleep", "dropped")
+HEADS = (
+    "training",
+    "a hop",
+    "between",
+    "steps/s",
+    "simulated",
+    "off",
+    "staleness",
+    "off",
+    "waiting, by sleep",
+    "dropped",
+)
 
 
 def table(name: str, machine: Machine, measured: Seen, ours: Seen) -> str:
     cells = [
         name,
         f"{machine.hop_ns / 1e3:.0f} us",
+        f"{machine.gap_ns / 1e3:.0f} us",
         f"{measured.steps_per_s:.2f}",
         f"{ours.steps_per_s:.2f}",
         f"{ours.steps_per_s / measured.steps_per_s - 1:+.1%}",

@@ -90,8 +90,7 @@ def train(
     tokens = 0 if settled is None else settled.tokens or 0
     bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
     crew = crew_of(clients, laid, cluster, begins.session_ns, steps=max(steps, most), tokens=tokens, bound=bound)
-    gap_ns = ints([*np.zeros(len(clients) - len(others.clients)), *others.gap_ns])
-    crew = replace(crew, disturbed=disturbed, seed=seed, gap_ns=gap_ns)
+    crew = replace(crew, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)

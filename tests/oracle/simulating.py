@@ -34,6 +34,7 @@ class Machine:
     hop_ns: int  # a message, its work at both ends included
     step_ns: float = 0.0  # of a worker without work
     oversleep_ns: int = 0
+    gap_ns: int = 0  # of client and master from a step to the next
     spread: tuple[float, ...] = ()  # how long its steps sleep, over their median
     product_ns: Mapping[Shape, int] = field(default_factory=dict)
     message_ns: int = 0  # of a hop, what the processors at both ends work, half each
@@ -41,7 +42,7 @@ class Machine:
     bytes_per_s: int = 0  # of memory; 0: as for a CPU that nobody has measured
 
 
-def simulate(training: Training, asked: Sequence[RealClient], steps: int, machine: Machine) -> Run:
+def simulate(training: Training, asked: Sequence[RealClient], steps: int, machine: Machine, seed: int = 0) -> Run:
     """Simulate what `asked` runs until there are `steps` updates; every op has one lane, as with one thread for ops.
 
     A sleep is an op like any other: it takes its device's only lane, as it takes the executor's only thread, and would
@@ -49,7 +50,7 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
     """
     cluster = _cluster(training, machine)
     regime = read_regime(_regime(training))
-    programs = _programs(training, asked, cluster, regime)
+    programs = [replace(one, gap_ns=machine.gap_ns) for one in _programs(training, asked, cluster, regime)]
     made, costs = [], []
     for program in programs:
         at = connected(cluster, program.task)
@@ -66,7 +67,7 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
         costs.append(priced)
     noise = [Disturbance("worker:*", Noise("empirical", values=machine.spread), "as measured")] * bool(machine.spread)
     rounds = steps // training.workers if training.alone else steps
-    return train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise)
+    return train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise, seed=seed)
 
 
 def _programs(

@@ -28,6 +28,11 @@ def computing(benchmark: ModuleType) -> ModuleType:
     return importlib.import_module("training_computing")  # the benchmark has loaded it
 
 
+@pytest.fixture(scope="module")
+def probing(benchmark: ModuleType) -> ModuleType:
+    return importlib.import_module("training_probing")  # the benchmark has loaded it
+
+
 @pytest.mark.tensorflow
 def test_a_row_is_measured_and_nothing_is_left(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     before = set(descendants(os.getpid()))
@@ -37,8 +42,8 @@ def test_a_row_is_measured_and_nothing_is_left(benchmark: ModuleType, capsys: py
     assert cells[0] == "sync 1 of 2, one slow"
     assert bool(failed) == cells[1].startswith("disturbed: ")
     if not failed:  # a busy machine may disturb it
-        assert all(float(rate) > 5 for rate in cells[2:4])
-        assert cells[7].count("ms: ") == 2
+        assert all(float(rate) > 5 for rate in cells[3:5])
+        assert cells[8].count("ms: ") == 2
     assert ended([pid for pid in descendants(os.getpid()) if pid not in before])
 
 
@@ -54,18 +59,28 @@ def test_on_a_busy_machine_nothing_is_started(
     assert "Others take 50% of the cores: nothing is measured" in capsys.readouterr().out
 
 
-def window(benchmark: ModuleType, lengths_ns: list[int], others: float = 0.0) -> object:
+def window(probing: ModuleType, lengths_ns: list[int], others: float = 0.0) -> object:
     ends = [sum(lengths_ns[: row + 1]) for row in range(len(lengths_ns))]
     steps = [RealStep("worker:0", end - length, end, {}) for end, length in zip(ends, lengths_ns, strict=True)]
-    return benchmark.Window(tuple(steps), others, 1)
+    return probing.Window(tuple(steps), others, 1)
 
 
-def test_a_stretch_is_disturbed_by_others_and_by_hops_that_change(benchmark: ModuleType) -> None:
-    calm, busy = window(benchmark, [100, 100, 100]), window(benchmark, [100, 100, 100], others=0.3)
-    slower = window(benchmark, [160, 160, 160])
-    assert benchmark.Stretch(calm, (calm, calm), (calm, slower)).disturbed(0.1) == ""
-    assert "took up to 30%" in benchmark.Stretch(calm, (calm, calm), (calm, busy)).disturbed(0.1)
-    assert "without work went from" in benchmark.Stretch(calm, (slower, calm), (calm, calm)).disturbed(0.1)
+def test_a_stretch_is_disturbed_by_others_and_by_hops_that_change(probing: ModuleType) -> None:
+    calm, busy = window(probing, [100, 100, 100]), window(probing, [100, 100, 100], others=0.3)
+    slower = window(probing, [160, 160, 160])
+    twice = (calm, calm)
+    assert probing.Stretch(calm, twice, twice, (calm, slower)).disturbed(0.1) == ""
+    assert "took up to 30%" in probing.Stretch(calm, twice, (calm, busy), twice).disturbed(0.1)
+    assert "without work went from" in probing.Stretch(calm, (slower, calm), twice, twice).disturbed(0.1)
+
+
+def test_what_one_worker_says_of_the_machine(probing: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 1.8 ms with three and a half hops, of 2.6 ms with eight more, of 62 ms more with a sleep of 60."""
+    monkeypatch.setattr(probing, "_idle_ns", lambda _, machine: 3.5 * machine.hop_ns)
+    idle, often, asleep = ([window(probing, [ns] * 5)] * 2 for ns in (1_800_000, 2_600_000, 63_800_000))
+    machine = probing.calibrated([probing.Stretch(idle[0], idle, often, asleep)], [])
+    assert (machine.hop_ns, machine.gap_ns, machine.oversleep_ns) == (100_000, 1_450_000, 2_000_000)
+    assert set(machine.spread) == {1.0}
 
 
 def test_equal_workers_wait_together(benchmark: ModuleType) -> None:

@@ -34,6 +34,7 @@ class Training:
     side: int = 256  # of the matrices
     rows: int = 0  # of the first of them, a batch; 0: as many as columns
     floats: str = "float32"  # all numbers that are learnt
+    trips: int = 0  # how often a number goes back to where the variables are, and comes again, before a worker works
     container: str = ""  # apart from other trainings on the same tasks
 
     @property
@@ -150,6 +151,10 @@ class _Model:
             with tf.control_dependencies([at_home]):
                 values = [tf.identity(_read(variable)) for variable in self.variables]
             ready = tf.add_n([tf.reduce_sum(value) for value in values], name="ready")
+            for _ in range(self.training.trips):
+                with tf.device(_held(self.training, 0)):
+                    there = tf.identity(ready)
+                ready = tf.identity(there)
             done = self._worked(worker, ready)
             gradient = tf.fill([self.training.elements], 0 * done + float(DIGIT**worker))
             return read, [tf.identity(gradient) for _ in values]
@@ -210,11 +215,12 @@ def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes
         with tf.Graph().as_default() as graph, graph.container(training.container):
             model = _Model(training)
             inward, outward, fill = _allowances(training, worker) if training.how == "ssp" else ([], [], [])
-            read, gradients = model.gradients(worker, inward)
+            began = _now(worker, inward, "began") if inward else None  # not behind the sleep, for the only thread
+            read, gradients = model.gradients(worker, [] if began is None else [began.op])
             count = _count(model.step, _applied(model, gradients))
             notes = {"read": read.name, "after": _after(model.step, count).name}
-            if inward:
-                notes["began"] = _now(worker, inward, "began").name
+            if began is not None:
+                notes["began"] = began.name
             with tf.control_dependencies([count]):
                 ended = tf.group(*[queue.enqueue([0]) for queue in outward], name="ended")
             first = tf.compat.v1.global_variables_initializer()

@@ -14,7 +14,7 @@ import numpy as np
 from simulator.assignment import REQUESTED, Assignment
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Ints, ids, ints
+from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
 from simulator.execution.ways import alone_ns, ways_of
@@ -25,7 +25,7 @@ from simulator.partitioning import partition
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbing import Disturbed
 from simulator.training.programs.program import Program
-from simulator.units import Bytes, show_nanos, show_rate
+from simulator.units import Bytes, Nanos, show_nanos, show_rate
 
 _UINT8 = 4  # DataType of tensorflow/core/framework/types.proto: one byte per element
 
@@ -35,7 +35,6 @@ class Background(NamedTuple):
 
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
-    gap_ns: Ints  # [B] from the end of a message to the beginning of the next
     notes: tuple[str, ...]  # who sends less than was asked for, though nobody is in the way
 
 
@@ -47,25 +46,24 @@ def background(disturbed: Disturbed) -> Background:
     message is longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
     the CPU by which its task gets messages.
     """
-    cluster, clients, gaps, notes = disturbed.cluster, [], [], []
+    cluster, clients, notes = disturbed.cluster, [], []
     columns = (disturbed.traffic_source, disturbed.traffic_target, disturbed.traffic_bytes, disturbed.traffic_period_ns)
     of, paces = ways_of(cluster).paces
     for row, (source, target, nbytes, period) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
         name = f"traffic {row}, " + " to ".join(short_task(cluster.devices[end].task) for end in (source, target))
-        clients.append(_sender(name, source, target, nbytes, cluster))
         pace = paces[of[source, target]]
         assert pace is not None  # links lead there
         under_way = alone_ns(pace, nbytes)
-        gaps.append(max(0, period - under_way))
+        clients.append(_sender(name, source, target, nbytes, max(0, period - under_way), cluster))
         if under_way > period:
             notes.append(
                 f"{name}: one message after the other, each {show_nanos(under_way)} under way, is no more than "
                 f"{show_rate(nbytes * 10**9 // under_way)}; larger messages carry more."
             )
-    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), ints(gaps), tuple(notes))
+    return Background(tuple(clients), tuple(_free(cluster) for _ in clients), tuple(notes))
 
 
-def _sender(name: str, source: int, target: int, nbytes: Bytes, cluster: Cluster) -> Client:
+def _sender(name: str, source: int, target: int, nbytes: Bytes, gap_ns: Nanos, cluster: Cluster) -> Client:
     task = cluster.devices[target].task
     there = replace(cluster, master=task)
     if there.client != target:
@@ -86,7 +84,7 @@ def _sender(name: str, source: int, target: int, nbytes: Bytes, cluster: Cluster
     devices = tuple(device.name for device in cluster.devices)
     assigned = Assignment(devices, ids([source]), ids([REQUESTED]), "requested", "requested")
     pieces = partition(graph, assigned, there, step=choose_step(graph, fetches=["message:0"]))
-    program = Program(name, task, graph, ("message:0",), role="traffic", filters=(task,))
+    program = Program(name, task, graph, ("message:0",), role="traffic", filters=(task,), gap_ns=gap_ns)
     return Client(program, pieces)
 
 

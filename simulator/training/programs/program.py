@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
+from simulator.units import Nanos
 
 Role: TypeAlias = Literal["worker", "updates", "reader", "traffic"]
 
@@ -33,6 +34,7 @@ class Program:
     examples: int = 0  # that one step works on; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is
     filters: tuple[str, ...] = ()  # device_filters of the session; none: it waits for all tasks
+    gap_ns: Nanos = 0  # what client and master take from the end of a step to the beginning of the next
 
 
 def beside(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:

@@ -104,6 +104,14 @@ def test_lockstep_is_a_bound_of_nothing() -> None:
     assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 2, 2000 + 2 * WORD + 2)]
 
 
+def test_a_client_takes_its_time_between_steps() -> None:
+    on = apart(1)
+    ((made, priced),) = [chain(on, "w", [(0, 10)])]
+    slow = replace(made, program=replace(made.program, gap_ns=7))
+    run = ran([(slow, priced)], on, steps=3)
+    assert spans(run, 0) == [(0, 10), (17, 27), (34, 44)]
+
+
 def disturbed(crew: list[Priced], on: Cluster, steps: int, *texts: str, **options: int) -> Training:
     """Asynchronous, with these disturbances."""
     found = [read_disturbance(text) for text in texts]

@@ -1,0 +1,88 @@
+"""Stretches of trainings on a real cluster, and what one worker says of the machine before and after each."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from training_cluster import Asking, Window
+
+from simulator.oracle.processes import RealClient
+from simulator.training.answers.answers import rate
+from tests.oracle.simulating import Machine, simulate
+from tests.oracle.training_graphs import Training
+
+ENOUGH_S = 200.0  # then no further round begins, if more than half are done
+UPDATES = 24  # in a window of a row
+IDLE, ASLEEP, ALONE_S, TRIPS = 40, 8, 0.06, 4  # steps of the worker that nobody disturbs
+UNCHANGED = 1.5  # by what factor its step may change
+PROBES = {
+    "idle": Training("async", sleeps_s=(0.0,)),
+    "back and forth": Training("async", sleeps_s=(0.0,), trips=TRIPS),
+    "asleep": Training("async", sleeps_s=(ALONE_S,)),
+}
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A window of a training, and what the machine was like before and after it."""
+
+    window: Window
+    idle: tuple[Window, Window]
+    trips: tuple[Window, Window]
+    asleep: tuple[Window, Window]
+
+    def disturbed(self, calm: float) -> str:
+        """By what; "" if it was not."""
+        others = max(one.others for one in (self.window, *self.idle, *self.trips, *self.asleep))
+        if others > calm:
+            return f"others took up to {others:.0%} of the cores"
+        before, after = (statistics.median(_lengths(one)) for one in self.idle)
+        if max(before, after) > UNCHANGED * min(before, after):
+            return f"a step without work went from {before / 1e3:.0f} to {after / 1e3:.0f} us"
+        return ""
+
+
+def stretches(names: Sequence[str], rounds: int, ask: Asking) -> dict[str, list[Stretch]]:
+    """Windows of all, in turn; what comes after one is what was before the next."""
+    found: dict[str, list[Stretch]] = {name: [] for name in names}
+    before, began = _probed(ask), time.monotonic()
+    for made in range(rounds):
+        if made > rounds // 2 and time.monotonic() > began + ENOUGH_S:
+            break
+        for name in names:
+            window = ask(name, UPDATES)
+            after = _probed(ask)
+            found[name].append(Stretch(window, *zip(before, after, strict=True)))
+            before = after
+    return found
+
+
+def _probed(ask: Asking) -> tuple[Window, Window, Window]:
+    return ask("idle", IDLE), ask("back and forth", IDLE), ask("asleep", ASLEEP)
+
+
+def calibrated(kept: Sequence[Stretch], idle: Sequence[RealClient]) -> Machine:
+    """The median steps of one worker: what more hops take gives a hop, sleep a sleep; the rest is between its steps."""
+    awake, often, asleep = (
+        [length for stretch in kept for window in windows(stretch) for length in _lengths(window)]
+        for windows in (lambda one: one.idle, lambda one: one.trips, lambda one: one.asleep)
+    )
+    at_0, at_trips, at_60 = (statistics.median(lengths) for lengths in (awake, often, asleep))
+    hop_ns = max(0, round((at_trips - at_0) / (2 * TRIPS)))
+    gap_ns = max(0, round(at_0 - _idle_ns(idle, Machine(hop_ns))))
+    spread = tuple(1 + (length - at_60) / 1e9 / ALONE_S for length in asleep)
+    return Machine(hop_ns, at_0, max(0, round(at_60 - at_0 - 1e9 * ALONE_S)), gap_ns, spread)
+
+
+def _idle_ns(idle: Sequence[RealClient], machine: Machine) -> float:
+    run = simulate(PROBES["idle"], idle, IDLE, machine)
+    return 1e9 / (rate(run.update_ns, IDLE, 3) or 1e9)
+
+
+def _lengths(window: Window) -> list[int]:
+    """Nanoseconds from each end of a step to the next."""
+    return [after.end_ns - before.end_ns for before, after in pairwise(window.steps)]
