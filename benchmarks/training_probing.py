@@ -67,14 +67,12 @@ def _probed(ask: Asking) -> tuple[Window, Window, Window]:
 
 def calibrated(kept: Sequence[Stretch], idle: Sequence[RealClient]) -> Machine:
     """The median steps of one worker: what more hops take gives a hop, sleep a sleep; the rest is between its steps."""
-    awake, often, asleep = (
-        [length for stretch in kept for window in windows(stretch) for length in _lengths(window)]
-        for windows in (lambda one: one.idle, lambda one: one.trips, lambda one: one.asleep)
-    )
-    at_0, at_trips, at_60 = (statistics.median(lengths) for lengths in (awake, often, asleep))
+    probes = ([one.idle for one in kept], [one.trips for one in kept], [one.asleep for one in kept])
+    lengths = [[ns for around in probe for window in around for ns in _lengths(window)] for probe in probes]
+    at_0, at_trips, at_60 = (statistics.median(one) for one in lengths)
     hop_ns = max(0, round((at_trips - at_0) / (2 * TRIPS)))
     gap_ns = max(0, round(at_0 - _idle_ns(idle, Machine(hop_ns))))
-    spread = tuple(1 + (length - at_60) / 1e9 / ALONE_S for length in asleep)
+    spread = tuple(1 + (length - at_60) / 1e9 / ALONE_S for length in lengths[2])
     return Machine(hop_ns, at_0, max(0, round(at_60 - at_0 - 1e9 * ALONE_S)), gap_ns, spread)
 
 
