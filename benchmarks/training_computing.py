@@ -23,9 +23,10 @@ from simulator.training.answers.answers import rate
 from tests.oracle.simulating import Machine, Shape, shape, simulate
 from tests.oracle.training_graphs import Training, task
 
-ROUNDS, WINDOW_S = 10, 0.4
-ENOUGH_S = 270.0  # then no further round begins
+ROUNDS, WINDOW_S = 8, 0.4
+ENOUGH_S = 240.0  # then no further round begins
 LEAST, MOST = 10, 150  # updates in a window
+WARM = 100  # steps of each client before: a new session takes every kernel to be expensive for about 90
 KILO, MEGA = 2**10, 2**20
 FACTORS = (1.1, 1.5, 2.0, math.inf)
 
@@ -94,15 +95,20 @@ def computing(trainings: Mapping[str, Training], count: int, calm: float) -> boo
     seen: dict[str, list[Window]] = {name: [] for name in everything}
     made = crews(everything)
     with cluster(everything, made, pinned, calm=calm) as ask:
-        updates = {name: _updates(ask(name, LEAST)) for name in everything}
+        updates = {
+            name: _updates(ask(name, WARM * (one.workers if one.alone else 1))) for name, one in everything.items()
+        }
         began = time.monotonic()
         while len(seen["hop"]) < count and time.monotonic() < began + ENOUGH_S:
             for name, windows in seen.items():
                 windows.append(ask(name, updates[name]))
-    count = len(seen["hop"])
+    count, took_s = len(seen["hop"]), time.monotonic() - began
     kept = {name: quiet(windows, calm) for name, windows in seen.items()}
     lost = sum(len(windows) - len(kept[name]) for name, windows in seen.items())
-    print(f"In {lost} of {count * len(seen)} windows others took more than {calm:.0%} of the cores; they are left out.")
+    print(
+        f"{count} rounds took {took_s:.0f} s. In {lost} of {count * len(seen)} windows others took more than {calm:.0%}"
+        " of the cores; they are left out."
+    )
     if min(map(len, kept.values())) < max(2, -(-count // 2)):
         print("Too few are left: the machine is too busy to say anything. Try again, or allow --calm more.")
         return False

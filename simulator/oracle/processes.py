@@ -127,7 +127,7 @@ def running(
             made = _steps(processes, counted, steps, begun, deadline)
             for process in processes:
                 _say(process, {"step": []})
-            longest_s = max((one.end_ns - one.start_ns for one in made), default=0) / 1e9
+            longest_s = longest(made, begun)
             return made
 
         yield step
@@ -173,6 +173,11 @@ def _serve(
         }
         _say(process, facts, [client.graph for client in own])
     _each(processes, processes, deadline)
+
+
+def longest(steps: Sequence[RealStep], begun: int) -> float:
+    """How many seconds the longest of these steps took, of which a client may have begun one long before and rested."""
+    return max((one.end_ns - max(one.start_ns, begun) for one in steps), default=0) / 1e9
 
 
 def _rest(processes: Sequence[_Task], last: Sequence[str], longest_s: float, deadline: float) -> None:

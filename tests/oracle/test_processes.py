@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from statistics import mean
+from statistics import mean, median
 
+import numpy as np
 import pytest
 
 from simulator.errors import OracleError
 from simulator.graph.messages import GraphDef, NodeDef
-from simulator.oracle.processes import RealClient, measure, running
+from simulator.oracle.processes import RealClient, RealStep, longest, measure, running
 from tests.oracle.processes import descendants, devices_listened_to, gone, traces
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
@@ -70,6 +71,19 @@ def test_a_backup_worker_drops_the_slowest_gradients_and_as_many_as_we_say() -> 
     assert 1 - sum(used) / len(pushed) == pytest.approx(share, abs=0.15)
     ours_ns = (ours.update_ns[-1] - ours.update_ns[3]) / 16
     assert (updates[-1].end_ns - updates[3].end_ns) / 16 == pytest.approx(ours_ns, rel=0.3)
+
+
+def test_a_tower_beside_its_variables_runs_before_another_is_sent_them_as_we_say() -> None:
+    training = Training("in", sleeps_s=(0.1, 0.1), ps=0)
+    asked = clients(training)
+    steps = measure(asked, 12, tasks=training.tasks, timeout_s=60)
+    assert median(step.end_ns - step.start_ns for step in steps) >= 200e6  # in the first, requests come before values
+    ours = simulate(training, asked, 12, HERE)
+    assert np.diff(ours.update_ns).min() >= 200e6
+    apart = replace(training, ps=1)
+    assert (
+        np.diff(simulate(apart, clients(apart), 12, HERE).update_ns).max() <= 120e6
+    )  # as real ones: benchmarks/RESULTS.md
 
 
 def _of_three(mean: float) -> list[int]:
@@ -147,6 +161,11 @@ def test_a_run_that_takes_too_long_is_given_up() -> None:
 def test_steps_that_come_for_ever_are_given_up_in_time() -> None:
     with pytest.raises(OracleError, match="not done in time"):
         measure([idle()], 10**9, timeout_s=8)
+
+
+def test_who_waited_at_rest_is_not_waited_for_as_long_again() -> None:
+    steps = [RealStep("at rest before", 0, 50 * 10**9, {}), RealStep("short", 49 * 10**9, 51 * 10**9, {})]
+    assert longest(steps, begun=49 * 10**9) == 2.0
 
 
 def test_there_is_a_bound_on_tasks_and_an_end_to_the_run() -> None:
