@@ -204,30 +204,44 @@ def _relieved(
 ) -> Training | None:
     """The run with that relieved; None where it cannot be had."""
     say(f"simulating again {relief.change}")
-    changed = _with_backups(stage, wanted, graph, relief.backups) if relief.backups else stage
+    changed: _Stage | None = stage
+    if relief.backups or relief.by_bytes:
+        changed = _remade(stage, wanted, graph, relief)
     if changed is None:
         return None
     cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
     return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs)
 
 
-def _with_backups(stage: _Stage, wanted: Wanted, graph: Graph, backups: int) -> _Stage | None:
+def _remade(stage: _Stage, wanted: Wanted, graph: Graph, relief: Relief) -> _Stage | None:
+    """With other programs; None where the graph decides what is to be changed, or nothing changes."""
+    if relief.backups:
+        fewer = _with_backups(stage.regime, wanted, graph, relief.backups)
+        if fewer is None:
+            return None
+        wanted = replace(wanted, regime=fewer)
+    if relief.by_bytes:
+        wanted = replace(wanted, ps_strategy="bytes")
+    request = replace(stage.request, training=wanted)
+    programs, _ = make_programs(request, wanted, graph, stage.cluster)
+    asked = [client.program.graph.requested for client in stage.clients[: len(programs)]]
+    if not relief.backups and asked == [program.graph.requested for program in programs]:
+        return None
+    return _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
+
+
+def _with_backups(known: Regime | None, wanted: Wanted, graph: Graph, backups: int) -> Regime | None:
     """With so many more workers as backup; None where the graph says how many, or there are too few.
 
     The first tokens are as many as were asked for, else as many as gradients are aggregated then. Where each update
     takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
     """
-    known = stage.regime
     if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
         return None
     if known.total is not None and known.aggregate > known.total:
         return None
     tokens = None if wanted.regime is None else wanted.regime.tokens
-    fewer = replace(known, aggregate=known.aggregate - backups, tokens=tokens)
-    request = replace(stage.request, training=replace(wanted, regime=fewer))
-    assert request.training is not None
-    programs, _ = make_programs(request, request.training, graph, stage.cluster)
-    return _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
+    return replace(known, aggregate=known.aggregate - backups, tokens=tokens)
 
 
 def _scaling(

@@ -6,7 +6,7 @@ made faster by itself; where both ends of a way are as busy, each is a candidate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FASTER = 2  # how much faster a link or device is made
 ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
 LISTED = 3
+UNEVEN = 1.2  # times the mean of the tasks of a job: what the busiest of them carries is worth dealing out anew
 _PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
 
 
@@ -42,6 +43,7 @@ class Relief:
     devices: tuple[int, ...] = ()  # whose ops take half as long
     without: tuple[str, ...] = ()  # texts of the disturbances that are gone
     backups: int = 0  # so many more workers are backup: an update takes fewer gradients
+    by_bytes: bool = False  # variables go to ps tasks by their sizes
     protocol: Protocol | None = None  # by which tasks talk instead
 
 
@@ -56,7 +58,7 @@ class Relieved(NamedTuple):
 def relieve(
     cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
 ) -> Relieved:
-    """Make that change, except for backup workers, which are the regime's."""
+    """Make that change, except for what takes other programs: backup workers, and where variables stand."""
     links = list(cluster.links)
     for row, bytes_per_s in relief.links:
         links[row] = replace(links[row], bytes_per_s=bytes_per_s)
@@ -82,6 +84,7 @@ def all_of(reliefs: Sequence[Relief]) -> Relief:
         devices=tuple(sorted({row for relief in reliefs for row in relief.devices})),
         without=tuple(text for relief in reliefs for text in relief.without),
         backups=sum(relief.backups for relief in reliefs),
+        by_bytes=any(relief.by_bytes for relief in reliefs),
         protocol=protocols[0] if protocols else None,
     )
 
@@ -105,7 +108,7 @@ def candidates(
     latter, or with latency, if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
-    found = [*_links(traffic), *_devices(traffic), *_protocol(traffic)]
+    found = [*_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic)]
     if gate_share > 0 and training.regime.startswith("sync"):
         found.append(
             Relief(
@@ -150,6 +153,12 @@ class _Traffic:
                     home = cluster.home[min(devices)]
                     self.message_ns[home] += lane_ns(carried[link] * picos // 1000, cluster.devices[home].cores)
 
+    def carried_ns(self, task: int, *, out: bool) -> int:
+        """How long the busiest link that only this task sends through, or gets through, needs for its bytes."""
+        task_of, ends = self.cluster.task_of, self.senders if out else self.getters
+        own = [link for link, devices in enumerate(ends) if devices and {task_of[row] for row in devices} == {task}]
+        return max((self.bytes_ns[link] for link in own if self.between[link]), default=0)
+
     def role(self, link: int) -> tuple[str, ...]:
         """What a link does in the cluster: the same for links between alike tasks, and for both directions."""
         role = []
@@ -183,6 +192,33 @@ def _links(traffic: _Traffic) -> list[Relief]:
                 links=tuple((link, FASTER * cluster.links[link].bytes_per_s) for link in sorted(members)),
             )
         )
+    return found
+
+
+def _uneven(traffic: _Traffic) -> list[Relief]:
+    """A job of several tasks without a worker one of which has to carry much more than the mean, in one direction.
+
+    The share is what would be saved if they all carried the same.
+    """
+    training, cluster = traffic.training, traffic.cluster
+    working = {cluster.tasks[row] for row in training.client_task[training.is_worker].tolist()}
+    found = []
+    for job, tasks in _by_job(task for task in cluster.tasks if task not in working).items():
+        ways = [[traffic.carried_ns(cluster.tasks.index(task), out=out) for task in tasks] for out in (True, False)]
+        loads = max(ways, key=max)
+        most, mean = max(loads), sum(loads) / len(loads)
+        if most > UNEVEN * mean:
+            busiest = short_task(tasks[loads.index(most)])
+            what = f"that of what {len(tasks)} tasks of {job} carry {busiest} has {_percent(most / sum(loads))}"
+            change = "with the variables dealt out by bytes"
+            found.append(Relief(what, change, (most - mean) / traffic.end, by_bytes=True))
+    return found
+
+
+def _by_job(tasks: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        found.setdefault(_job(task), []).append(task)
     return found
 
 

@@ -80,7 +80,9 @@ class Pace:
             ),  # waits for latencies
         )
 
-    def rerun(self, relief: Relief) -> Training:
+    def rerun(self, relief: Relief) -> Training | None:
+        if relief.by_bytes:  # the graph says where its variables are
+            return None
         self.asked.append(relief)
         cluster, (costs,), left = relieve(CLUSTER, [COSTS], [DISTURBED], relief)
         period = self.period(cluster, costs)
@@ -233,6 +235,28 @@ def test_a_relief_that_cannot_be_had_is_passed_over() -> None:
     assert not any(one.relief.backups for one in found.tried)
 
 
+def test_one_parameter_server_with_almost_all_bytes_is_relieved_by_dealing_them_out_anew() -> None:
+    """Round robin deals kernels to one of two tasks and biases to the other."""
+    pace = Pace({"ps0 nic out": 1000, "ps1 nic out": 10, "ps0 nic in": 900, "ps1 nic in": 9})
+    even: Callable[[Relief], Training | None] = lambda relief: (  # noqa: E731
+        pace.training(30, 505) if relief.by_bytes else pace.rerun(relief)
+    )
+    found = bottleneck(pace.training(), CLUSTER, even)
+    (dealt,) = (one for one in found.tried if one.relief.by_bytes)
+    assert dealt.relief.bottleneck == "that of what 2 tasks of ps carry ps:0 has 99 %"
+    assert dealt.relief.share == pytest.approx((1000 - 505) / 1001, rel=0.01)
+    assert dealt.gain == pytest.approx(1000 / 505)
+    assert "with the variables dealt out by bytes" in found.sentence
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=2))
+def test_dealing_out_anew_is_tried_where_one_task_carries_a_fifth_more_than_the_mean(works: list[int]) -> None:
+    pace = Pace({"ps0 nic out": works[0], "ps1 nic out": works[1], "worker0 nic in": sum(works)})
+    tried = [one for one in candidates(pace.training(), CLUSTER) if one.by_bytes]
+    if abs(max(works) - 0.6 * sum(works)) > 1:  # bytes are whole
+        assert bool(tried) == (max(works) > 0.6 * sum(works))
+
+
 def test_without_updates_or_time_there_is_nothing_to_find() -> None:
     still = Pace({}, rest_ns=0)
     for training in (still.training(0), still.training(9)):
@@ -263,7 +287,8 @@ def test_tasks_that_only_wait_and_processors_that_pack_speak_for_the_protocol() 
         columns[name][row] = value
     columns["task_ns"] = ints([[0, 0, 0, 60_000], [0, 0, 0, 60_000], [0, 0, 60_000, 0], [0, 0, 0, 60_000]])
     spent = training.spent._replace(**columns)
-    protocol, link, device = candidates(training, CLUSTER, spent=spent)
+    protocol, link, *dealt, device = candidates(training, CLUSTER, spent=spent)
+    assert [one.by_bytes for one in dealt] == [True]  # only ps:0 sends
     assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])
     assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)
 
