@@ -454,9 +454,7 @@ def uneven_graph() -> str:
             node.format(name, "VariableV2", "", "dtype", declared + known),
             node.format(f"{name}/read", "Identity", inputs(name), "T", known),
             node.format(f"{name}/gradient", "Mul", inputs(f"{name}/read", f"{name}/read"), "T", known),
-            node.format(
-                f"{name}/update", "ApplyGradientDescent", inputs(name, "rate", f"{name}/gradient"), "T", known
-            ),
+            node.format(f"{name}/update", "ApplyGradientDescent", inputs(name, "rate", f"{name}/gradient"), "T", known),
         ]
     updates = inputs(*(f"^{name}/update" for name in ("kernel0", "bias0", "kernel1", "bias1")))
     return "\n".join([*made, f'node {{ name: "train" op: "NoOp" {updates} }}'])
