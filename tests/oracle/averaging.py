@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from typing import Any
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -25,14 +26,14 @@ WORKERS = 2
 PATIENCE_S = 10
 
 
-def dense(tf, resource):
+def dense(tf: Any, resource: Any) -> Any:
     """w x: the gradient of w is x, whatever w is."""
     v1 = tf.compat.v1
     x = v1.placeholder(tf.float32, [], "x")
     return v1.get_variable("w", [], initializer=v1.zeros_initializer(), use_resource=resource) * x
 
 
-def sparse(tf, resource):
+def sparse(tf: Any, resource: Any) -> Any:
     """x (w[0] + w[x]): rows of a table, numbered by int32, in the ascending order that accumulators ask for."""
     v1 = tf.compat.v1
     x = v1.placeholder(tf.float32, [], "x")
@@ -47,7 +48,7 @@ OPTIMIZERS = {
 }
 
 
-def built(tf, case):
+def built(tf: Any, case: Any) -> Any:
     v1 = tf.compat.v1
     setter = v1.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")
     with tf.Graph().as_default() as graph, v1.device(setter):
@@ -58,7 +59,7 @@ def built(tf, case):
     return graph
 
 
-def imported(tf, graph):
+def imported(tf: Any, graph: Any) -> Any:
     """Our graph in TensorFlow, with what tells its state beside it."""
     with tf.Graph().as_default() as made:
         tf.import_graph_def(tf.compat.v1.GraphDef.FromString(graph_def(graph).SerializeToString()), name="")
@@ -73,7 +74,7 @@ def imported(tf, graph):
     return made
 
 
-def run(tf, case):
+def run(tf: Any, case: Any) -> Any:
     cluster = load_cluster(f"ps=1,worker={WORKERS}")
     programs = distributed(load(built(tf, case)), cluster, regime=read_regime(case["regime"]))
     servers = started(tf)  # must live as long as the sessions
@@ -88,7 +89,7 @@ def run(tf, case):
         worker.run("sync_replicas/local_step/start")
     chief.run(["sync_replicas/first_tokens"])
 
-    def step(at):
+    def step(at: Any) -> None:
         sessions[at].run(programs[at].fetches, {"x:0": case["x"][at]})
 
     told = []
@@ -106,29 +107,29 @@ def run(tf, case):
     return told
 
 
-def seen(session, expected):
+def seen(session: Any, expected: Any) -> Any:
     """What there is, once it is as expected, else after a while."""
     names = ["seen/w:0", "seen/global_step:0", "seen/tokens:0", "seen/gradients:0"]
-    found = []
+    found: list[Any] = []
 
-    def looked():
+    def looked() -> bool:
         found[:] = [value.tolist() for value in session.run(names)]
-        return found[1:] == expected
+        return bool(found[1:] == expected)
 
     wait(looked)
     return found
 
 
-def wait(for_what):
+def wait(for_what: Any) -> None:
     end = time.monotonic() + PATIENCE_S
     while not for_what() and time.monotonic() < end:
         time.sleep(0.01)
 
 
-def freely(chief, updates, step, count):
+def freely(chief: Any, updates: Any, step: Any, count: Any) -> None:
     """Workers and chief in threads of their own, until that many updates are made."""
 
-    def works(at):
+    def works(at: Any) -> None:
         while True:
             step(at)
 
@@ -138,7 +139,7 @@ def freely(chief, updates, step, count):
         chief.run(updates)
 
 
-def started(tf):
+def started(tf: Any) -> Any:
     """A ps and the workers, on free ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(1 + WORKERS)]
     places = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
@@ -149,7 +150,7 @@ def started(tf):
     return [tf.distribute.Server(cluster, job_name=job, task_index=at) for job, at in tasks]
 
 
-def main():
+def main() -> None:
     import tensorflow as tf
 
     tf.compat.v1.disable_eager_execution()

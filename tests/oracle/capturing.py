@@ -8,6 +8,7 @@ steps in which each replica works on the same batch.
 import json
 import os
 import sys
+from typing import Any
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -25,13 +26,13 @@ from simulator.training.programs.replication.replicating import replicate
 BATCH, STEPS = 8, 2
 
 
-def dense(keras):
+def dense(keras: Any) -> Any:
     """With normalisation, whose moving averages are no gradients, and dropout, which counts its draws."""
     layers = keras.layers
     return [layers.Input((6,)), layers.Dense(5, "relu"), layers.BatchNormalization(), layers.Dropout(0.3)]
 
 
-def words(keras):
+def words(keras: Any) -> Any:
     """With sparse gradients, and a loop."""
     return [keras.layers.Input((4,), dtype="int32"), keras.layers.Embedding(20, 5), keras.layers.LSTM(3)]
 
@@ -39,7 +40,7 @@ def words(keras):
 MODELS = {"dense": dense, "words": words}
 
 
-def step_of(tf, keras, model, optimizer, **options):
+def step_of(tf: Any, keras: Any, model: Any, optimizer: Any, **options: Any) -> Any:
     """A train step as users write it, and all that it captures."""
     net = keras.Sequential([*MODELS[model](keras), keras.layers.Dense(1)])
     trainer = getattr(keras.optimizers, optimizer)(**options)
@@ -48,7 +49,7 @@ def step_of(tf, keras, model, optimizer, **options):
     x = tf.TensorSpec([None, 4 if model == "words" else 6], kind, "x")
 
     @tf.function(input_signature=[x, tf.TensorSpec([None, 1], name="y")])
-    def step(x, y):
+    def step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((net(x, training=True) - y) ** 2)
         trainer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables, strict=True))
@@ -57,7 +58,7 @@ def step_of(tf, keras, model, optimizer, **options):
     return step
 
 
-def ran(tf, graph, model, fetches, feeds, copies):
+def ran(tf: Any, graph: Any, model: Any, fetches: Any, feeds: Any, copies: Any) -> Any:
     """The variables before and after the steps, by name."""
     draw = np.random.RandomState(1)
     x = draw.randint(0, 20, (BATCH, 4)) if model == "words" else draw.randn(BATCH, 6)
@@ -80,7 +81,7 @@ def ran(tf, graph, model, fetches, feeds, copies):
             return before, session.run(reads)
 
 
-def first_value(op):
+def first_value(op: Any) -> Any:
     """Alike for a variable and its mirrors."""
     name = op.name.partition("/")[2] if op.name.startswith("replica_") else op.name
     shape, kind = [dim.size for dim in op.get_attr("shape").dim], op.get_attr("dtype").as_numpy_dtype
@@ -88,7 +89,7 @@ def first_value(op):
     return np.asarray(drawn if np.issubdtype(kind, np.floating) else np.zeros(shape), kind)
 
 
-def told(tf, keras, case):
+def told(tf: Any, keras: Any, case: Any) -> Any:
     net = step_of(tf, keras, case["model"], case["optimizer"], **case["options"])
     graph = inline(load(net.get_concrete_function().graph))
     original = with_variables(graph)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
 
 from simulator.cluster.cluster import Cluster
 from simulator.graph.graph import Graph
@@ -19,14 +20,14 @@ FLOAT, INT32, STRING, COMPLEX64, INT64, BOOL, RESOURCE, VARIANT = 1, 3, 7, 8, 9,
 DTYPES = {"f": FLOAT, "s": STRING, "i": INT32, "I": INT64, "c": COMPLEX64, "b": BOOL, "v": VARIANT, "r": RESOURCE}
 
 
-def types(*numbers):
+def types(*numbers: int) -> Any:
     made = AttrValue()
     made.list.SetInParent()
     made.list.type.extend(numbers)
     return made
 
 
-def shapes(count):
+def shapes(count: int) -> Any:
     """As many unknown shapes."""
     made = AttrValue()
     made.list.SetInParent()
@@ -35,7 +36,7 @@ def shapes(count):
     return made
 
 
-def text(value):
+def text(value: str) -> Any:
     return AttrValue(s=value.encode())
 
 
@@ -45,11 +46,11 @@ NAMED = {"container": text(""), "shared_name": text("")}
 F = {"T": type_attr()}
 
 
-def of(letter):
+def of(letter: Any) -> Any:
     return {"T": type_attr(DTYPES[letter])}
 
 
-def fed(letter):
+def fed(letter: Any) -> Any:
     return {"dtype": type_attr(DTYPES[letter]), "shape": UNKNOWN}
 
 
@@ -124,7 +125,8 @@ def requests(cluster: Cluster) -> list[str]:
 
 def graph(draw: random.Random, cluster: Cluster) -> Graph:
     """Four to twenty-five nodes of OPS."""
-    rows, givers, asked = Rows(), defaultdict(list), requests(cluster)
+    rows, asked = Rows(), requests(cluster)
+    givers: dict[str, list[str]] = defaultdict(list)
     asks, colocates = draw.choice([0.05, 0.15, 0.4]), draw.choice([0, 0.1, 0.3])
     for at in range(draw.choice([4, 8, 14, 25])):
         possible = [row for row in OPS if all(givers[letter] for letter in row[2])]
@@ -151,16 +153,16 @@ OUTPUTS = {"VarHandleOp": "resource", "Identity": "output", "AddV2": "z", "ReadV
 CALL = "StatefulPartitionedCall"
 
 
-def call(called: FunctionDef):
+def call(called: FunctionDef) -> tuple[str, str, dict[str, Any]]:
     """What a call takes and gives, in letters, and its attributes."""
     letter = {FLOAT: "f", RESOURCE: "r"}
     given = [argument.type for argument in called.signature.input_arg]
     handed = [argument.type for argument in called.signature.output_arg]
     attrs = {"f": AttrValue(func={"name": called.signature.name}), "Tin": types(*given), "Tout": types(*handed)}
-    return "".join(map(letter.get, given)), "".join(map(letter.get, handed)), attrs
+    return "".join(letter[kind] for kind in given), "".join(letter[kind] for kind in handed), attrs
 
 
-def step(draw, library):
+def step(draw: random.Random, library: list[FunctionDef]) -> tuple[str, str, str, dict[str, Any]]:
     """An op of a graph with variables, what it takes and gives, and its attributes."""
     op = draw.choice([*BODY_OPS, "call"] if library else BODY_OPS[:-1])
     if op == "call":
@@ -172,7 +174,8 @@ def step(draw, library):
 
 def function(draw: random.Random, name: str, library: list[FunctionDef], asked: list[str]) -> FunctionDef:
     """A function over variables and floats, which may call those that are there already."""
-    made, givers = FunctionDef(), {"f": [], "r": []}
+    made = FunctionDef()
+    givers: dict[str, list[str]] = {"f": [], "r": []}
     made.signature.name, made.signature.is_stateful = name, True
     for at in range(draw.randint(0, 3)):
         letter = draw.choice("rrf")
@@ -201,7 +204,8 @@ def function(draw: random.Random, name: str, library: list[FunctionDef], asked: 
 
 def graph_with_calls(draw: random.Random, cluster: Cluster) -> Graph:
     """Variables, their users, and calls that hand variables through, keep them or make them."""
-    asked, library = requests(cluster), []
+    asked = requests(cluster)
+    library: list[FunctionDef] = []
     for at in range(draw.randint(1, 3)):
         library.append(function(draw, f"F{at}", library, asked))
     rows, givers, asks = Rows(), {"f": ["x"], "r": []}, draw.choice([0, 0.1, 0.3])

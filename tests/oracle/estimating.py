@@ -6,6 +6,8 @@ endlessly fast; so Grappler's times are its counts (1 stands for 0 in either).
 
 import base64
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from simulator.oracle.child import serve
 
@@ -17,13 +19,13 @@ BINARY = "Add AddV2 Sub Mul Maximum Minimum Div RealDiv FloorDiv SquaredDifferen
 REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean")
 
 
-def ops(tf):
+def ops(tf: Any) -> Iterator[Any]:
     raw = tf.raw_ops
 
-    def f(*shape):
+    def f(*shape: Any) -> Any:
         return tf.placeholder(tf.float32, shape)
 
-    def ints(*shape):
+    def ints(*shape: Any) -> Any:
         return tf.placeholder(tf.int32, shape)
 
     yield tf.matmul(f(5, 7), f(7, 11))
@@ -69,7 +71,7 @@ def ops(tf):
     yield from variables(tf, raw, f, ints)
 
 
-def convolutions(raw, f):
+def convolutions(raw: Any, f: Any) -> Iterator[Any]:
     x, w, deep = f(4, 14, 14, 8), f(3, 3, 8, 16), f(3, 3, 8, 2)
     for padding, side in (("SAME", 7), ("VALID", 6)):
         options = {"strides": [1, 2, 2, 1], "padding": padding}
@@ -85,7 +87,7 @@ def convolutions(raw, f):
     yield raw.DepthwiseConv2dNativeBackpropFilter(input=x, filter_sizes=[3, 3, 8, 2], out_backprop=dy, **options)
 
 
-def pools(raw, f):
+def pools(raw: Any, f: Any) -> Iterator[Any]:
     x = f(4, 14, 14, 8)
     for size, stride in ((2, 2), (3, 2), (3, 1)):
         options = {"ksize": [1, size, size, 1], "strides": [1, stride, stride, 1], "padding": "VALID"}
@@ -103,7 +105,7 @@ def pools(raw, f):
     ).x_backprop
 
 
-def variables(tf, raw, f, ints):
+def variables(tf: Any, raw: Any, f: Any, ints: Any) -> Iterator[Any]:
     with tf.device(""):
         old = tf.Variable(tf.zeros([6, 7]), use_resource=False)
         new = tf.Variable(tf.zeros([6, 7]), use_resource=True)
@@ -114,7 +116,7 @@ def variables(tf, raw, f, ints):
     yield raw.ResourceApplyGradientDescent(var=new.handle, alpha=0.1, delta=f(6, 7))
 
 
-def counted(meta, frequency_mhz, bandwidth_kb_per_s):
+def counted(meta: Any, frequency_mhz: Any, bandwidth_kb_per_s: Any) -> Any:
     from tensorflow.core.protobuf import device_properties_pb2
     from tensorflow.python.grappler import cluster, item
 
@@ -130,7 +132,7 @@ def counted(meta, frequency_mhz, bandwidth_kb_per_s):
     return {node.node_name: node.op_end_rel_nanos - node.op_start_rel_nanos for node in nodes}
 
 
-def answer(payload):
+def answer(payload: bytes) -> bytes:
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()

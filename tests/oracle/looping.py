@@ -3,7 +3,7 @@
 from simulator.oracle.child import serve
 
 
-def answer(payload):
+def answer(payload: bytes) -> bytes:
     import tensorflow.compat.v1 as tf
 
     tf.disable_control_flow_v2()
@@ -16,7 +16,7 @@ def answer(payload):
         queue = tf.FIFOQueue(5, [tf.float32])
         queue.enqueue([tf.ones([3, 7])])
         tf.identity(queue.dequeue(), name="taken")
-    return graph.as_graph_def().SerializeToString()
+    return bytes(graph.as_graph_def().SerializeToString())
 
 
 if __name__ == "__main__":

@@ -11,17 +11,18 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from simulator.oracle.child import serve
 
 X = [[0.1, 0.2], [0.3, 0.4]]
 
 
-def conditionals(tf, x, p):
+def conditionals(tf: Any, x: Any, p: Any) -> Any:
     """If within Case within a call; branches that capture, a branch on a device, control edges in and out."""
 
     @tf.function
-    def shared(a, b):
+    def shared(a: Any, b: Any) -> Any:
         return tf.matmul(a, b, name="mm"), a + b
 
     with tf.device("/cpu:1"):
@@ -34,14 +35,14 @@ def conditionals(tf, x, p):
     return [y, z, w]
 
 
-def loops(tf, x, p):
+def loops(tf: Any, x: Any, p: Any) -> Any:
     """Nested While with a conditional inside, a resource that is no loop variable, control edges."""
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True, initializer=tf.compat.v1.ones_initializer())
 
-    def inner(i, a):
+    def inner(i: Any, a: Any) -> Any:
         return i + 1, tf.cond(p, lambda: tf.matmul(a, v), lambda: a - v)
 
-    def outer(i, a):
+    def outer(i: Any, a: Any) -> Any:
         return i + 1, tf.while_loop(lambda j, _: j < 2, inner, [0, a])[1] + v
 
     with tf.control_dependencies([tf.identity(x, name="first")]):
@@ -51,16 +52,16 @@ def loops(tf, x, p):
     return [y, z]
 
 
-def state(tf, x, p):
+def state(tf: Any, x: Any, p: Any) -> Any:
     """Calls with side effects, devices inside and outside, a call without results."""
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True, initializer=tf.compat.v1.zeros_initializer())
 
     @tf.function
-    def add():
+    def add() -> None:
         v.assign_add(tf.ones([2, 2]))
 
     @tf.function
-    def twice(a):
+    def twice(a: Any) -> Any:
         add()
         with tf.device("/cpu:2"):
             b = tf.matmul(a, v, name="mm")
@@ -73,20 +74,20 @@ def state(tf, x, p):
     return [y]
 
 
-def legacy(tf, x, p):
+def legacy(tf: Any, x: Any, p: Any) -> Any:
     """Ops that name a function, one within the other, with old-style loops and colocation in the body."""
     from tensorflow.python.framework import function
 
     tf.compat.v1.disable_control_flow_v2()
 
     @function.Defun(tf.float32, tf.float32)
-    def product(a, b):
+    def product(a: Any, b: Any) -> Any:
         with tf.device("/cpu:1"):
             m = tf.matmul(a, b)
         return m + 1.0, a * b
 
     @function.Defun(tf.float32)
-    def body(a):
+    def body(a: Any) -> Any:
         r = tf.while_loop(lambda i, _: i < 3, lambda i, z: (i + 1, tf.matmul(z, a)), [0, a])[1]
         with tf.compat.v1.colocate_with(r):
             s = tf.identity(r, name="beside")
@@ -102,11 +103,11 @@ def legacy(tf, x, p):
     return [y, *z, w]
 
 
-def lists(tf, x, p):
+def lists(tf: Any, x: Any, p: Any) -> Any:
     """TensorLists, the gradient of a While, map_fn."""
     array = tf.TensorArray(tf.float32, 2).unstack(x)
 
-    def body(i, total, out):
+    def body(i: Any, total: Any, out: Any) -> Any:
         row = array.read(i)
         return i + 1, total + row, out.write(i, total * row)
 
@@ -115,22 +116,22 @@ def lists(tf, x, p):
     return [y, tf.compat.v1.gradients(tf.reduce_sum(y * y), x)[0], tf.map_fn(lambda row: tf.reduce_sum(row) * row, x)]
 
 
-def calls(tf, x, p):
+def calls(tf: Any, x: Any, p: Any) -> Any:
     """Calls within branches, loops and calls, on devices; one without arguments."""
     p = tf.identity(p)  # what is fed has few readers: TensorFlow numbers the edges of many by chance
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
 
     @tf.function
-    def one():
+    def one() -> Any:
         return tf.constant(1.0)
 
     @tf.function
-    def twice(a):
+    def twice(a: Any) -> Any:
         with tf.device("/cpu:1"):
             return a * 2.0 + v
 
     @tf.function
-    def outer(a):
+    def outer(a: Any) -> Any:
         return tf.cond(p, lambda: twice(a), lambda: a)
 
     with tf.device("/cpu:2"):
@@ -141,17 +142,17 @@ def calls(tf, x, p):
     return [outer(z), one()]
 
 
-def ends(tf, x, p):
+def ends(tf: Any, x: Any, p: Any) -> Any:
     """What nobody reads, conditionals without results, and shapes that wait: they follow the edge made first."""
     p = tf.identity(p)
     v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
     old = tf.compat.v1.get_variable("old", [2, 2], use_resource=False)
 
-    def update():
+    def update() -> Any:
         with tf.control_dependencies([v.assign_add(x)]):
             return tf.no_op()
 
-    def shapes(a):
+    def shapes(a: Any) -> Any:
         with tf.device("/cpu:1"):
             before = tf.negative(a)
         inside = tf.cond(p, lambda: a, lambda: a + 1.0)
@@ -170,7 +171,7 @@ def ends(tf, x, p):
     return [waits, *after, *tf.cond(p, lambda: shapes(source), lambda: shapes(y))]
 
 
-def rewritten(tf, x, p):
+def rewritten(tf: Any, x: Any, p: Any) -> Any:
     """Ops that TensorFlow replaces by others before it places them, in the graph, in a branch and in a loop."""
     a = tf.parallel_stack([x, x + 1.0])
     with tf.control_dependencies([a]), tf.device("/cpu:1"):
@@ -178,7 +179,7 @@ def rewritten(tf, x, p):
     c = tf.cond(p, lambda: tf.parallel_stack([x, x]), lambda: tf.stack([b, x]))
     tf.compat.v1.disable_control_flow_v2()
 
-    def step(i, z):
+    def step(i: Any, z: Any) -> Any:
         return i + 1, tf.raw_ops.AccumulateNV2(inputs=[z, x], shape=[2, 2])
 
     d = tf.while_loop(lambda i, _: i < 3, step, [0, x])[1]
@@ -186,17 +187,17 @@ def rewritten(tf, x, p):
     return [a, b + 1.0, c, d]
 
 
-def resources(tf, x, p):
+def resources(tf: Any, x: Any, p: Any) -> Any:
     """Calls that hand back a resource that they were given, or one that they make."""
     with tf.device("/cpu:1"):
         v = tf.compat.v1.get_variable("v", [2, 2], use_resource=True)
 
     @tf.function
-    def given(a):
+    def given(a: Any) -> Any:
         return a + 1.0, v.handle
 
     @tf.function
-    def made(a):
+    def made(a: Any) -> Any:
         with tf.device("/cpu:2"):
             return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[2, 2], shared_name="q"), a
 
@@ -207,7 +208,7 @@ def resources(tf, x, p):
     return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) + a, read, given(read)[0]]
 
 
-def data(tf, x, p):
+def data(tf: Any, x: Any, p: Any) -> Any:
     """Functions that are attributes of datasets stay where they are."""
     numbers = tf.data.Dataset.range(10).map(lambda i: tf.cond(i > 3, lambda: i * 2, lambda: i)).batch(2)
     once = tf.compat.v1.data.make_one_shot_iterator(numbers)
@@ -219,7 +220,7 @@ MODELS = {made.__name__: made for made in (conditionals, loops, state, legacy, l
 KEPT = {made.__name__: made for made in (*MODELS.values(), calls, ends, rewritten, resources, data)}
 
 
-def session(tf, graph):
+def session(tf: Any, graph: Any) -> Any:
     config = tf.compat.v1.ConfigProto(device_count={"CPU": 3})
     config.graph_options.optimizer_options.do_function_inlining = True
     config.graph_options.optimizer_options.opt_level = -1
@@ -227,7 +228,7 @@ def session(tf, graph):
     return tf.compat.v1.Session(graph=graph, config=config)
 
 
-def values(tf, graph, fetches, p):
+def values(tf: Any, graph: Any, fetches: Any, p: Any) -> Any:
     """What the graph computes from fresh variables."""
     with session(tf, graph) as running:
         if "init" in {operation.name for operation in graph.get_operations()}:
@@ -235,7 +236,7 @@ def values(tf, graph, fetches, p):
         return [value.tolist() for value in running.run(fetches, {"x:0": X, "p:0": p})]
 
 
-def built(tf, model):
+def built(tf: Any, model: Any) -> Any:
     """The graph of a model, and what it returns."""
     graph = tf.Graph()
     with graph.as_default():
@@ -245,15 +246,15 @@ def built(tf, model):
     return graph, fetches
 
 
-def written(graph):
+def written(graph: Any) -> Any:
     return base64.b64encode(graph.as_graph_def(add_shapes=True).SerializeToString()).decode()
 
 
-def build(tf):
+def build(tf: Any) -> Any:
     return {name: written(built(tf, model)[0]) for name, model in KEPT.items()}
 
 
-def lower(tf, dumps):
+def lower(tf: Any, dumps: Any) -> Any:
     answers = {}
     for name, model in MODELS.items():
         graph, fetches = built(tf, model)
@@ -274,7 +275,7 @@ def lower(tf, dumps):
     return answers
 
 
-def run(tf, given):
+def run(tf: Any, given: Any) -> Any:
     answers = {}
     for name, (text, fetches) in given.items():
         graph = tf.Graph()
@@ -285,7 +286,7 @@ def run(tf, given):
     return answers
 
 
-def answer(payload):
+def answer(payload: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TF_DUMP_GRAPH_PREFIX": folder, "TF_DUMP_GRAPH_FMT": "TXT", "TF_CPP_MIN_LOG_LEVEL": "0"}
         if sys.argv[1] == "lower":

@@ -8,6 +8,7 @@ the product.
 import base64
 import json
 import random
+from typing import Any
 
 from simulator.oracle.child import serve
 
@@ -15,7 +16,7 @@ TYPES = [1, 2, 3, 6, 7, 9, 10, 14, 19, 20, 21]
 SAMPLES = 3
 
 
-def answer(payload):
+def answer(payload: bytes) -> bytes:
     seed = int(payload)
     import tensorflow as tf
     from tensorflow.core.framework import op_def_pb2
@@ -23,7 +24,7 @@ def answer(payload):
     from tensorflow.python.framework import kernels
 
     ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())).op
-    by_op = {}
+    by_op: dict[str, list[Any]] = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
         by_op.setdefault(kernel.op, []).append(kernel)
     rng = random.Random(seed)
@@ -42,7 +43,7 @@ def answer(payload):
     return json.dumps(cases).encode()
 
 
-def sample(tf, op, rng):
+def sample(tf: Any, op: Any, rng: Any) -> Any:
     """A node of that op with attributes drawn from what the OpDef allows; defaulted ones are left out half the time."""
     node = tf.compat.v1.NodeDef(name="sampled", op=op.name)
     for attr in op.attr:
@@ -78,14 +79,14 @@ def sample(tf, op, rng):
     return node
 
 
-def value(op, node, name):
+def value(op: Any, node: Any, name: Any) -> Any:
     """An attribute's value, or its default; None where there is neither."""
     if name in node.attr:
         return node.attr[name]
     return next((attr.default_value for attr in op.attr if attr.name == name and attr.HasField("default_value")), None)
 
 
-def flat(op, node, arguments):
+def flat(op: Any, node: Any, arguments: Any) -> Any:
     """(argument name, type) per flat slot."""
     slots = []
     for argument in arguments:
@@ -98,7 +99,7 @@ def flat(op, node, arguments):
     return slots
 
 
-def imported(tf, op, node):
+def imported(tf: Any, op: Any, node: Any) -> Any:
     """What TensorFlow says that the node takes and gives; None if it does not import it (shapes, functions, ...)."""
     if op.name.startswith("_"):
         return None  # internal: not for import, and the shape function of _QuantizedMatMul crashes
@@ -120,7 +121,7 @@ def imported(tf, op, node):
         return None
 
 
-def matches(op, node, kernel):
+def matches(op: Any, node: Any, kernel: Any) -> Any:
     """Whether every constraint of a registration holds; one on an attribute that the op does not have counts so."""
     for constraint in kernel.constraint:
         given = value(op, node, constraint.name)
@@ -137,9 +138,9 @@ def matches(op, node, kernel):
     return True
 
 
-def found(kind, op, node, by_op):
+def found(kind: Any, op: Any, node: Any, by_op: Any) -> Any:
     """Priority of the kernel for a device type, and the flat slots and ports that it keeps in host memory."""
-    matching = []
+    matching: list[Any] = []
     for device_type in (kind, "DEFAULT"):
         matching = matching or [
             kernel

@@ -8,11 +8,12 @@ import base64
 import json
 import os
 import sys
+from typing import Any
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
-def built(tf, case):
+def built(tf: Any, case: Any) -> Any:
     v1 = tf.compat.v1
     (v1.enable_resource_variables if case["resource"] else v1.disable_resource_variables)()
     setter = v1.train.replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:0")
@@ -48,7 +49,7 @@ def built(tf, case):
         }
 
 
-def main():
+def main() -> None:
     import tensorflow as tf
 
     tf.compat.v1.disable_eager_execution()

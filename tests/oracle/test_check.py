@@ -174,7 +174,7 @@ def another_graph(seen: Measurement) -> Measurement:
 
 
 def another_order(seen: Measurement) -> Measurement:
-    return replace(seen, placement=dict(reversed(seen.placement.items())))
+    return replace(seen, placement=dict(reversed(list(seen.placement.items()))))
 
 
 def a_piece_less(seen: Measurement) -> Measurement:
@@ -192,7 +192,7 @@ def another_key(seen: Measurement) -> Measurement:
     return replace(seen, partitions=tuple(pieces))
 
 
-MUTATIONS = {
+MUTATIONS: dict[Callable[[Measurement], Measurement], str] = {
     another_device: "placement",
     a_node_less: "placement",
     another_graph: "placement",

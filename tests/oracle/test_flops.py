@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ OTHER_BYTES = {
 
 
 @pytest.fixture(scope="module")
-def counts():
+def counts() -> Any:
     """Rows of (op, our work, our bytes, Grappler's work, Grappler's bytes)."""
     told = json.loads(child.run("tests.oracle.estimating", b"", timeout_s=120))
     graph = load(base64.b64decode(told["graph"]))
@@ -49,22 +50,22 @@ def counts():
     return rows
 
 
-def far(ours, theirs):
+def far(ours: Any, theirs: Any) -> Any:
     return abs(ours - theirs) > ROUNDING
 
 
-def test_work_is_grappler_s(counts):
+def test_work_is_grappler_s(counts: Any) -> None:
     assert len(counts) > 90
     assert {op for op, work, _, theirs, _ in counts if far(work, theirs)} == set(OTHER_WORK)
 
 
-def test_bytes_are_grappler_s(counts):
+def test_bytes_are_grappler_s(counts: Any) -> None:
     # batch normalisation reads its statistics' scratch, 32 bytes, or not
     rows = [row for row in counts if not row[0].startswith("FusedBatchNorm")]
     assert {op for op, _, traffic, _, theirs in rows if far(traffic, theirs)} == set(OTHER_BYTES)
 
 
-def test_batch_normalisation_is_within_a_percent(counts):
+def test_batch_normalisation_is_within_a_percent(counts: Any) -> None:
     rows = [row for row in counts if row[0].startswith("FusedBatchNorm")]
     assert len(rows) == 3
     assert all(abs(traffic - theirs) < 0.01 * theirs for _, _, traffic, _, theirs in rows)

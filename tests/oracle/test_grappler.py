@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def chain(made: Rows, names: Sequence[str], shape: tuple[int, ...] = SIDE) -> No
 def in_order_of_names(made: Rows) -> Rows:
     """The same rows sorted: Grappler takes nodes of one instant by name, we by row."""
     order = sorted(range(len(made.names)), key=made.names.__getitem__)
-    columns = (made.names, made.ops, made.requested, made.inputs, made.attrs)
+    columns: tuple[list[Any], ...] = (made.names, made.ops, made.requested, made.inputs, made.attrs)
     return Rows(*([column[row] for row in order] for column in columns))
 
 

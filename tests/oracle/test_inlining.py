@@ -1,5 +1,7 @@
 import base64
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from google.protobuf import text_format
@@ -17,13 +19,13 @@ pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
-def lowered():
+def lowered() -> Any:
     """Per model: the graph, the graph before and after TensorFlow's pass, and what it computes."""
     return json.loads(child.run("tests.oracle.lowering", b"", timeout_s=120, args=["lower"]))
 
 
 @pytest.fixture(scope="module")
-def flat(lowered):
+def flat(lowered: Any) -> Any:
     """Per model the product's flat graph, and what TensorFlow computes with it."""
     graphs = {
         name: inline(load(messages.GraphDef.FromString(base64.b64decode(says["graph"]))))
@@ -37,11 +39,11 @@ def flat(lowered):
     return graphs, json.loads(answer)
 
 
-def read(text):
+def read(text: str) -> Any:
     return text_format.Parse(text.encode("latin-1"), messages.GraphDef())
 
 
-def row(name, op, device, inputs, attrs):
+def row(name: str, op: str, device: str, inputs: Sequence[str], attrs: Any) -> Any:
     """What is compared of a node. TensorFlow's dump writes "a" for "a:0" and sorts control inputs."""
     data = tuple(text.removesuffix(":0") for text in inputs if text[0] != "^")
     colocated = [entry for entry in attrs["_class"].list.s if entry.startswith(b"loc:@")] if "_class" in attrs else []
@@ -50,7 +52,7 @@ def row(name, op, device, inputs, attrs):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_node_is_the_one_that_tensorflow_makes(lowered, model):
+def test_every_node_is_the_one_that_tensorflow_makes(lowered: Any, model: Any) -> None:
     ours = inline(load(read(lowered[model]["before"])))
     theirs = read(lowered[model]["after"]).node
     made = [row(node.name, node.op, node.requested, node.inputs, node.attrs) for node in ours.nodes()]
@@ -59,12 +61,12 @@ def test_every_node_is_the_one_that_tensorflow_makes(lowered, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_flat_graph_imports_and_computes_the_same(lowered, flat, model):
+def test_the_flat_graph_imports_and_computes_the_same(lowered: Any, flat: Any, model: Any) -> None:
     assert flat[1][model] == lowered[model]["values"]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_nothing_functional_is_left(lowered, flat, model):
+def test_nothing_functional_is_left(lowered: Any, flat: Any, model: Any) -> None:
     graph = flat[0][model]
     assert not {
         "If",

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def test_nothing_outlives_the_caller(blow: signal.Signals, tmp_path: Path) -> No
 @pytest.mark.parametrize("closed", [[0], [0, 1, 2]])
 def test_a_caller_without_standard_streams_is_answered(closed: list[int], tmp_path: Path) -> None:
     answer = tmp_path / "answer"
-    caller = _caller(_ASKS_ONCE, str(answer), preexec_fn=lambda: [os.close(number) for number in closed])
+    caller = _caller(_ASKS_ONCE, str(answer), preexec_fn=partial(_close, closed))
     assert caller.wait(timeout=60) == 0
     caller.communicate()
     assert answer.read_text() == "6\n"
@@ -166,6 +167,11 @@ def test_a_process_that_is_refused_is_reported() -> None:
     _, said = _caller(_NO_MORE_PROCESSES).communicate(timeout=60)
     assert b"OracleError: no process for TensorFlow could be started" in said
     assert b"Resource temporarily unavailable" in said
+
+
+def _close(numbers: list[int]) -> None:
+    for number in numbers:
+        os.close(number)
 
 
 def _caller(script: str, *args: str, preexec_fn: Any = None, **environment: str) -> subprocess.Popen[bytes]:

@@ -31,7 +31,7 @@ _WRITTEN = ("_XlaHasReferenceVars", "_has_manual_control_dependencies", "_output
 _DEFAULTS = {"client_terminated": AttrValue(b=False), "is_constant": AttrValue(b=False)}
 
 
-def as_sent(node: Any, known: frozenset[str]) -> tuple[object, ...]:
+def as_sent(node: Any, known: frozenset[str]) -> tuple[str, str, str, list[str], dict[str, Any]]:
     """All of a node, control inputs in their order; of one that the graph had before, without attributes."""
     attrs = {
         name: value.SerializeToString(deterministic=True)
@@ -56,7 +56,7 @@ def nodes_by(places: list[str], pieces: Partitions, rows: list[int]) -> dict[str
     return found
 
 
-def asked(graph: Graph, devices: list[int], on: Cluster, step: Step, **options: bool) -> tuple[Any, Any]:
+def asked(graph: Graph, devices: list[int], on: Cluster, step: Step, **options: Any) -> tuple[Any, Any]:
     """What TensorFlow says, and its placement as ours."""
     seen = observe(graph, on, step=step, devices=[on.devices[row].name for row in devices], **options)
     assert seen.refusal is None

@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,41 +11,43 @@ from placement import place
 from simulator import estimate, partition
 from simulator.cluster.reading import load_cluster
 from simulator.graph import messages
+from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import load
 from simulator.graph.step import choose_step
 from simulator.oracle import child, extended
 from simulator.oracle.checking import check
+from simulator.oracle.child import Asking
 from tests.oracle.lowering import KEPT
 
 pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
-def models():
+def models() -> Any:
     """Per model its GraphDef."""
     answer = json.loads(child.run("tests.oracle.lowering", b"", timeout_s=120, args=["build"]))
     return {name: messages.GraphDef.FromString(base64.b64decode(text)) for name, text in answer.items()}
 
 
 @pytest.fixture(scope="module")
-def asking():
+def asking() -> Iterator[Asking]:
     """One TensorFlow for all questions."""
     with child.conversation("simulator.oracle.session") as asking:
         yield asking
 
 
-def checked(graph, cluster, asking, *, soft=True, algorithm="tensorflow"):
+def checked(graph: Graph, named: str, asking: Asking, *, soft: bool = True, algorithm: str = "tensorflow") -> Any:
     """What `check` says of a graph of which all is run that nobody reads; where calls were expanded, before that."""
     last = graph.ends or [node.name for node in graph.nodes() if graph.out_ptr[node.id] == graph.out_ptr[node.id + 1]]
-    cluster, step = extended(load_cluster(cluster)), choose_step(graph, fetches=last)
+    cluster, step = extended(load_cluster(named)), choose_step(graph, fetches=last)
     assignment = place(graph, cluster, estimate(graph, cluster), step=step, algorithm=algorithm, soft=soft)
     pieces = partition(graph, assignment, cluster, step=step)
     mode = "predict" if algorithm == "tensorflow" else "pin"
     return check(graph, cluster, assignment, pieces, step, mode=mode, soft=soft, asking=asking)
 
 
-def assert_agrees(found, count):
+def assert_agrees(found: Any, count: int) -> None:
     assert not found["differences"]
     assert found["refused"] is None
     assert not found["laws"]
@@ -54,7 +58,7 @@ def assert_agrees(found, count):
 
 @pytest.mark.parametrize("cluster", ["cpu=3", "ps=1,worker=2x2gpu"])
 @pytest.mark.parametrize("model", KEPT)
-def test_every_node_of_tensorflows_log_is_foreseen(models, asking, model, cluster):
+def test_every_node_of_tensorflows_log_is_foreseen(models: Any, asking: Asking, model: str, cluster: str) -> None:
     graph = lower(load(models[model]))
     found = checked(graph, cluster, asking)
     assert_agrees(found, len(graph))
@@ -62,15 +66,15 @@ def test_every_node_of_tensorflows_log_is_foreseen(models, asking, model, cluste
 
 
 @pytest.mark.parametrize("model", ["conditionals", "calls", "ends"])
-def test_hard_placement_too(models, asking, model):
+def test_hard_placement_too(models: Any, asking: Asking, model: Any) -> None:
     assert_agrees(checked(graph := lower(load(models[model])), "cpu=3", asking, soft=False), len(graph))
 
 
 @pytest.mark.parametrize("model", ["calls", "ends"])
-def test_what_is_pinned_is_handed_over_lowered(models, asking, model):
+def test_what_is_pinned_is_handed_over_lowered(models: Any, asking: Asking, model: Any) -> None:
     assert_agrees(checked(graph := lower(load(models[model])), "cpu=3", asking, algorithm="whitepaper"), len(graph))
 
 
 @pytest.mark.parametrize("model", ["rewritten", "calls"])
-def test_a_flat_graph_is_rewritten_too(models, asking, model):
+def test_a_flat_graph_is_rewritten_too(models: Any, asking: Asking, model: Any) -> None:
     assert_agrees(checked(graph := lower(inline(load(models[model]))), "cpu=3", asking), len(graph))

@@ -14,6 +14,7 @@ import pytest
 
 from placement import place
 from simulator import choose_step, estimate, load_cluster
+from simulator.cluster.client import STANDIN_CLIENT
 from simulator.comparison import Comparison
 from simulator.costs.measuring import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
@@ -271,7 +272,7 @@ def test_a_driver_without_a_gpu_counts_as_none_both_for_the_question_and_for_the
     (device_files / "nvidia0").touch()
     cluster = load_cluster("cpu=1,gpu=1")
     assert machine.gpus() == 0
-    assert observing.extended(cluster).tasks == (LOCALHOST, observing.STANDIN_CLIENT)
+    assert observing.extended(cluster).tasks == (LOCALHOST, STANDIN_CLIENT)
     assert observing.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
 
 

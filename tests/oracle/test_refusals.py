@@ -3,6 +3,8 @@
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -10,10 +12,13 @@ from hypothesis import settings
 from placement.constraints import constrain
 from placement.inspecting import inspected
 from placement.placing import place
+from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
 from simulator.errors import GraphError, InfeasibleError
+from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
 from simulator.oracle import conversation, observe
+from simulator.oracle.child import Asking
 from simulator.oracle.complaints import complaint
 from simulator.oracle.observing import extended
 from tests.oracle import drawn
@@ -22,18 +27,20 @@ from tests.placement.problems import costs_of, whole
 from tests.placement.rules import CASES
 from tests.strategies import Rows
 
-GRAPHS = 2 * settings.default.max_examples  # per test
-SEED = 5 if settings.default.derandomize else random.randrange(2**32)  # a failure shows it
+PROFILE = settings.default
+assert PROFILE is not None
+GRAPHS = 2 * PROFILE.max_examples  # per test
+SEED = 5 if PROFILE.derandomize else random.randrange(2**32)  # a failure shows it
 pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
-def asking():
+def asking() -> Iterator[Asking]:
     with conversation() as asking:
         yield asking
 
 
-def ours(graph, cluster, soft):
+def ours(graph: Graph, cluster: Cluster, soft: bool) -> Any:
     """{node: device} in the order of the log, or what we complain of."""
     try:
         constrain(graph, cluster, soft=soft)
@@ -41,10 +48,11 @@ def ours(graph, cluster, soft):
         return complaint(str(error), error.node) or error
     costs = costs_of(cluster, [[0] * len(cluster.kinds)] * len(graph))
     found = place(graph, cluster, costs, step=whole(graph), algorithm="tensorflow", soft=soft)
+    assert found.log_order is not None
     return {graph.names[row]: cluster.devices[found.device[row]].name for row in found.log_order.tolist()}
 
 
-def theirs(graph, cluster, soft, asking):
+def theirs(graph: Graph, cluster: Cluster, soft: bool, asking: Asking) -> Any:
     """Likewise; a refusal of the importer is a sentence."""
     last = (graph if graph.lowered is None else graph.lowered.given).names[-1]
     seen = observe(graph, cluster, step=runs(graph, last), soft=soft, asking=asking)
@@ -53,20 +61,20 @@ def theirs(graph, cluster, soft, asking):
     return complaint(seen.refusal) or seen.refusal
 
 
-def unordered(graph):
+def unordered(graph: Graph) -> Any:
     """Whether TensorFlow takes something in the order of a set of pointers, which differs from run to run."""
     calls = inspected(graph)
     return len(calls) > 1 or any(graph.out_ptr[call + 1] - graph.out_ptr[call] > 8 for call in calls)
 
 
-def alike(mine, other):
+def alike(mine: Any, other: Any) -> Any:
     if isinstance(mine, dict) or isinstance(other, dict):
         return mine == other and list(mine) == list(other)
     return mine == other
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tensorflow_gives_the_answer_that_was_worked_out(name, asking):
+def test_tensorflow_gives_the_answer_that_was_worked_out(name: str, asking: Asking) -> None:
     case = CASES[name]
     found = theirs(lower(case.graph()), load_cluster(case.cluster), case.soft, asking)
     if case.refused:
@@ -76,14 +84,14 @@ def test_tensorflow_gives_the_answer_that_was_worked_out(name, asking):
     assert {node: short[found[node]] for node in case.devices} == case.devices
 
 
-def test_both_list_the_devices_in_the_same_order(asking):
+def test_both_list_the_devices_in_the_same_order(asking: Asking) -> None:
     rows, cluster = Rows(), load_cluster("12cpu")
     rows.add("x", "NoOp", device="/job:ps")
     graph = rows.built()
     with pytest.raises(InfeasibleError) as caught:
         constrain(graph, cluster)
     seen = observe(graph, cluster, step=runs(graph, "x"), asking=asking)
-    mine, other = (re.findall(r"\S+/device:\w+:\d+", text) for text in (str(caught.value), seen.refusal))
+    mine, other = (re.findall(r"\S+/device:\w+:\d+", text) for text in (str(caught.value), seen.refusal or ""))
     assert mine == other[: len(mine)]
     assert mine[:3] == [f"/job:localhost/replica:0/task:0/device:CPU:{number}" for number in (0, 1, 10)]
 
@@ -97,9 +105,9 @@ def test_both_list_the_devices_in_the_same_order(asking):
         ("ps=1,worker=2x1gpu", drawn.graph_with_calls),
     ],
 )
-def test_both_refuse_at_the_same_node_or_place_alike(cluster, draws, asking):
+def test_both_refuse_at_the_same_node_or_place_alike(cluster: str, draws: Any, asking: Asking) -> None:
     there = extended(load_cluster(cluster))
-    kinds = Counter()
+    kinds: Counter[str] = Counter()
     for at in range(GRAPHS):
         draw = random.Random(seed := f"{SEED}/{at}")
         graph, soft = lower(draws(draw, there)), draw.random() < 0.6

@@ -19,7 +19,7 @@ from tests.oracle.test_setter import built
 
 pytestmark = pytest.mark.tensorflow
 
-CASES = [
+CASES: list[dict[str, Any]] = [
     {"model": model, "optimizer": optimizer, "resource": resource, "ps": 0}
     for model, optimizer, resource in [
         ("dense", "sgd", False),
@@ -77,7 +77,8 @@ def copies(graph: Graph, name: str) -> list[str]:
 
 
 def test_every_way_of_replicating_updates_the_variables_as_the_original_does() -> None:
-    questions, told = [], []
+    questions: list[dict[str, Any]] = []
+    told: list[Any] = []
     for at, (case, (graph, train)) in enumerate(zip(CASES, built(CASES), strict=True)):
         original, first = asked(graph, case["model"], (train,)), len(questions)
         questions += [original, {**original, "steps": []}]

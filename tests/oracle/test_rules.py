@@ -28,8 +28,14 @@ def asking() -> Iterator[Asking]:
 def test_tensorflow_cuts_as_was_worked_out(name: str, asking: Asking) -> None:
     case, on = CASES[name], load_cluster(CASES[name].cluster)
     graph = case.graph()
-    options = {"real_workers": case.by == WORKERS, "recv_scheduling": case.recv_scheduling}
-    seen = observe(graph, on, step=case.step(graph), asking=asking, **options)
+    seen = observe(
+        graph,
+        on,
+        step=case.step(graph),
+        asking=asking,
+        real_workers=case.by == WORKERS,
+        recv_scheduling=case.recv_scheduling,
+    )
     assert seen.refusal is None
     theirs = seen.worker_partitions if case.by == WORKERS else seen.partitions
     assert set(lines(nodes_of_messages(theirs))) == case.pieces

@@ -16,7 +16,7 @@ from simulator.training.programs.replication.replicating import replicate
 
 pytestmark = pytest.mark.tensorflow
 
-CASES = [
+CASES: list[dict[str, Any]] = [
     {"model": model, "optimizer": optimizer, "resource": resource, "strategy": strategy, "ps": ps, "seed": ps}
     for at, (model, optimizer) in enumerate(
         [

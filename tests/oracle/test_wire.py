@@ -1,5 +1,7 @@
 """The wire table and the loader against the real TensorFlow's messages and importer."""
 
+from typing import Any
+
 import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
@@ -8,13 +10,14 @@ from hypothesis import strategies as st
 from simulator.errors import GraphError
 from simulator.graph import messages
 from simulator.graph.exporting import graph_def
+from simulator.graph.graph import Graph
 from simulator.graph.loading import load
 from tests.strategies import DEVICES, Rows, graphs
 
 pytestmark = pytest.mark.tensorflow
 
 
-def theirs():
+def theirs() -> Any:
     from tensorflow.core.framework import graph_pb2, kernel_def_pb2, op_def_pb2
     from tensorflow.core.protobuf import config_pb2, saved_model_pb2
 
@@ -27,7 +30,7 @@ def theirs():
     }
 
 
-def described(message, seen):
+def described(message: Any, seen: dict[str, Any]) -> dict[str, Any]:
     """Every message that can be reached: its fields by number, with name, type, label and oneof."""
     if message.full_name in seen:
         return seen
@@ -49,7 +52,7 @@ def described(message, seen):
 
 
 @pytest.mark.parametrize("name", ["GraphDef", "OpList", "KernelList", "RunMetadata", "SavedModel"])
-def test_the_table_says_what_tensorflow_says(name):
+def test_the_table_says_what_tensorflow_says(name: str) -> None:
     assert described(getattr(messages, name).DESCRIPTOR, {}) == described(theirs()[name].DESCRIPTOR, {})
 
 
@@ -69,14 +72,14 @@ def test_what_tensorflow_exports_of_a_queue_runner_is_read():
 
 
 @given(graphs(devices=DEVICES, colocations=True))
-def test_bytes_and_text_of_one_are_read_by_the_other(graph):
+def test_bytes_and_text_of_one_are_read_by_the_other(graph: Graph) -> None:
     ours = graph_def(graph)
     read = theirs()["GraphDef"].FromString(ours.SerializeToString())
     assert text_format.MessageToString(read) == text_format.MessageToString(ours)
     assert graph_def(load(read)) == ours
 
 
-def accepts(rows):
+def accepts(rows: Rows) -> Any:
     """Whether TensorFlow imports a graph of NoOps with those names and inputs."""
     import tensorflow as tf
 
@@ -101,7 +104,7 @@ NAMES = st.one_of(st.sampled_from("abcd"), st.text("aB0.>_/-: ^é", min_size=1, 
         st.tuples(NAMES.filter(lambda name: name[0] != "_"), st.lists(NAMES.map("^".__add__), max_size=2)), max_size=4
     )
 )
-def test_refuses_what_tensorflow_refuses_and_nothing_else(nodes):
+def test_refuses_what_tensorflow_refuses_and_nothing_else(nodes: Any) -> None:
     made = Rows()
     for name, inputs in nodes:
         made.add(name, "NoOp", inputs)

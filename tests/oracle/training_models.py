@@ -9,10 +9,12 @@ import json
 import os
 import random
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from simulator.oracle.child import serve
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda train: train.GradientDescentOptimizer(0.1),
     "momentum": lambda train: train.MomentumOptimizer(0.1, 0.9),
     "adam": lambda train: train.AdamOptimizer(0.01),
@@ -25,7 +27,7 @@ OPTIMIZERS = {
 }
 
 
-def dense(tf, resource):
+def dense(tf: Any, resource: Any) -> Any:
     """Two layers and a weight that no gradient reaches."""
     x, y = placeholders(tf, [None, 6], [None, 2])
     w = variable(tf, "w", [6, 5], resource)
@@ -35,7 +37,7 @@ def dense(tf, resource):
     return tf.reduce_mean((tf.tanh(x @ w) @ u + b - y) ** 2)
 
 
-def convolution(tf, resource):
+def convolution(tf: Any, resource: Any) -> Any:
     """Convolutions with batch normalisation and its moving averages, pooling, a dense layer."""
     v1 = tf.compat.v1
     x, y = placeholders(tf, [None, 8, 8, 3], [None, 4])
@@ -50,7 +52,7 @@ def convolution(tf, resource):
     return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=logits))
 
 
-def recurrent(tf, resource):
+def recurrent(tf: Any, resource: Any) -> Any:
     """An LSTM unrolled by a while loop, with TensorArrays and their gradients."""
     x, y = placeholders(tf, [None, 5, 3], [None, 4])
     kernel = variable(tf, "lstm/kernel", [7, 16], resource)
@@ -58,7 +60,7 @@ def recurrent(tf, resource):
     steps = tf.unstack(x, axis=1)
     inputs = tf.TensorArray(tf.float32, 5).unstack(tf.stack(steps))
 
-    def body(at, h, c):
+    def body(at: Any, h: Any, c: Any) -> Any:
         i, j, f, o = tf.split(tf.concat([inputs.read(at), h], 1) @ kernel + bias, 4, 1)
         c = c * tf.sigmoid(f) + tf.sigmoid(i) * tf.tanh(j)
         return at + 1, tf.tanh(c) * tf.sigmoid(o), c
@@ -68,7 +70,7 @@ def recurrent(tf, resource):
     return tf.reduce_mean((h - y) ** 2)
 
 
-def embedding(tf, resource):
+def embedding(tf: Any, resource: Any) -> Any:
     """A table of which a step reads a few rows, some of them twice: its gradient is sparse."""
     v1 = tf.compat.v1
     words = v1.placeholder(tf.int32, [None, 3], name="words")
@@ -78,7 +80,7 @@ def embedding(tf, resource):
     return tf.reduce_mean((h - y) ** 2)
 
 
-def reached(optimizer, loss):
+def reached(optimizer: Any, loss: Any) -> Any:
     """Gradients with their variables, without those that the loss does not depend on."""
     return [(gradient, variable) for gradient, variable in optimizer.compute_gradients(loss) if gradient is not None]
 
@@ -86,10 +88,10 @@ def reached(optimizer, loss):
 class Clipped:
     """All gradients scaled by the norm of all, then applied."""
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
 
-    def minimize(self, loss, global_step):
+    def minimize(self, loss: Any, global_step: Any) -> Any:
         import tensorflow as tf
 
         gradients, variables = zip(*reached(self.optimizer, loss), strict=True)
@@ -100,10 +102,10 @@ class Clipped:
 class Summed:
     """Gradients added up by hand, and applied in every second step."""
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
 
-    def minimize(self, loss, global_step):
+    def minimize(self, loss: Any, global_step: Any) -> Any:
         import tensorflow as tf
 
         v1 = tf.compat.v1
@@ -119,20 +121,25 @@ class Summed:
             return v1.assign_add(global_step, 1).op
 
 
-MODELS = {"dense": dense, "convolution": convolution, "recurrent": recurrent, "embedding": embedding}
+MODELS: dict[str, Callable[[Any, Any], Any]] = {
+    "dense": dense,
+    "convolution": convolution,
+    "recurrent": recurrent,
+    "embedding": embedding,
+}
 
 
-def placeholders(tf, x, y):
+def placeholders(tf: Any, x: Any, y: Any) -> Any:
     v1 = tf.compat.v1
     return v1.placeholder(tf.float32, x, name="x"), v1.placeholder(tf.float32, y, name="y")
 
 
-def variable(tf, name, shape, resource):
+def variable(tf: Any, name: Any, shape: Any, resource: Any) -> Any:
     uniform = tf.compat.v1.random_uniform_initializer(-0.5, 0.5, seed=len(name) + 1)
     return tf.compat.v1.get_variable(name, shape, use_resource=resource, initializer=uniform)
 
 
-def setter(tf, asked):
+def setter(tf: Any, asked: Any) -> Any:
     """The real setter, with a strategy that follows its documentation and nothing of ours."""
     if not asked["ps"]:
         return None
@@ -144,12 +151,12 @@ def setter(tf, asked):
     )
 
 
-def greedy(tasks):
+def greedy(tasks: Any) -> Any:
     """The task with the fewest bytes so far takes the variable; the lowest of equals."""
     loads = dict.fromkeys(range(tasks), 0)
     sizes = {1: 4, 3: 4, 9: 8}  # float32, int32, int64
 
-    def place(op):
+    def place(op: Any) -> Any:
         shape = op.get_attr("shape")
         count = 1
         for dim in shape.dim if hasattr(shape, "dim") else shape:
@@ -161,12 +168,12 @@ def greedy(tasks):
     return place
 
 
-def drawn(tasks, seed):
+def drawn(tasks: Any, seed: int) -> Any:
     source = random.Random(seed)
     return lambda op: source.randrange(tasks)
 
 
-def build(tf, asked):
+def build(tf: Any, asked: Any) -> Any:
     v1 = tf.compat.v1
     graph = tf.Graph()
     with graph.as_default(), v1.device(setter(tf, asked)):
@@ -184,7 +191,7 @@ def build(tf, asked):
     }
 
 
-def work(payload):
+def work(payload: bytes) -> bytes:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow as tf
 

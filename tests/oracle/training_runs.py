@@ -7,11 +7,12 @@ Told: per read its value, flat.
 import base64
 import json
 import os
+from typing import Any
 
 from simulator.oracle.child import serve
 
 
-def run(tf, asked):
+def run(tf: Any, asked: Any) -> Any:
     v1 = tf.compat.v1
     given = v1.GraphDef.FromString(base64.b64decode(asked["graph"]))
     config = v1.ConfigProto(allow_soft_placement=True, device_count={"CPU": 1})
@@ -25,13 +26,13 @@ def run(tf, asked):
             return [value.ravel().tolist() for value in values]
 
 
-def read(tf, variable):
+def read(tf: Any, variable: Any) -> Any:
     if variable.type != "VarHandleOp":
         return tf.identity(variable.outputs[0])
     return tf.raw_ops.ReadVariableOp(resource=variable.outputs[0], dtype=variable.get_attr("dtype"))
 
 
-def work(payload):
+def work(payload: bytes) -> bytes:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow as tf
 
