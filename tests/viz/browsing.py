@@ -1,11 +1,24 @@
 """Drive Chromium: open a report, press, click, and hear what the page complains of."""
 
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 from viz import draw_report
+from viz.scene import Scene
+
+Ask: TypeAlias = Callable[..., Any]  # evaluates an expression of the page
 
 
-def until(condition, what):
+def said(browser: WebDriver) -> list[dict[str, Any]]:
+    log: Callable[[str], list[dict[str, Any]]] = browser.get_log
+    return log("browser")
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
     for _ in range(400):
         found = condition()
         if found:
@@ -14,14 +27,14 @@ def until(condition, what):
     raise AssertionError(f"waited in vain for {what}")
 
 
-def opened(browser, folder, scene):
+def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     """The scene's report, drawn; returns a function that evaluates an expression in the page."""
     page = folder / "report.html"
     page.write_text(draw_report(scene), "utf-8", "replace")
-    browser.get_log("browser")
+    said(browser)  # what it said before is forgotten
     browser.get(page.as_uri())
 
-    def ask(expression, *values):
+    def ask(expression: str, *values: Any) -> Any:
         return browser.execute_script("return " + expression, *values)
 
     done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
@@ -30,19 +43,19 @@ def opened(browser, folder, scene):
     return ask
 
 
-def settled(browser):
+def settled(browser: WebDriver) -> None:
     """Wait until what was asked for has been painted."""
     browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
 
-def press(browser, *keys):
+def press(browser: WebDriver, *keys: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     ActionChains(browser).send_keys(*keys).perform()
     settled(browser)
 
 
-def click(browser, canvas, x, y):
+def click(browser: WebDriver, canvas: str, x: float, y: float) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     element = browser.find_element("id", canvas)
@@ -52,5 +65,5 @@ def click(browser, canvas, x, y):
     settled(browser)
 
 
-def complaints(browser):
-    return [entry["message"] for entry in browser.get_log("browser")]
+def complaints(browser: WebDriver) -> list[str]:
+    return [entry["message"] for entry in said(browser)]

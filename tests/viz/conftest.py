@@ -1,6 +1,8 @@
 """A browser for the tests that need one."""
 
 import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,14 +18,14 @@ FLAGS = (
 )
 
 
-def started(profile):
+def started(profile: Any) -> Any:
     """A Chromium whose settings are in that folder."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
     options = Options()
-    options.binary_location = shutil.which("chromium")
+    options.binary_location = shutil.which("chromium") or ""
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -34,7 +36,7 @@ def started(profile):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver = started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()

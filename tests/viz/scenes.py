@@ -13,6 +13,7 @@ from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
+from viz.content import contents
 from viz.request import Request
 from viz.running import run
 from viz.scene import Scene
@@ -145,3 +146,8 @@ def loop(near: str = "/cpu:0", far: str = "/cpu:1", **options: Any) -> Scene:
         path = Path(folder) / "loop.pbtxt"
         path.write_text(loop_text(near, far))
         return run(Request(str(path), **{"cluster": "2cpu", "algorithm": "requested", **options}))
+
+
+def shown(scene: Scene) -> Any:  # Any: JSON, to be looked into
+    """What the page holds."""
+    return contents(scene)

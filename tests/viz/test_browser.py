@@ -2,18 +2,21 @@
 
 from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.assignment import RULES
 from simulator.execution.receiving import Received
 from simulator.units import show_bytes, show_nanos
-from tests.viz.browsing import click, complaints, opened, press, settled
+from tests.viz.browsing import Ask, click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
 from viz.holding import peaks
 from viz.request import Request
 from viz.running import run
+from viz.scene import Scene
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,17 +25,17 @@ pytestmark = [
 
 
 @pytest.fixture
-def page(browser, tmp_path):
+def page(browser: WebDriver, tmp_path: Path) -> Ask:
     return opened(browser, tmp_path, example())
 
 
-def slowest(scene):
+def slowest(scene: Scene) -> int:
     """The node that runs longest."""
     trace = scene.trace
     return int(scene.partitions.origin[trace.node[(trace.end_ns - trace.start_ns).argmax()]])
 
 
-def test_it_opens_without_a_complaint_and_shows_the_figures(browser, page):
+def test_it_opens_without_a_complaint_and_shows_the_figures(browser: WebDriver, page: Ask) -> None:
     settled(browser)
     assert complaints(browser) == []
     assert page("document.getElementById('title').textContent") == "ps_training.pbtxt"
@@ -48,7 +51,7 @@ def test_it_opens_without_a_complaint_and_shows_the_figures(browser, page):
         assert colours > 5  # something was drawn
 
 
-def test_searching_selects_the_node_in_both_views(browser, page):
+def test_searching_selects_the_node_in_both_views(browser: WebDriver, page: Ask) -> None:
     from selenium.webdriver.common.keys import Keys
 
     scene = example()
@@ -67,7 +70,7 @@ def test_searching_selects_the_node_in_both_views(browser, page):
         assert said in panel
 
 
-def test_clicking_a_slice_selects_its_node_and_opens_its_scopes(browser, page):
+def test_clicking_a_slice_selects_its_node_and_opens_its_scopes(browser: WebDriver, page: Ask) -> None:
     node = slowest(example())
     place = page("simviz.timeline.placeOf(simviz.model.slices.node.indexOf(arguments[0]))", node)
     click(browser, "timeline", place["x"], place["y"])
@@ -75,7 +78,7 @@ def test_clicking_a_slice_selects_its_node_and_opens_its_scopes(browser, page):
     assert page("simviz.graph.boxOnScreen(simviz.model.scopes + arguments[0]) !== null", node)
 
 
-def test_clicking_a_scope_opens_it_and_its_title_closes_it(browser, page):
+def test_clicking_a_scope_opens_it_and_its_title_closes_it(browser: WebDriver, page: Ask) -> None:
     scope = page(
         "[...Array(simviz.model.scopes).keys()].find((s) => s && simviz.model.tree.parent[s] === 0"
         " && simviz.model.tree.column[s] >= 0)"
@@ -90,7 +93,7 @@ def test_clicking_a_scope_opens_it_and_its_title_closes_it(browser, page):
     assert not page("simviz.graph.isOpen(arguments[0])", scope)
 
 
-def test_the_keyboard_does_it_all(browser, page):
+def test_the_keyboard_does_it_all(browser: WebDriver, page: Ask) -> None:
     from selenium.webdriver.common.keys import Keys
 
     press(browser, "c")
@@ -114,7 +117,7 @@ def test_the_keyboard_does_it_all(browser, page):
     assert complaints(browser) == []
 
 
-def test_next_and_previous_walk_along_a_device(browser, page):
+def test_next_and_previous_walk_along_a_device(browser: WebDriver, page: Ask) -> None:
     slices = "simviz.model.slices"
     page(f"simviz.state.select({{kind: 'node', id: {slices}.node[{slices}.device.indexOf({slices}.device[9])]}})")
     first = page("simviz.state.selection.id")
@@ -125,14 +128,14 @@ def test_next_and_previous_walk_along_a_device(browser, page):
 
 
 @pytest.mark.parametrize("colour", ["category", "time", "device"])
-def test_colours_by_choice(browser, page, colour):
+def test_colours_by_choice(browser: WebDriver, page: Ask, colour: str) -> None:
     page("simviz.state.set({colourBy: arguments[0], critical: true, showIdle: true})", colour)
     settled(browser)
     assert page("document.getElementById('colour').value") == colour
     assert complaints(browser) == []
 
 
-def test_links_in_the_panel_lead_on(browser, page):
+def test_links_in_the_panel_lead_on(browser: WebDriver, page: Ask) -> None:
     page("simviz.state.select({kind: 'transfer', id: simviz.model.tables.transfers[0]})")
     assert "Transfer of" in page("document.getElementById('panel').innerText")
     browser.find_element("css selector", "#panel .rows button").click()
@@ -141,7 +144,7 @@ def test_links_in_the_panel_lead_on(browser, page):
     assert page("simviz.state.selection") is None
 
 
-def test_what_is_alive_at_a_peak_leads_to_its_node(browser, page):
+def test_what_is_alive_at_a_peak_leads_to_its_node(browser: WebDriver, page: Ask) -> None:
     page("simviz.state.select(null)")
     opened_card = browser.find_element("css selector", "#panel .peak")
     opened_card.find_element("css selector", "summary").click()
@@ -151,7 +154,7 @@ def test_what_is_alive_at_a_peak_leads_to_its_node(browser, page):
     assert page("simviz.state.selection") == {"kind": "node", "id": row.live[0].origin}
 
 
-def test_what_late_recvs_change_is_shown(browser, tmp_path):
+def test_what_late_recvs_change_is_shown(browser: WebDriver, tmp_path: Path) -> None:
     scene = example()
     lower = replace(scene.trace, peak_bytes=scene.trace.peak_bytes // 2)
     page = opened(
@@ -165,7 +168,7 @@ def test_what_late_recvs_change_is_shown(browser, tmp_path):
     assert complaints(browser) == []
 
 
-def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):
+def test_hostile_names_do_nothing_but_stand_there(browser: WebDriver, tmp_path: Path) -> None:
     scene = hostile()
     page = opened(browser, tmp_path, scene)
     page("[...Array(simviz.model.scopes).keys()].forEach((s) => simviz.graph.isOpen(s) || simviz.graph.toggle(s))")
@@ -182,7 +185,7 @@ def test_hostile_names_do_nothing_but_stand_there(browser, tmp_path):
     assert complaints(browser) == []
 
 
-def test_a_difference_is_shown_with_both_sides_and_the_rule(browser, tmp_path):
+def test_a_difference_is_shown_with_both_sides_and_the_rule(browser: WebDriver, tmp_path: Path) -> None:
     scene = example()
     name = scene.graph.names[slowest(scene)]
     differences = [
@@ -208,7 +211,7 @@ def test_a_difference_is_shown_with_both_sides_and_the_rule(browser, tmp_path):
     assert complaints(browser) == []
 
 
-def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
+def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser: WebDriver, tmp_path: Path) -> None:
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=64x8gpu", algorithm="requested"))
     page = opened(browser, tmp_path, scene)
     settled(browser)
@@ -219,7 +222,7 @@ def test_hundreds_of_idle_devices_are_counted_and_not_listed(browser, tmp_path):
     assert complaints(browser) == []
 
 
-def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser, tmp_path):
+def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser: WebDriver, tmp_path: Path) -> None:
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", fetches=("train", "logits/BiasAdd:0")))
     page = opened(browser, tmp_path, scene)
     panel = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
@@ -235,7 +238,7 @@ def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser, tmp_path)
     assert complaints(browser) == []
 
 
-def test_a_graph_of_one_node_still_opens(browser, tmp_path):
+def test_a_graph_of_one_node_still_opens(browser: WebDriver, tmp_path: Path) -> None:
     source = tmp_path / "one.pbtxt"
     source.write_text('node { name: "only" op: "NoOp" }\n')
     page = opened(browser, tmp_path, replace(run(Request(str(source), cluster="cpu=1")), title=""))
@@ -244,7 +247,7 @@ def test_a_graph_of_one_node_still_opens(browser, tmp_path):
     assert complaints(browser) == []
 
 
-def test_the_page_rounds_as_the_summary_does(browser):
+def test_the_page_rounds_as_the_summary_does(browser: WebDriver) -> None:
     """12.25 MiB was 12.3 MiB on the page, 12.2 MiB beside it: what is halfway goes to the even digit in both."""
     sizes = [0, 1, 999, 1023, 1024, 12_845_056, 12_897_484, 103_346_176, 105_381_888, 2**40 + 2**38]
     sizes += [round(1.37**power) for power in range(100)] + [2**20 * part // 8 for part in range(1, 800)]

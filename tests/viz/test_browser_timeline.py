@@ -1,9 +1,13 @@
 """The report's timeline in Chromium: what processors do for transfers, links that are shared, iterations of loops."""
 
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.execution.trace import PACK, UNPACK, WIRE, transfer_of
 from tests.viz.browsing import click, complaints, opened, settled
@@ -11,6 +15,7 @@ from tests.viz.scenes import EXAMPLE, loop
 from viz.handling import critical_stretches, handling
 from viz.request import Request
 from viz.running import run
+from viz.scene import Scene
 
 pytestmark = [
     pytest.mark.browser,
@@ -20,16 +25,16 @@ PANEL = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
 
 
 @cache
-def shared():
+def shared() -> Any:
     """Fair links, and gRPC, which has processors pack and unpack."""
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", contention="fair"))
 
 
-def looped():
+def looped() -> Any:
     return loop("/job:a", "/job:b", cluster="a=1,b=1", trips={"while": 6})
 
 
-def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(browser, tmp_path):
+def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(browser: WebDriver, tmp_path: Path) -> None:
     scene = shared()
     page = opened(browser, tmp_path, scene)
     work = handling(scene)
@@ -47,7 +52,7 @@ def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(brows
     assert complaints(browser) == []
 
 
-def test_the_page_marks_the_stretches_of_the_critical_path(browser, tmp_path):
+def test_the_page_marks_the_stretches_of_the_critical_path(browser: WebDriver, tmp_path: Path) -> None:
     scene = shared()
     page = opened(browser, tmp_path, scene)
     stretches, work = critical_stretches(scene), handling(scene)
@@ -65,7 +70,7 @@ def test_the_page_marks_the_stretches_of_the_critical_path(browser, tmp_path):
 
 
 @pytest.mark.parametrize("scene", [shared, looped])
-def test_no_bars_or_transfers_overlap_in_a_row(browser, tmp_path, scene):
+def test_no_bars_or_transfers_overlap_in_a_row(browser: WebDriver, tmp_path: Path, scene: Callable[[], Scene]) -> None:
     page = opened(browser, tmp_path, scene())
     overlaps = page(
         "simviz.timeline.rows.filter((row) => !row.overlap && row.rows.some((entry, at) => {"
@@ -80,7 +85,7 @@ def test_no_bars_or_transfers_overlap_in_a_row(browser, tmp_path, scene):
     assert links == sum(len(routes[src][dst] or (-1,)) for src, dst in pairs)
 
 
-def test_iterations_are_told_apart_and_counted(browser, tmp_path):
+def test_iterations_are_told_apart_and_counted(browser: WebDriver, tmp_path: Path) -> None:
     scene = looped()
     page = opened(browser, tmp_path, scene)
     page("simviz.state.select({kind: 'node', id: arguments[0]})", scene.graph.index["body"])

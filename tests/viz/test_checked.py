@@ -1,16 +1,22 @@
 """What --check found, in words."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from simulator.cluster.client import with_client
+from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
+from simulator.graph.graph import Graph
+from simulator.graph.step.choosing import Step
 from simulator.oracle.refusing import Refusal
 from tests.viz.scenes import EXAMPLE, example
 from viz import checked
 from viz.request import Request
 from viz.running import run
+from viz.scene import Scene
 from viz.summary import summarise
 
 FOUND = {
@@ -30,11 +36,11 @@ FOUND = {
 }
 
 
-def scene(**changes):
+def scene(**changes: Sequence[Any] | int | str) -> Scene:
     return replace(example(), check={**FOUND, **changes})
 
 
-def test_each_count_says_how_much_of_it_stands_by_itself():
+def test_each_count_says_how_much_of_it_stands_by_itself() -> None:
     assert [str(one) for one in checked.agreements(FOUND)] == [
         "placement agrees for 224 of 224 nodes, 220 before undoing what is by chance",
         "order of placing agrees for 223 of 224 nodes",
@@ -42,7 +48,7 @@ def test_each_count_says_how_much_of_it_stands_by_itself():
     ]
 
 
-def test_what_is_asked_about_and_what_is_not_compared_are_said():
+def test_what_is_asked_about_and_what_is_not_compared_are_said() -> None:
     added, unseen, bodies = checked.notes(scene())
     assert added.endswith("added, as TensorFlow's master owns CPUs only; it moves 1 node of the prediction")
     assert unseen == (
@@ -51,40 +57,40 @@ def test_what_is_asked_about_and_what_is_not_compared_are_said():
     assert bodies.startswith("not compared: 2 nodes of bodies")
 
 
-def test_a_pinned_placement_is_no_prediction_that_could_move():
+def test_a_pinned_placement_is_no_prediction_that_could_move() -> None:
     (added,) = checked.notes(scene(mode="pin", unseen_cuts=[], bodies=0))
     assert added.endswith("owns CPUs only; nothing is placed there")
 
 
-def test_a_client_task_that_the_user_chose_was_not_added():
+def test_a_client_task_that_the_user_chose_was_not_added() -> None:
     own = replace(scene(unseen_cuts=[], bodies=0), cluster=with_client(example().cluster))
     assert checked.notes(own) == []
 
 
 @pytest.mark.parametrize("end", [" ]", "]"])
-def test_lists_of_devices_in_a_refusal_are_short(end):
+def test_lists_of_devices_in_a_refusal_are_short(end: str) -> None:
     devices = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(64)]
     said = checked.shortened(f"operation a: {{{{node a}}}} available devices are [ {', '.join(devices)}{end}. [[a]]")
     assert said.endswith("/task:7/device:CPU:0 and 56 more ]. [[a]]")
     assert "/task:8/" not in said
 
 
-def test_a_list_of_devices_that_the_sentence_does_not_finish_is_not_counted():
+def test_a_list_of_devices_that_the_sentence_does_not_finish_is_not_counted() -> None:
     devices = ", ".join(f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(40))
     assert checked.shortened(f"All available devices [{devices}"[:-9]).endswith("/task:7/device:CPU:0, ...")
 
 
-def test_the_summary_tells_a_refusal_with_its_node_and_no_counts():
+def test_the_summary_tells_a_refusal_with_its_node_and_no_counts() -> None:
     said = summarise(scene(refused="Cannot assign a device for operation a: because", foreseen=True)).splitlines()
     at = next(at for at, line in enumerate(said) if line.startswith("check"))
     assert said[at + 1 :] == ["  refused, as predicted: Cannot assign a device for operation a: because"]
 
 
 @pytest.mark.parametrize("algorithm", ["tensorflow", "whitepaper"])
-def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm, monkeypatch):
+def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def refuse(graph, cluster, error, step, *, soft):
+    def refuse(graph: Graph, cluster: Cluster, error: InfeasibleError, step: Step, *, soft: bool) -> Refusal:
         asked.append((cluster.name, error.node, soft))
         return Refusal(agree=True, said="TensorFlow refuses too")
 
@@ -94,8 +100,8 @@ def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm, monkeypatch)
     assert asked == [("2gpu with a client", "conv1/weights/Initializer/random_uniform/RandomUniform", True)]
 
 
-def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypatch):
-    def full(*_, algorithm, **__):
+def test_what_only_our_algorithm_refuses_tensorflow_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, algorithm: str, **__: Any) -> None:
         if algorithm == "single":
             raise InfeasibleError("does not fit")
 

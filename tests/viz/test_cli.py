@@ -9,7 +9,9 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,18 +23,21 @@ CLUSTER = ("--cluster", "ps=2,worker=1x2gpu")
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def run_json(capsysbinary, *arguments):
+def run_json(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> dict[str, Any]:
     assert main([GRAPH, "--json", "-", *arguments]) == 0
-    return json.loads(capsysbinary.readouterr().out)
+    found: dict[str, Any] = json.loads(capsysbinary.readouterr().out)
+    return found
 
 
-def test_without_options_it_writes_the_report_here_and_prints_a_summary(here, capsys):
+def test_without_options_it_writes_the_report_here_and_prints_a_summary(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([GRAPH]) == 0
     assert [path.name for path in here.iterdir()] == ["ps_training.html"]
     out, err = capsys.readouterr()
@@ -42,12 +47,12 @@ def test_without_options_it_writes_the_report_here_and_prints_a_summary(here, ca
     assert "ps=2,worker=1, as the graph's device strings name it" in out
 
 
-def test_quiet_prints_nothing(here, capsys):
+def test_quiet_prints_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([GRAPH, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_json_goes_to_standard_output_alone(here, capsysbinary):
+def test_json_goes_to_standard_output_alone(here: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     found = run_json(capsysbinary, *CLUSTER)
     assert found["format"] == 1
     assert list(here.iterdir()) == []
@@ -61,7 +66,7 @@ def test_json_goes_to_standard_output_alone(here, capsysbinary):
     assert found["check"] is None
 
 
-def test_every_format_is_told_by_its_suffix(here):
+def test_every_format_is_told_by_its_suffix(here: Path) -> None:
     wanted = ["a.html", "a.dot", "a.trace.json", "a.partitions"]
     assert main([GRAPH, *CLUSTER, "--quiet", *(part for name in wanted for part in ("-o", name))]) == 0
     assert sorted(path.name for path in here.iterdir()) == sorted(wanted)
@@ -73,24 +78,26 @@ def test_every_format_is_told_by_its_suffix(here):
 
 @pytest.mark.graphviz
 @pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_graphviz_draws(here, suffix, magic):
+def test_graphviz_draws(here: Path, suffix: str, magic: bytes) -> None:
     assert main([GRAPH, *CLUSTER, "--quiet", "-o", f"a.{suffix}"]) == 0
     assert (here / f"a.{suffix}").read_bytes().startswith(magic)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_algorithm_of_the_help_runs(here, capsysbinary, algorithm):
+def test_every_algorithm_of_the_help_runs(
+    here: Path, capsysbinary: pytest.CaptureFixture[bytes], algorithm: str
+) -> None:
     found = run_json(capsysbinary, *CLUSTER, "--algorithm", algorithm)
     assert found["algorithm"]["asked"] == algorithm
 
 
-def test_the_help_knows_all_algorithms():
+def test_the_help_knows_all_algorithms() -> None:
     from placement import ALGORITHMS as known
 
     assert set(ALGORITHMS) == set(known)
 
 
-def test_every_flavour_of_the_help_runs(here):
+def test_every_flavour_of_the_help_runs(here: Path) -> None:
     from simulator.partitioning import FLAVOURS as known
 
     assert known == FLAVOURS
@@ -101,7 +108,9 @@ def test_every_flavour_of_the_help_runs(here):
 
 
 @pytest.mark.parametrize("rule", RECV_SCHEDULING)
-def test_every_way_to_delay_recvs_says_what_it_changed(here, capsysbinary, rule):
+def test_every_way_to_delay_recvs_says_what_it_changed(
+    here: Path, capsysbinary: pytest.CaptureFixture[bytes], rule: str
+) -> None:
     options = [*CLUSTER, "--algorithm", "requested", "--flavour", "master", "--batch", "64"]
     plain = run_json(capsysbinary, *options)
     late = run_json(capsysbinary, *options, "--recv-scheduling", rule)
@@ -135,7 +144,9 @@ def test_every_way_to_delay_recvs_says_what_it_changed(here, capsysbinary, rule)
         ([GRAPH, "--signature", "serve"], "serve"),
     ],
 )
-def test_a_wrong_call_ends_with_2_and_a_sentence(here, capsys, arguments, words):
+def test_a_wrong_call_ends_with_2_and_a_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: Sequence[str], words: str
+) -> None:
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -145,7 +156,9 @@ def test_a_wrong_call_ends_with_2_and_a_sentence(here, capsys, arguments, words)
     assert list(here.iterdir()) == []
 
 
-def test_a_job_that_the_cluster_lacks_ends_with_1_and_a_proposal(here, capsys):
+def test_a_job_that_the_cluster_lacks_ends_with_1_and_a_proposal(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([GRAPH, "--cluster", "4gpu"]) == 1
     err = capsys.readouterr().err
     assert "ps_training.pbtxt" in err
@@ -164,7 +177,9 @@ def test_a_job_that_the_cluster_lacks_ends_with_1_and_a_proposal(here, capsys):
         (b'node {\n  name: "a"\n  op: "NoOp"\n  inp', "line"),
     ],
 )
-def test_what_is_no_graph_is_told_apart(here, capsys, content, words):
+def test_what_is_no_graph_is_told_apart(
+    here: Path, capsys: pytest.CaptureFixture[str], content: bytes, words: str
+) -> None:
     (here / "x.pbtxt").write_bytes(content)
     assert main(["x.pbtxt"]) == 2
     err = capsys.readouterr().err
@@ -172,7 +187,7 @@ def test_what_is_no_graph_is_told_apart(here, capsys, content, words):
     assert words in err
 
 
-def test_a_malformed_device_names_file_node_and_form(here, capsys):
+def test_a_malformed_device_names_file_node_and_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "x.pbtxt").write_text('node { name: "a" op: "NoOp" device: "/job:wor-ker" }')
     assert main(["x.pbtxt"]) == 2
     err = capsys.readouterr().err
@@ -180,13 +195,13 @@ def test_a_malformed_device_names_file_node_and_form(here, capsys):
         assert word in err
 
 
-def test_a_failed_run_leaves_the_old_report(here, capsys):
+def test_a_failed_run_leaves_the_old_report(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "a.html").write_text("precious")
     assert main([GRAPH, "--cluster", "4gpu", "-o", "a.html"]) == 1
     assert (here / "a.html").read_text() == "precious"
 
 
-def test_a_foreign_folder_is_not_replaced(here, capsys):
+def test_a_foreign_folder_is_not_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "a.partitions").mkdir()
     (here / "a.partitions" / "thesis.tex").write_text("precious")
     assert main([GRAPH, *CLUSTER, "-o", "a.partitions"]) == 2
@@ -194,15 +209,15 @@ def test_a_foreign_folder_is_not_replaced(here, capsys):
     assert [path.name for path in here.iterdir()] == ["a.partitions"]
 
 
-def test_standard_input(here):
+def test_standard_input(here: Path) -> None:
     text = Path(GRAPH).read_bytes()
     done = subprocess.run([sys.executable, "-m", "viz", "-"], input=text, capture_output=True, check=True, cwd=here)
     assert done.stderr == b""
     assert [path.name for path in here.iterdir()] == ["graph.html"]
 
 
-def test_the_same_bytes_whatever_the_hash_seed(here):
-    def made(seed):
+def test_the_same_bytes_whatever_the_hash_seed(here: Path) -> None:
+    def made(seed: str) -> tuple[bytes, dict[str, bytes]]:
         folder = here / seed
         folder.mkdir()
         command = [sys.executable, "-m", "viz", GRAPH, *CLUSTER, "-o", "a.html", "-o", "a.dot", "-o", "a.trace.json"]
@@ -218,11 +233,12 @@ def test_the_same_bytes_whatever_the_hash_seed(here):
     assert made("1") == made("2")
 
 
-def test_interruption_leaves_nothing_behind(here):
+def test_interruption_leaves_nothing_behind(here: Path) -> None:
     # the pipe gives no graph, so the command waits for one
     waiting = subprocess.Popen(
         [sys.executable, "-m", "viz", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=here
     )
+    assert waiting.stdin is not None
     waiting.stdin.write(b"#")
     waiting.stdin.flush()
     deadline = time.monotonic() + 60
@@ -236,7 +252,7 @@ def test_interruption_leaves_nothing_behind(here):
     assert list(here.iterdir()) == []
 
 
-def test_version_and_help(capsys):
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("simviz ")
     with pytest.raises(SystemExit) as caught:
@@ -247,14 +263,14 @@ def test_version_and_help(capsys):
     assert caught.value.code == 2
 
 
-def run_command(here, *arguments, **options):
+def run_command(here: Path, *arguments: str, **options: Any) -> tuple[int, bytes, bytes]:
     """The command in a process of its own: code, standard output, standard error."""
     command = [sys.executable, "-m", "viz", *arguments]
     done = subprocess.run(command, cwd=here, capture_output=True, check=False, **options)
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_terminal_that_lacks_a_character_gets_its_escape(here):
+def test_a_terminal_that_lacks_a_character_gets_its_escape(here: Path) -> None:
     (here / "modèle.pbtxt").write_bytes(Path(GRAPH).read_bytes())
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     code, out, err = run_command(here, "modèle.pbtxt", env=environment)
@@ -262,7 +278,7 @@ def test_a_terminal_that_lacks_a_character_gets_its_escape(here):
     assert rb"mod\xe8le.pbtxt" in out
 
 
-def test_a_file_name_that_is_no_text(here):
+def test_a_file_name_that_is_no_text(here: Path) -> None:
     name = os.fsdecode(b"mod\xe8le")
     (here / f"{name}.pbtxt").write_bytes(Path(GRAPH).read_bytes())
     code, _, err = run_command(here, f"{name}.pbtxt", "-o", "a.html", "-o", "a.dot", "--json", "a.json")
@@ -271,7 +287,7 @@ def test_a_file_name_that_is_no_text(here):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json", "-")])
-def test_a_full_disk_under_standard_output_is_said(here, arguments):
+def test_a_full_disk_under_standard_output_is_said(here: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "viz", GRAPH, *arguments]
         done = subprocess.run(command, cwd=here, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -288,7 +304,7 @@ def test_a_full_disk_under_standard_output_is_said(here, arguments):
         ("{graph} >&-", 0, b""),
     ],
 )
-def test_closed_streams(here, call, code, words):
+def test_closed_streams(here: Path, call: str, code: int, words: bytes) -> None:
     command = f'"{sys.executable}" -m viz {call.format(graph=GRAPH)}'
     done = subprocess.run(["sh", "-c", command], cwd=here, stderr=subprocess.PIPE, check=False)
     assert done.returncode == code

@@ -1,6 +1,7 @@
 """The folded graph in DOT: what Graphviz reads back is what was meant, whatever the names are."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -15,18 +16,18 @@ NODE = re.compile(r"^\s*(i\d+) \[label=", re.MULTILINE)
 
 
 @pytest.mark.parametrize("most", [5, 20, 60, 1000])
-def test_no_more_boxes_than_asked_for(most):
+def test_no_more_boxes_than_asked_for(most: int) -> None:
     boxes = NODE.findall(draw_graph(example(), max_nodes=most))
     top = len(NODE.findall(draw_graph(example(), max_nodes=0)))
     assert len(boxes) == len(set(boxes)) <= max(most, top)
 
 
-def test_opened_wide_it_shows_every_node_that_runs_or_is_fed():
+def test_opened_wide_it_shows_every_node_that_runs_or_is_fed() -> None:
     scene = example()
     assert len(NODE.findall(draw_graph(scene, max_nodes=10**6))) == int(taking_part(scene).sum())
 
 
-def test_what_crosses_is_labelled_with_all_its_transfers():
+def test_what_crosses_is_labelled_with_all_its_transfers() -> None:
     scene = example()
     source = draw_graph(scene, max_nodes=10**6)
     crossing = re.findall(r'-> i\d+ \[.*label="([^"]*)", color="(#[0-9a-f]{6})"', source)
@@ -35,18 +36,18 @@ def test_what_crosses_is_labelled_with_all_its_transfers():
     assert moved_bytes(scene) > 0
 
 
-def test_devices_are_clusters_in_their_task():
+def test_devices_are_clusters_in_their_task() -> None:
     source = draw_graph(example())
     for label in ("/job:ps/replica:0/task:0", "ps:0/CPU:0", "worker:0/GPU:0"):
         assert f"label={quoted(label)}" in source
 
 
-def test_boxes_on_several_devices_show_each():
+def test_boxes_on_several_devices_show_each() -> None:
     assert 'style="striped"' in draw_graph(example(), max_nodes=0)
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a\\", 'a"b', "\\N", "{x|y}", "tab\t\0nul"])
-def test_quoting_ends_where_it_should(text):
+def test_quoting_ends_where_it_should(text: str) -> None:
     written = quoted(text)
     assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', written)
     assert "\n" not in written
@@ -54,7 +55,7 @@ def test_quoting_ends_where_it_should(text):
 
 
 @pytest.mark.graphviz
-def test_graphviz_draws_hostile_names_without_a_word():
+def test_graphviz_draws_hostile_names_without_a_word() -> None:
     for scene in (hostile(), example()):
         drawn = render(draw_graph(scene, max_nodes=200), "svg").decode()
         assert drawn.startswith("<?xml")
@@ -63,28 +64,28 @@ def test_graphviz_draws_hostile_names_without_a_word():
 
 @pytest.mark.graphviz
 @pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
-def test_every_format(format, magic):
+def test_every_format(format: str, magic: bytes) -> None:
     assert render(draw_graph(example()), format).startswith(magic)
 
 
-def test_a_missing_dot_is_said_with_the_way_out(monkeypatch, tmp_path):
+def test_a_missing_dot_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SimvizError, match=r"install it .*or write \.dot or \.html"):
         render("digraph {}", "svg")
 
 
-def test_an_unknown_format_is_refused():
+def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(SimvizError, match="svg, png, pdf"):
         render("digraph {}", "gif")
 
 
 @pytest.mark.graphviz
-def test_what_graphviz_refuses_is_told():
+def test_what_graphviz_refuses_is_told() -> None:
     with pytest.raises(SimvizError, match="failed: Error"):
         render("digraph { a -> ", "svg")
 
 
-def test_of_too_many_edges_those_that_move_most_are_drawn(monkeypatch):
+def test_of_too_many_edges_those_that_move_most_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = example()
     whole = re.findall(r"^  (i\d+ -> i\d+)", draw_graph(scene, max_nodes=10**6), re.MULTILINE)
     monkeypatch.setattr("viz.dot.MAX_EDGES", 5)

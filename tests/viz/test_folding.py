@@ -1,27 +1,33 @@
 """The tree of boxes: every node in one place, nothing too wide or too deep, series and chains folded."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.graph.building import build
+from simulator.graph.graph import Graph
 from viz.folding import BLOCK, HUB, MAX_DEPTH, SERIES, fold
 
 PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), unique=True, min_size=1, max_size=40)
 
 
-def graph(names, ops=None, inputs=None):
+def graph(
+    names: Sequence[str], ops: Sequence[str] | None = None, inputs: Sequence[Sequence[str]] | None = None
+) -> Graph:
     count = len(names)
     return build(names, ops or ["NoOp"] * count, [""] * count, inputs or [[]] * count, [{}] * count)
 
 
-def tree(names, **rest):
+def tree(names: Sequence[str], **rest: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
     """scope label path -> the names directly in it."""
     folding = fold(graph(names, **rest))
-    found = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for row, home in enumerate(folding.parent[folding.scopes :].tolist()):
-        path = []
+        path: list[str] = []
         while home > 0:
             path.insert(0, folding.labels[home])
             home = int(folding.parent[home])
@@ -29,34 +35,34 @@ def tree(names, **rest):
     return found
 
 
-def test_scopes_become_boxes():
+def test_scopes_become_boxes() -> None:
     assert tree(["a/x", "a/y", "b"]) == {("a",): ["a/x", "a/y"], (): ["b"]}
 
 
-def test_a_chain_of_scopes_is_one_box():
+def test_a_chain_of_scopes_is_one_box() -> None:
     assert tree(["a/b/c/x", "a/b/c/y", "z"]) == {("a/b/c",): ["a/b/c/x", "a/b/c/y"], (): ["z"]}
 
 
-def test_a_node_named_like_a_scope_goes_into_it():
+def test_a_node_named_like_a_scope_goes_into_it() -> None:
     assert tree(["w", "w/read", "z"]) == {("w",): ["w", "w/read"], (): ["z"]}
 
 
-def test_a_numbered_series_is_one_box():
+def test_a_numbered_series_is_one_box() -> None:
     names = ["AddN"] + [f"AddN_{i}" for i in range(1, SERIES)] + ["Mul", "Mul_1", "loss"]
     assert tree(names) == {(f"AddN ×{SERIES}",): names[:SERIES], (): ["Mul", "Mul_1", "loss"]}
 
 
-def test_a_scope_that_is_one_series_is_not_boxed_again():
+def test_a_scope_that_is_one_series_is_not_boxed_again() -> None:
     names = [f"s/x_{i}" for i in range(9)] + ["y"]
     assert set(tree(names)) == {("s",), ()}
 
 
-def test_different_ops_make_no_series():
+def test_different_ops_make_no_series() -> None:
     names = [f"x_{i}" for i in range(SERIES)] + ["y"]
     assert tree(names, ops=["NoOp"] * (SERIES - 1) + ["Const", "NoOp"]) == {(): names}
 
 
-def letters(number):
+def letters(number: int) -> str:
     return "".join(chr(97 + number // 26**place % 26) for place in range(4))
 
 
@@ -72,7 +78,7 @@ def letters(number):
     ],
     ids=["one op", "many ops", "many series", "many scopes", "one series of scopes", "many series of scopes"],
 )
-def test_no_box_is_too_wide(name, op):
+def test_no_box_is_too_wide(name: Callable[..., Any], op: Callable[..., Any]) -> None:
     count = 3000
     names = [name(i) for i in range(count)]
     folding = fold(graph(names, ops=[op(i) for i in range(count)]))
@@ -81,20 +87,21 @@ def test_no_box_is_too_wide(name, op):
     assert sorted(held) == [folding.scopes + row for row in range(count)]
 
 
-def test_depth_is_bounded():
+def test_depth_is_bounded() -> None:
     folding = fold(graph(["/".join("ab" * 400), "/".join("ab" * 400) + "x", "/".join("a" * 300)]))
     assert folding.ancestors().shape[1] <= MAX_DEPTH + 3
 
 
-def test_hubs_are_nodes_with_many_neighbours():
+def test_hubs_are_nodes_with_many_neighbours() -> None:
     readers = [f"r{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(HUB)]
     names = ["lr", "few", *readers]
-    inputs = [[], []] + [["^lr", "^lr"] + (["^few"] if i < HUB - 1 else []) for i in range(HUB)]
+    none: list[str] = []
+    inputs = [none, none] + [["^lr", "^lr"] + (["^few"] if i < HUB - 1 else []) for i in range(HUB)]
     assert fold(graph(names, inputs=inputs)).hub.nonzero()[0].tolist() == [0]
 
 
 @given(NAMES)
-def test_parents_come_first_and_every_item_hangs_from_the_root(names):
+def test_parents_come_first_and_every_item_hangs_from_the_root(names: Sequence[str]) -> None:
     folding = fold(graph(names))
     parent = folding.parent.tolist()
     assert parent[0] == -1
@@ -105,7 +112,7 @@ def test_parents_come_first_and_every_item_hangs_from_the_root(names):
 
 
 @given(NAMES)
-def test_ancestors_are_the_way_from_the_root(names):
+def test_ancestors_are_the_way_from_the_root(names: Sequence[str]) -> None:
     folding = fold(graph(names))
     for item, way in enumerate(folding.ancestors().tolist()):
         path = [item]
@@ -115,8 +122,8 @@ def test_ancestors_are_the_way_from_the_root(names):
 
 
 @given(NAMES)
-def test_the_order_of_the_file_decides_nothing(names):
-    def as_set(found):
+def test_the_order_of_the_file_decides_nothing(names: Sequence[str]) -> None:
+    def as_set(found: Mapping[tuple[str, ...], Sequence[str]]) -> set[tuple[tuple[str, ...], frozenset[str]]]:
         return {(path, frozenset(inside)) for path, inside in found.items()}
 
     assert as_set(tree(names)) == as_set(tree(names[::-1]))

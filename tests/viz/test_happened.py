@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+from selenium.webdriver.chrome.webdriver import WebDriver
 
 from simulator.columns import ints
 from tests.viz.browsing import complaints, opened, settled
@@ -56,7 +59,9 @@ def test_a_crash_says_what_it_cost() -> None:
 def test_the_page_holds_what_happened_and_the_steps_that_were_cut_short() -> None:
     scene = crashed()
     assert scene.training is not None
-    training, held = scene.training.training, contents(scene.training, scene.cluster)["timeline"]
+    training = scene.training.training
+    page: Any = contents(scene.training, scene.cluster)
+    held = page["timeline"]
     (gone,) = (one for one in held["bands"] if one["kind"] == "gone")
     assert gone["cut"] == [[one.client, one.number, one.start_ns] for one in training.cut_short]
     assert [held["end_ns"][row] for row, by in enumerate(held["cut"]) if by >= 0] == [100 * MS] * 2
@@ -93,7 +98,8 @@ def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest
     monkeypatch.setattr("viz.training.happened.MOST_PAUSES", 2)
     assert sum(one.kind == "pause" for one in found()) == 2
     assert f"{whole - 2} pause" in not_drawn(scene.training)
-    assert any("not drawn" in note for note in contents(scene.training, scene.cluster)["notes"])
+    page: Any = contents(scene.training, scene.cluster)
+    assert any("not drawn" in note for note in page["notes"])
 
 
 def test_each_task_has_its_own_pauses() -> None:
@@ -102,7 +108,7 @@ def test_each_task_has_its_own_pauses() -> None:
     assert scene.training is not None
     disturbed, end_ns = scene.training.disturbed, scene.training.training.end_ns
     task = scene.training.training.tasks.index("/job:ps/replica:0/task:1")
-    columns = {
+    columns: dict[str, Any] = {
         name: ints([value if row == task else old for row, old in enumerate(getattr(disturbed, name).tolist())])
         for name, value in (("pause_phase_ns", 0), ("pause_period_ns", 40 * MS), ("pause_length_ns", 3 * MS))
     }
@@ -115,7 +121,7 @@ def test_each_task_has_its_own_pauses() -> None:
 
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
-def test_the_page_draws_and_names_what_happened(browser, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_page_draws_and_names_what_happened(browser: WebDriver, tmp_path: Path) -> None:
     page = opened(browser, tmp_path, crashed())
     settled(browser)
     assert complaints(browser) == []

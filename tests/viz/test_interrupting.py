@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,9 @@ ENDED = (entry.INTERRUPTED, -signal.SIGINT)  # Python ends by the signal itself 
 SHOWN, HIDDEN = b"\x1b[?25h", b"\x1b[?25l"  # the cursor
 
 
-def at_terminal(folder, arguments, press=None, **environment):
+def at_terminal(
+    folder: Path, arguments: Sequence[str], press: bytes | None = None, **environment: str
+) -> tuple[int, bytes, bytes]:
     """Run the command at a terminal of its own, with its standard output in a pipe; press Ctrl-C once `press` was seen.
 
     The terminal sends the signal to the whole process group, as a real one does. Returns the exit code, what the
@@ -54,7 +58,7 @@ def at_terminal(folder, arguments, press=None, **environment):
     return code, shown, said
 
 
-def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path):
+def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path: Path) -> None:
     code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, "--steps", "100"])
     assert code == 0
     assert re.search(rb"training, 2 clients: [0-9,]+ of 200 updates", shown)
@@ -68,7 +72,7 @@ def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("--quiet",)])
-def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options, tmp_path):
+def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     if options:
         assert at_terminal(tmp_path, [GRAPH, *options]) == (0, b"", b"")
         return
@@ -88,7 +92,7 @@ def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options, tmp_path):
         (rb"drawing a\.", ("-o", "a.png", "-o", "a.pdf", "-o", "a.svg", "-o", "a.html", "--json", "a.json")),
     ],
 )
-def test_ctrl_c_ends_every_stage_with_a_line(stage, options, tmp_path):
+def test_ctrl_c_ends_every_stage_with_a_line(stage: bytes, options: tuple[str, ...], tmp_path: Path) -> None:
     code, shown, said = at_terminal(tmp_path, [GRAPH, *TRAINING, *options], stage)
     assert code in ENDED
     assert said == b""
@@ -98,7 +102,7 @@ def test_ctrl_c_ends_every_stage_with_a_line(stage, options, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_ends_compiling_with_a_line(tmp_path):
+def test_ctrl_c_ends_compiling_with_a_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     options = ("--engine", "compiled", "--steps", "2")
     stage = rb"(?s)simulating the step.*simulating the step"  # the second picture of it: by now it compiles
@@ -109,11 +113,11 @@ def test_ctrl_c_ends_compiling_with_a_line(tmp_path):
 
 
 @pytest.fixture
-def command(monkeypatch):
+def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The command with these arguments, in this process, which keeps its way with SIGINT."""
     before = signal.getsignal(signal.SIGINT)
 
-    def run(*arguments):
+    def run(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["simviz", *arguments])
         return entry.main()
 
@@ -121,9 +125,11 @@ def command(monkeypatch):
     signal.signal(signal.SIGINT, before)
 
 
-def test_who_stops_the_command_while_it_loads_is_told_so(monkeypatch, capsys, command):
+def test_who_stops_the_command_while_it_loads_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
+) -> None:
     class Stop:
-        def find_spec(self, name, *_):
+        def find_spec(self, name: str, *_: Sequence[str] | None) -> None:
             if name == "viz.cli":
                 raise KeyboardInterrupt
 
@@ -133,10 +139,12 @@ def test_who_stops_the_command_while_it_loads_is_told_so(monkeypatch, capsys, co
     assert capsys.readouterr() == ("", STOPPED.decode() + "\n")
 
 
-def test_what_was_written_before_the_interruption_is_named(tmp_path, monkeypatch, capsys, command):
+def test_what_was_written_before_the_interruption_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
+) -> None:
     write, paths = writing.write, []
 
-    def second(path, content):
+    def second(path: str, content: bytes) -> None:
         paths.append(path)
         if len(paths) == 2:
             raise KeyboardInterrupt
@@ -149,8 +157,10 @@ def test_what_was_written_before_the_interruption_is_named(tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_a_warming_up_that_is_stopped_says_so(monkeypatch, capsys, command):
-    def stop():
+def test_a_warming_up_that_is_stopped_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
+) -> None:
+    def stop() -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_warm_up", stop)

@@ -4,7 +4,9 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,18 +22,21 @@ CLUSTER = ("--cluster", "ps=2,worker=1", "--algorithm", "requested")
 
 
 @pytest.fixture
-def result(tmp_path, monkeypatch, capsysbinary):
+def result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., Any]:
     """The JSON that a call gives."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments):
+    def call(*arguments: str) -> dict[str, Any]:
         assert main([GRAPH, *CLUSTER, "--json", "-", *arguments]) == 0
-        return json.loads(capsysbinary.readouterr().out)
+        found: dict[str, Any] = json.loads(capsysbinary.readouterr().out)
+        return found
 
     return call
 
 
-def test_the_help_knows_what_the_engine_knows():
+def test_the_help_knows_what_the_engine_knows() -> None:
     from simulator.execution.choosing import ENGINES
     from simulator.execution.engine import ORDERS
     from simulator.execution.ways import CONTENTIONS
@@ -41,13 +46,13 @@ def test_the_help_knows_what_the_engine_knows():
     assert options.CONTENTIONS == CONTENTIONS
 
 
-def test_the_help_loads_nothing_heavy():
+def test_the_help_loads_nothing_heavy() -> None:
     code = "import sys, viz.cli; viz.cli.parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert not {"numpy", "google.protobuf", "rich", "numba", "viz.running"} & set(loaded)
 
 
-def test_the_result_says_how_it_was_simulated(result):
+def test_the_result_says_how_it_was_simulated(result: Callable[..., Any]) -> None:
     plain = {"order": "fifo", "contention": "serial", "links": {}, "protocol": "grpc", "engine": "python"}
     asked = {"order": "tensorflow", "contention": "fair", "links": {}, "protocol": "rdma", "engine": "python"}
     call = ("--order", "tensorflow", "--contention", "fair", "--protocol", "rdma", "--engine", "python")
@@ -57,7 +62,7 @@ def test_the_result_says_how_it_was_simulated(result):
     assert compiled == {**result(*call), "simulation": {**asked, "engine": "compiled"}}
 
 
-def test_without_contention_nothing_is_later_and_a_leaner_protocol_helps(result):
+def test_without_contention_nothing_is_later_and_a_leaner_protocol_helps(result: Callable[..., Any]) -> None:
     serial, free = result(), result("--contention", "none")
     assert free["makespan_ns"] <= serial["makespan_ns"]
     arrive, late = ({(t["tensor"], t["to"]): t["end_ns"] for t in run["transfers"]} for run in (free, serial))
@@ -71,7 +76,7 @@ def test_without_contention_nothing_is_later_and_a_leaner_protocol_helps(result)
         assert transfer["packed_ns"] == transfer["start_ns"], "who has a link to himself waits for none"
 
 
-def test_a_links_own_contention_is_said(tmp_path, capsys):
+def test_a_links_own_contention_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = """
         [[host]]
         name = "machine"
@@ -94,17 +99,18 @@ def test_a_links_own_contention_is_said(tmp_path, capsys):
     assert set(links.values()) == {"none"}
 
 
-def looped(*arguments):
+def looped(*arguments: str) -> list[str]:
     Path("loop.pbtxt").write_text(loop_text())
     return ["loop.pbtxt", "--cluster", "2cpu", "--algorithm", "requested", "--quiet", "--json", "out.json", *arguments]
 
 
-def test_loops_and_branches_run_as_asked(tmp_path, monkeypatch):
+def test_loops_and_branches_run_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments):
+    def call(*arguments: str) -> dict[str, Any]:
         assert main(looped(*arguments)) == 0
-        return json.loads(Path("out.json").read_text())
+        found: dict[str, Any] = json.loads(Path("out.json").read_text())
+        return found
 
     found = {trips: call("--trips", trips) for trips in ("while=1", "while=4", "*=4")}
     assert call()["makespan_ns"] == found["while=1"]["makespan_ns"] < found["while=4"]["makespan_ns"]
@@ -129,7 +135,13 @@ def test_loops_and_branches_run_as_asked(tmp_path, monkeypatch):
         (["--branch", "cond=true"], "trips"),
     ],
 )
-def test_loops_and_branches_that_cannot_be_are_refused(tmp_path, monkeypatch, capsys, arguments, words):
+def test_loops_and_branches_that_cannot_be_are_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str],
+    words: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(looped(*arguments)) == 2
     err = capsys.readouterr().err
@@ -139,7 +151,7 @@ def test_loops_and_branches_that_cannot_be_are_refused(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.parametrize("option", ["--order", "--contention", "--engine"])
-def test_a_choice_that_is_none_ends_with_2_and_the_choices(option, capsys):
+def test_a_choice_that_is_none_ends_with_2_and_the_choices(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([GRAPH, option, "fastest"])
     assert caught.value.code == 2
@@ -155,7 +167,13 @@ def test_a_choice_that_is_none_ends_with_2_and_the_choices(option, capsys):
         (["--order", "priority"], "as heft alone does"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path, monkeypatch, capsys, arguments, words):
+def test_what_cannot_be_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str],
+    words: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([GRAPH, *CLUSTER, *arguments]) == 2
     err = capsys.readouterr().err
@@ -163,7 +181,9 @@ def test_what_cannot_be_is_refused(tmp_path, monkeypatch, capsys, arguments, wor
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_protocol_that_nobody_uses_is_said(tmp_path, monkeypatch, capsys):
+def test_a_protocol_that_nobody_uses_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.pbtxt").write_text('node { name: "a" op: "NoOp" }')
     assert main(["x.pbtxt", "--cluster", "2cpu", "--protocol", "rdma"]) == 0
@@ -185,7 +205,7 @@ def test_a_protocol_that_nobody_uses_is_said(tmp_path, monkeypatch, capsys):
         (parse_branch, "p=2", ("p", 2)),
     ],
 )
-def test_values_are_read(parse, text, found):
+def test_values_are_read(parse: Callable[..., Any], text: str, found: tuple[str, int | tuple[int, ...]]) -> None:
     assert parse(text) == found
     assert type(parse(text)[1]) is type(found[1])
 
@@ -198,7 +218,7 @@ def test_values_are_read(parse, text, found):
         (parse_branch, ["p", "=true", "p=maybe", "p=1.5", "p=-0.5", "p=nan", "p=inf", "p=-1"]),
     ],
 )
-def test_what_is_no_value_is_shown_with_the_form(parse, texts):
+def test_what_is_no_value_is_shown_with_the_form(parse: Callable[..., Any], texts: Sequence[str]) -> None:
     for text in texts:
         with pytest.raises(ValueError, match="is not of the form") as caught:
             parse(text)
@@ -206,13 +226,13 @@ def test_what_is_no_value_is_shown_with_the_form(parse, texts):
 
 
 @given(st.text(max_size=12))
-def test_no_text_breaks_the_reading(text):
+def test_no_text_breaks_the_reading(text: str) -> None:
     for parse in (parse_feed, parse_trips, parse_branch):
         with contextlib.suppress(ValueError):  # that it is raised for what is wrong is tested above
             name, _ = parse(text)
             assert text.startswith(f"{name}=")
 
 
-def test_a_name_is_given_once():
+def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="'a' is given twice"):
         gathered(["a=1", "a=2"], parse_trips)

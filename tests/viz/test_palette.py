@@ -1,6 +1,7 @@
 """One colour per device: told apart by everybody, with readable text on it."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,11 @@ DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
 NORMAL = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
-def linear(colour):
+def linear(colour: str) -> list[float]:
     return [(p / 255 / 12.92 if p <= 10 else ((p / 255 + 0.055) / 1.055) ** 2.4) for p in rgb(colour)]
 
 
-def lab(colour, seen=NORMAL):
+def lab(colour: str, seen: Any = NORMAL) -> tuple[float, float, float]:
     r, g, b = (min(1, max(0, sum(k * c for k, c in zip(row, linear(colour), strict=True)))) for row in seen)
     xyz = (
         (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
@@ -29,33 +30,33 @@ def lab(colour, seen=NORMAL):
 
 
 @pytest.mark.parametrize("seen", [NORMAL, PROTANOPIA, DEUTERANOPIA], ids=["normal", "protanopia", "deuteranopia"])
-def test_the_first_eight_devices_are_told_apart(seen):
+def test_the_first_eight_devices_are_told_apart(seen: Any) -> None:
     for a, b in itertools.combinations(HUES, 2):
         distance = sum((p - q) ** 2 for p, q in zip(lab(a, seen), lab(b, seen), strict=True)) ** 0.5
         assert distance > 12, (a, b)  # 2.3 is a just noticeable difference
 
 
-def test_forty_devices_have_forty_colours():
+def test_forty_devices_have_forty_colours() -> None:
     assert len(set(device_colours(range(40)))) == 40
 
 
-def test_a_device_keeps_its_colour_in_a_larger_cluster():
+def test_a_device_keeps_its_colour_in_a_larger_cluster() -> None:
     assert device_colours(range(5)) == device_colours(range(30))[:5]
     assert device_colour(3) == device_colours(range(5))[3]
 
 
 @pytest.mark.parametrize("row", range(40))
-def test_text_on_a_device_is_readable(row):
+def test_text_on_a_device_is_readable(row: int) -> None:
     """In black or in white, whichever the page chooses."""
     light = sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear(device_colour(row)), strict=True))
     assert max((light + 0.05) / 0.05, 1.05 / (light + 0.05)) >= 4.5  # WCAG 2.1 AA
 
 
-def test_every_category_has_a_colour_of_its_own():
+def test_every_category_has_a_colour_of_its_own() -> None:
     assert set(CATEGORY_COLOURS) == {*CATEGORIES, PACKING, UNPACKING}
     assert len(set(CATEGORY_COLOURS.values())) == len(CATEGORY_COLOURS)
 
 
-def test_mixing():
+def test_mixing() -> None:
     assert mixed("#000000", "#ffffff", 0.5) == "#808080"
     assert mixed("#123456", "#ffffff", 0.0) == "#123456"

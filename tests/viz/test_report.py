@@ -10,52 +10,55 @@ import sys
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
 
 from simulator.columns import ids
-from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile
+from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, shown
 from viz import draw_report
-from viz.content import contents
 from viz.tables import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
 
 
 class Page(HTMLParser):
     """Elements of a page with their attributes, and the text of each script and style."""
 
-    def __init__(self, page):
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.tags, self.texts, self._open = [], {}, None
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[tuple[str, str | None], str] = {}
+        self._open: tuple[str, str | None] | None = None
         self.feed(page)
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
         self._open = (tag, dict(attrs).get("id") or dict(attrs).get("type"))
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         self._open = None
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if self._open:
             self.texts[self._open] = self.texts.get(self._open, "") + data
 
 
 @pytest.fixture(scope="module")
-def page():
+def page() -> str:
     return draw_report(example())
 
 
-def unpacked(page):
+def unpacked(page: str) -> dict[str, Any]:
     packed = Page(page).texts["script", "scene"]
-    return json.loads(zlib.decompress(base64.b64decode(packed)))
+    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return found
 
 
-def policy_of(page):
-    return next(a["content"] for tag, a in Page(page).tags if a.get("http-equiv") == "Content-Security-Policy")
+def policy_of(page: str) -> str:
+    return next(a["content"] or "" for tag, a in Page(page).tags if a.get("http-equiv") == "Content-Security-Policy")
 
 
-def test_the_page_asks_nobody_for_anything(page):
+def test_the_page_asks_nobody_for_anything(page: str) -> None:
     for tag, attributes in Page(page).tags:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base")
         assert "src" not in attributes
@@ -65,7 +68,7 @@ def test_the_page_asks_nobody_for_anything(page):
     assert "https://" not in page
 
 
-def test_only_its_own_script_and_style_may_run(page):
+def test_only_its_own_script_and_style_may_run(page: str) -> None:
     texts = Page(page).texts
     for kind, text in (("script", texts["script", "module"]), ("style", texts["style", None])):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -73,11 +76,11 @@ def test_only_its_own_script_and_style_may_run(page):
     assert "unsafe" not in policy_of(page)
 
 
-def test_the_page_holds_the_scene(page):
-    assert unpacked(page) == json.loads(json.dumps(contents(example())))
+def test_the_page_holds_the_scene(page: str) -> None:
+    assert unpacked(page) == json.loads(json.dumps(shown(example())))
 
 
-def test_names_stay_names():
+def test_names_stay_names() -> None:
     scene = hostile()
     page = draw_report(scene)
     tags = [tag for tag, _ in Page(page).tags]
@@ -89,7 +92,7 @@ def test_names_stay_names():
         assert name.encode("utf-8", "replace").decode() in names  # a lone surrogate becomes "?"
 
 
-def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed():
+def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed() -> None:
     code = (
         "import hashlib, sys; from viz.request import Request; from viz.running import run;"
         "from viz import draw_report, draw_timeline, draw_graph;"
@@ -109,8 +112,8 @@ def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed():
     assert len(digests) == 1
 
 
-def test_every_item_has_a_place_and_only_hubs_and_idle_ones_are_on_the_shelf():
-    found = contents(example())
+def test_every_item_has_a_place_and_only_hubs_and_idle_ones_are_on_the_shelf() -> None:
+    found = shown(example())
     tree, runs = found["tree"], found["nodes"]["runs"]
     scopes = len(tree["labels"])
     for node, runs_now in enumerate(runs):
@@ -118,10 +121,10 @@ def test_every_item_has_a_place_and_only_hubs_and_idle_ones_are_on_the_shelf():
     assert len(tree["column"]) == len(tree["row"]) == len(tree["parent"]) == scopes + len(runs)
 
 
-def test_every_edge_that_crosses_names_the_transfer_that_carries_it():
+def test_every_edge_that_crosses_names_the_transfer_that_carries_it() -> None:
     scene = example()
-    edges, transfers = contents(scene)["edges"], scene.partitions
-    device = contents(scene)["nodes"]["device"]
+    edges, transfers = shown(scene)["edges"], scene.partitions
+    device = shown(scene)["nodes"]["device"]
     cut, fed = scene.partitions, {name.partition(":")[0] for name in scene.step.feeds}
     carried = 0
     for src, dst, tensor, transfer in zip(edges["src"], edges["dst"], edges["tensor"], edges["transfer"], strict=True):
@@ -136,7 +139,7 @@ def test_every_edge_that_crosses_names_the_transfer_that_carries_it():
     assert carried >= len(scene.trace.transfer) == len(cut.recv)
 
 
-def test_the_tables_add_up():
+def test_the_tables_add_up() -> None:
     scene = example()
     assert [row.busy_ns for row in devices(scene)] == scene.trace.busy_ns.tolist()
     by_category = time_by_category(scene)
@@ -147,25 +150,25 @@ def test_the_tables_add_up():
     assert lengths == sorted(lengths, reverse=True)
 
 
-def test_a_scene_without_a_critical_path_is_drawn_too():
+def test_a_scene_without_a_critical_path_is_drawn_too() -> None:
     scene = example()
-    found = contents(replace(scene, trace=replace(scene.trace, critical=None)))
+    found = shown(replace(scene, trace=replace(scene.trace, critical=None)))
     assert found["critical"] is None
     assert found["tables"]["critical"] == []
     assert draw_report(replace(scene, trace=replace(scene.trace, critical=ids([]))))
 
 
-def test_memory_curves_keep_their_peaks_when_they_are_thinned(monkeypatch):
+def test_memory_curves_keep_their_peaks_when_they_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viz.content_of_time.MAX_MEMORY_POINTS", 20)
     monkeypatch.setattr("viz.content_of_time.FEWEST_MEMORY_POINTS", 4)
     scene = example()
-    for device, curve in enumerate(contents(scene)["memory"]["curves"]):
+    for device, curve in enumerate(shown(scene)["memory"]["curves"]):
         mine = scene.trace.memory_bytes[scene.trace.memory_device == device]
         assert len(curve["bytes"]) <= 8
         assert max(curve["bytes"], default=0) == (mine.max() if len(mine) else 0)
 
 
-def test_scripts_are_written_for_readers():
+def test_scripts_are_written_for_readers() -> None:
     page = Page(draw_report(example()))
     lines = page.texts["script", "module"].splitlines()
     assert max(map(len, lines)) < 320

@@ -4,8 +4,10 @@ import itertools
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -20,53 +22,58 @@ from viz.events import _duration
 from viz.handling import critical_stretches
 from viz.request import Request
 from viz.running import run
+from viz.scene import Scene
 from viz.tables import critical_shares
 from viz.tracks import link_tracks
 
 
 @cache
-def looped():
+def looped() -> Scene:
     """A loop that crosses tasks in each of four iterations."""
     return loop("/job:a", "/job:b", cluster="a=1,b=1", trips={"while": 4})
 
 
 @cache
-def shared():
+def shared() -> Scene:
     """The example with fair links and a protocol that has processors work."""
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", contention="fair"))
 
 
+Event: TypeAlias = dict[str, Any]  # as JSON has it
 SCENES = (example, shared, looped)
 
 
-def events(scene, **options):
-    return json.loads(draw_timeline(scene, **options))["traceEvents"]
+def events(scene: Scene, **options: Any) -> list[Event]:
+    found: list[Event] = json.loads(draw_timeline(scene, **options))["traceEvents"]
+    return found
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def drawn() -> list[Event]:
     return events(example())
 
 
-def of_phase(drawn, phase):
+def of_phase(drawn: Sequence[Event], phase: str) -> list[Event]:
     return [event for event in drawn if event["ph"] == phase]
 
 
-def nanos(micros):
+def nanos(micros: float) -> int:
     return round(micros * 1000)
 
 
-def spans_of(drawn):
+def spans_of(
+    drawn: Sequence[Event],
+) -> list[Event]:
     """What begins and ends, slices and instants, in the order in which they are drawn."""
     return [event for event in drawn if event["ph"] in "Xi"]
 
 
-def reach(event):
+def reach(event: Event) -> tuple[float, float]:
     """From where to where, as a reader adds it up, in microseconds."""
     return event["ts"], event["ts"] + event.get("dur", 0)
 
 
-def test_every_slice_lies_in_a_named_lane(drawn):
+def test_every_slice_lies_in_a_named_lane(drawn: Sequence[Event]) -> None:
     threads = {(e["pid"], e["tid"]) for e in of_phase(drawn, "M") if e["name"] == "thread_name"}
     processes = {e["pid"]: e["args"]["name"] for e in of_phase(drawn, "M") if e["name"] == "process_name"}
     assert all((event["pid"], event["tid"]) in threads for event in spans_of(drawn))
@@ -74,7 +81,9 @@ def test_every_slice_lies_in_a_named_lane(drawn):
     assert list(processes.values()) == ["ps:0", "ps:1", "worker:0", "links"]
 
 
-def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
+def test_slices_are_those_of_the_trace_to_the_nanosecond(
+    drawn: Sequence[Event],
+) -> None:
     trace = example().trace
     ops = [e for e in spans_of(drawn) if "op" in e["args"]]
     assert [nanos(e["ts"]) for e in ops] == trace.start_ns.tolist()
@@ -82,7 +91,7 @@ def test_slices_are_those_of_the_trace_to_the_nanosecond(drawn):
 
 
 @pytest.mark.parametrize("scene", [example, shared], ids=lambda scene: scene.__name__)  # the loop has no such ops
-def test_what_takes_no_time_is_an_instant_of_its_thread(scene):
+def test_what_takes_no_time_is_an_instant_of_its_thread(scene: Any) -> None:
     drawn = events(scene())
     assert all(nanos(event["dur"]) > 0 for event in of_phase(drawn, "X"))
     instants = of_phase(drawn, "i")
@@ -90,7 +99,9 @@ def test_what_takes_no_time_is_an_instant_of_its_thread(scene):
     assert all(event["s"] == "t" and "dur" not in event for event in instants)
 
 
-def test_a_transfer_is_on_every_link_of_its_route(drawn):
+def test_a_transfer_is_on_every_link_of_its_route(
+    drawn: Sequence[Event],
+) -> None:
     scene = example()
     cut, routes = scene.partitions, scene.cluster.routes
     took = scene.trace.transfer_start_ns >= 0
@@ -100,7 +111,7 @@ def test_a_transfer_is_on_every_link_of_its_route(drawn):
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_nothing_overlaps_within_a_lane(scene):
+def test_nothing_overlaps_within_a_lane(scene: Any) -> None:
     lanes = defaultdict(list)
     for event in of_phase(events(scene()), "X"):
         # as a reader adds them up: a trace viewer knows no nanoseconds, and a sum that rounds up would overlap
@@ -111,7 +122,7 @@ def test_nothing_overlaps_within_a_lane(scene):
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_processors_pack_and_unpack_in_their_lanes(scene):
+def test_processors_pack_and_unpack_in_their_lanes(scene: Any) -> None:
     scene = scene()
     drawn, trace = events(scene), scene.trace
     told = defaultdict(list)
@@ -132,7 +143,7 @@ def test_processors_pack_and_unpack_in_their_lanes(scene):
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_the_stages_of_a_transfer_are_in_order(scene):
+def test_the_stages_of_a_transfer_are_in_order(scene: Any) -> None:
     for event in of_phase(events(scene()), "X"):
         if event["cat"] == "transfer":
             args = event["args"]
@@ -143,7 +154,7 @@ def test_the_stages_of_a_transfer_are_in_order(scene):
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_what_is_marked_as_critical_covers_the_critical_path(scene):
+def test_what_is_marked_as_critical_covers_the_critical_path(scene: Any) -> None:
     scene = scene()
     longest: dict[tuple[str, str, float], int] = {}
     for event in spans_of(events(scene)):
@@ -158,13 +169,13 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene):
 
 
 @pytest.mark.parametrize("scene", [example, looped], ids=lambda scene: scene.__name__)
-def test_a_link_that_serves_in_turn_has_one_track(scene):
+def test_a_link_that_serves_in_turn_has_one_track(scene: Any) -> None:
     scene = scene()
     assert {link.contention or scene.trace.contention for link in scene.cluster.links} == {"serial"}
     assert all(track == 0 for link, on in link_tracks(scene).items() if link >= 0 for _, track, *_ in on)
 
 
-def test_iterations_are_told_apart():
+def test_iterations_are_told_apart() -> None:
     drawn = spans_of(events(looped()))  # what is dead has no bytes, and is an instant on its link
     for name in ("body", "send body:0", "body:0", "receive body:0"):
         found = [event for event in drawn if event["name"].startswith(f"{name}#")]
@@ -173,7 +184,7 @@ def test_iterations_are_told_apart():
     assert [e["args"]["iteration"] for e in drawn if e["name"].startswith("body#")] == ["0", "1", "2", "3"]
 
 
-def test_an_arrow_begins_at_the_maker_of_its_iteration():
+def test_an_arrow_begins_at_the_maker_of_its_iteration() -> None:
     drawn = events(looped())
     slices = [e for e in spans_of(drawn) if "op" in e["args"]]
     named = {(e["pid"], e["tid"], nanos(reach(e)[1]) - 1): e["name"] for e in slices}
@@ -191,13 +202,15 @@ def test_an_arrow_begins_at_the_maker_of_its_iteration():
 
 
 @given(st.integers(0, 10**14), st.integers(0, 10**12))
-def test_start_and_duration_never_add_up_to_more_than_the_next_start(start, took):
+def test_start_and_duration_never_add_up_to_more_than_the_next_start(start: int, took: int) -> None:
     reached = start / 1000 + _duration(start, start + took)
     assert reached <= (start + took) / 1000
     assert nanos(reached) == start + took
 
 
-def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
+def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(
+    drawn: Sequence[Event],
+) -> None:
     arrows = defaultdict(list)
     for event in drawn:
         if event["ph"] in "stf":
@@ -214,7 +227,9 @@ def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(drawn):
             assert any(start <= time < max(end, start + 1) for start, end in spans[part["pid"], part["tid"]])
 
 
-def test_the_memory_counter_reaches_the_peak(drawn):
+def test_the_memory_counter_reaches_the_peak(
+    drawn: Sequence[Event],
+) -> None:
     scene = example()
     levels = defaultdict(list)
     for event in of_phase(drawn, "C"):
@@ -223,13 +238,13 @@ def test_the_memory_counter_reaches_the_peak(drawn):
         assert max(levels[f"memory {device.short}"]) == peak
 
 
-def test_names_from_the_file_stay_names_and_are_cut():
+def test_names_from_the_file_stay_names_and_are_cut() -> None:
     names = {event["name"] for event in events(hostile())}
     assert HOSTILE[0] in names
     assert max(map(len, names)) <= 420
 
 
-def test_the_bound_on_the_size_holds_and_what_is_missing_is_said():
+def test_the_bound_on_the_size_holds_and_what_is_missing_is_said() -> None:
     text = draw_timeline(example(), max_bytes=20_000)
     assert len(text.encode()) <= 20_000
     found = json.loads(text)
@@ -238,7 +253,7 @@ def test_the_bound_on_the_size_holds_and_what_is_missing_is_said():
     assert "left_out" not in json.loads(draw_timeline(example()))["otherData"]
 
 
-def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own():
+def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own() -> None:
     scene = example()
     trace = scene.trace
     early = np.arange(len(trace.transfer_start_ns)) * 1000
