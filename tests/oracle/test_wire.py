@@ -56,7 +56,7 @@ def test_the_table_says_what_tensorflow_says(name: str) -> None:
     assert described(getattr(messages, name).DESCRIPTOR, {}) == described(theirs()[name].DESCRIPTOR, {})
 
 
-def test_what_tensorflow_exports_of_a_queue_runner_is_read():
+def test_what_tensorflow_exports_of_a_queue_runner_is_read() -> None:
     from tensorflow.core.protobuf import queue_runner_pb2
 
     runner = queue_runner_pb2.QueueRunnerDef(

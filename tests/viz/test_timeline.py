@@ -270,6 +270,6 @@ def test_transfers_that_overlap_on_a_link_get_tracks_of_their_own() -> None:
     assert len(lanes) > len({(e["pid"], e["tid"]) for e in spans_of(events(scene))})
 
 
-def test_no_thread_is_taken_for_the_main_thread_of_its_process(drawn):
+def test_no_thread_is_taken_for_the_main_thread_of_its_process(drawn: Sequence[Event]) -> None:
     """Perfetto takes one for it that has the process's number, and shows it before all others."""
     assert all(event["pid"] != event["tid"] for event in drawn)
