@@ -208,8 +208,8 @@ def _uneven(traffic: _Traffic) -> list[Relief]:
         loads = max(ways, key=max)
         most, mean = max(loads), sum(loads) / len(loads)
         if most > UNEVEN * mean:
-            busiest = short_task(tasks[loads.index(most)])
-            what = f"that of what {len(tasks)} tasks of {job} carry {busiest} has {_percent(most / sum(loads))}"
+            busiest = f"{short_task(tasks[loads.index(most)])} carries {_percent(most / sum(loads))}"
+            what = f"the uneven spread over {len(tasks)} tasks of {job} ({busiest})"
             change = "with the variables dealt out by bytes"
             found.append(Relief(what, change, (most - mean) / traffic.end, by_bytes=True))
     return found

@@ -243,7 +243,7 @@ def test_one_parameter_server_with_almost_all_bytes_is_relieved_by_dealing_them_
     )
     found = bottleneck(pace.training(), CLUSTER, even)
     (dealt,) = (one for one in found.tried if one.relief.by_bytes)
-    assert dealt.relief.bottleneck == "that of what 2 tasks of ps carry ps:0 has 99 %"
+    assert dealt.relief.bottleneck == "the uneven spread over 2 tasks of ps (ps:0 carries 99 %)"
     assert dealt.relief.share == pytest.approx((1000 - 505) / 1001, rel=0.01)
     assert dealt.gain == pytest.approx(1000 / 505)
     assert "with the variables dealt out by bytes" in found.sentence
