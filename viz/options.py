@@ -203,7 +203,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--training",
         metavar="REGIME",
         help="async, each gradient is applied as it comes; sync[:aggregate=A,total=T,tokens=K], an update averages A "
-        "gradients of T workers, the T - A slowest are backup; ssp:bound=B, as async, but nobody is more than B steps "
+        "gradients of T workers, the T - A slowest are backup, and K tokens let workers go on before the first update "
+        "(default: A = T = all workers, K = A); ssp:bound=B, as async, but nobody is more than B steps "
         "ahead; none, one step as without it (default)",
     )
     add(

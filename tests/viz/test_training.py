@@ -447,6 +447,27 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
     assert complaints(browser) == []
 
 
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
+def test_of_one_client_alone_each_device_has_its_own_colour(browser: WebDriver, tmp_path: Path) -> None:
+    """They all had that of the client's task, which says nothing where there is no other."""
+    wanted = Wanted(read_regime("async"), steps=3)
+    page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster="ps=2,worker=1x1gpu", training=wanted)))
+    settled(browser)
+    chips = (
+        "(() => { const canvas = document.getElementById('steps'), pen = canvas.getContext('2d');"
+        "const { a } = pen.getTransform();"
+        "const { data } = pen.getImageData(19 * a, 0, 1, canvas.height);"
+        "return simviz.steps.rows.filter((row) => row.kind === 'lane' && row.label).map((row) => {"
+        "const at = 4 * Math.round((row.y + 28 + row.height / 2) * a); return data.slice(at, at + 3).join() }) })()"
+    )
+    found = page(chips)
+    assert len(found) == len(set(found)) == 4
+    browser.find_element("id", "steps-first").click()
+    settled(browser)
+    assert complaints(browser) == []
+
+
 # ---- what is tried, and for whom it holds
 
 

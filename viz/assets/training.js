@@ -118,12 +118,16 @@ function trainingNotes(training) {
 }
 
 // What the timeline draws besides steps, as far as it is there.
-function stepsLegend(training) {
+function stepsLegend(model) {
+  const { training } = model;
   const { timeline } = training;
+  const alone = ofOneClient(model);
+  const colours = (alone ? model.cluster.colours : timeline.clients.map(([, , , , colour]) => colour)).slice(0, 3);
+  const striped = colours.map((colour, at) => `${colour} ${(100 * at) / colours.length}% ${(100 * (at + 1)) / colours.length}%`);
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
   const there = (kind) => timeline.bands.some((band) => band.kind === kind);
   const entries = [
-    [timeline.clients.length > 1, "linear-gradient(90deg, " + timeline.clients.slice(0, 3).map(([, , , , colour], at, all) => `${colour} ${(100 * at) / all.length}% ${(100 * (at + 1)) / all.length}%`).join(", ") + ")", "whose work it is"],
+    [!alone || training.recorded.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "where it runs or comes from" : "for whom"],
     [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
     [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
     [there("late"), slanting("var(--quiet)"), "not up yet"],
@@ -144,7 +148,7 @@ function trainingView(model, tip) {
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
   filled("training-charts", [scalingCard(training), tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
   filled("training-words", [heldCard(training), disturbancesCard(training), rateCard(training), regimeCard(training), trainingNotes(training)]);
-  byId("steps-legend").append(...stepsLegend(training));
+  byId("steps-legend").append(...stepsLegend(model));
   // No taller than its rows. Of a whole run the steps are looked at, and the charts below; of the first steps all rows.
   const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timeline.height + 60}px)`);
   const wide = () => tall(`min(60vh, max(42vh, ${timeline.ofSteps + 110}px))`);

@@ -70,7 +70,9 @@ function drawTrainingRow(pen, row, y) {
   if (row.kind === "link") return text(pen, row.label, 14, middle, ROW.label - 20, theme.quiet, "10.5px");
   if (!row.label) return;
   const { timeline, recorded, colours } = model.training;
-  context.fillStyle = row.kind === "client" ? timeline.clients[row.client][4] : colours[row.kind === "task" ? row.task : recorded.task_of[row.device]];
+  if (row.kind === "client") context.fillStyle = timeline.clients[row.client][4];
+  else if (row.kind === "task") context.fillStyle = colours[row.task];
+  else context.fillStyle = ofOneClient(model) ? model.cluster.colours[row.device] : colours[recorded.task_of[row.device]];
   rounded(context, 14, middle - 5, 10, 10, 2.5);
   context.fill();
   text(pen, row.label, 31, middle, ROW.label - 38, theme.ink, row.kind === "client" ? "600 11.5px" : "11px");
@@ -127,13 +129,20 @@ function drawSession(pen, row, y) {
   text(pen, said, x0 + 6, y + row.height / 2 + 0.5, x1 - x0 - 10, theme.quiet, "10.5px");
 }
 
-// Ops and transfers in the colour of the client's task: on a parameter server one sees for whom it works.
+// Ops and transfers in the colour of the client's task: on a parameter server one sees for whom it works. Where all are one
+// client's they have that of their device, a transfer that of its source.
+const ofOneClient = (model) => model.training.timeline.clients.length === 1;
+function colourOfRecorded(model, row, entry) {
+  const { timeline, recorded } = model.training;
+  if (!ofOneClient(model)) return timeline.clients[row.times.client[entry]][4];
+  return model.cluster.colours[row.kind === "lane" ? row.device : recorded.transfers.source[row.times.transfer[entry]]];
+}
 function drawRecorded(pen, row, y) {
   const { context, model } = pen;
-  const { timeline, recorded } = model.training;
-  const { start_ns: start, end_ns: end, client } = row.times;
+  const { recorded } = model.training;
+  const { start_ns: start, end_ns: end } = row.times;
   eachInSight(pen, row, start, end, (entry, x, width) => {
-    const colour = timeline.clients[client[entry]][4];
+    const colour = colourOfRecorded(model, row, entry);
     const gap = width > 3 ? 0.7 : 0;
     context.fillStyle = colour;
     context.fillRect(x, y + 1, width - gap, row.height - 2);

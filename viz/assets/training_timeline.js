@@ -83,7 +83,7 @@ function trainingTimeline(canvas, model, tip, onRange) {
     wheel: sight.wheel,
     hover: (x, y, event) => {
       const found = hit(x, y);
-      const said = found ? describeTraining(model, found.row, found.entry, found.time) : y > ROW.axis && describeUpdate(x);
+      const said = found?.time === Infinity && found.row.label ? [found.row.label] : found ? describeTraining(model, found.row, found.entry, found.time) : y > ROW.axis && describeUpdate(x);
       if (said) tip.show(event, ...said);
       else tip.hide();
     },
