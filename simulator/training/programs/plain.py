@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simulator.graph.control_flow import ENTERS
+from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.graph import Graph
 from simulator.partitioning.partitions import SENDS
 from simulator.training.programs.variables import VARIABLES, is_whole, variable_of
@@ -25,12 +25,14 @@ _BY_ELEMENT = frozenset(
     """
     Abs Add AddV2 Cast CheckNumerics ClipByValue Div DivNoNan Exp Identity Log Maximum Minimum Mul MulNoNan Neg Pow
     RealDiv Reciprocal Rsqrt Select SelectV2 Sigmoid Sign Sqrt Square SquaredDifference StopGradient Sub Tanh ZerosLike
-    OnesLike Xdivy
+    Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr OnesLike Xdivy
     """.split()  # noqa: SIM905  # a list of quoted names would be twice as long
 )
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
+_REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
+_FARTHEST = 2  # by element; through sums of rows, too; through reductions, too
 # A value of a variable goes through these from the variable on; what an assignment hands out is the variable.
-_READS = ENTERS | _WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
+_READS = ENTERS | SWITCHES | _WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
     inside = set().union(*(walk.nodes for walk in walks.values())).union(walks)
     used = [variable for variable in writes if _is_used(graph, variable, inside, live)]
     trained = used or (list(writes) if alone else [])
-    behind = {variable: _behind(variable, writes, walks, used) for variable in trained}
+    reads = {row: _walk(graph, [_value(graph, row)], live, further=_FARTHEST).reads for row in walks}
+    behind = {variable: _behind(variable, writes, reads, used) for variable in trained}
     found = []
     for variable in sorted(trained):
         others = set().union(*(group for other, group in behind.items() if other != variable))
@@ -82,7 +85,7 @@ def adds_a_constant(graph: Graph, row: int) -> bool:
     """Whether an op lets a variable have its own value and something more that no example has a part in."""
     if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
         return False
-    walk = _walk(graph, [int(graph.in_ptr[row]) + 1], _live(graph))
+    walk = _walk(graph, [_value(graph, row)], _live(graph))
     return not walk.ends and walk.reads == {_written(graph, row)} and bool(walk.nodes)
 
 
@@ -106,7 +109,7 @@ def _live(graph: Graph) -> bytearray:
 
 def _is_given(graph: Graph, row: int) -> bool:
     """Whether the second input is a value."""
-    edge = int(graph.in_ptr[row]) + 1
+    edge = _value(graph, row)
     return bool(edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0)
 
 
@@ -126,22 +129,25 @@ def _read(graph: Graph, row: int) -> int:
 
 
 def _changes(graph: Graph, runs: Sequence[int], live: bytearray) -> dict[int, _Walk]:
-    """What adds to a variable of numbers, or makes its value from the old one, and what lies behind each."""
-    found = {}
-    for row in runs:
-        if graph.ops[row] not in _WRITES or not _is_given(graph, row):
-            continue
-        variable = _written(graph, row)
-        if variable < 0 or is_whole(graph, variable):
-            continue
-        walk = _walk(graph, [int(graph.in_ptr[row]) + 1], live)
-        if graph.ops[row] not in ASSIGNS or variable in walk.reads:
-            found[row] = walk
-    return found
+    """What adds to a variable of numbers, or makes its value from such values, and what lies behind each."""
+    writes = {row: _written(graph, row) for row in runs if graph.ops[row] in _WRITES and _is_given(graph, row)}
+    writes = {row: variable for row, variable in writes.items() if variable >= 0 and not is_whole(graph, variable)}
+    changing = set(writes.values())
+    own = {row: _walk(graph, [_value(graph, row)], live, further=_FARTHEST).reads for row in writes}
+    return {
+        row: _walk(graph, [_value(graph, row)], live)
+        for row in writes
+        if graph.ops[row] not in ASSIGNS or not changing.isdisjoint(own[row])
+    }
 
 
-def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *, by_row: bool = False) -> _Walk:
-    """Back from the edges; `stop` is a tensor beyond which it does not go; `by_row`: sums of rows are gone through."""
+def _value(graph: Graph, row: int) -> int:
+    """The edge of what is written."""
+    return int(graph.in_ptr[row]) + 1
+
+
+def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *, further: int = 0) -> _Walk:
+    """Back from the edges, by what works element by element, or `further`; not beyond the tensor `stop`."""
     walk, pending = _Walk(), list(edges)
     while pending:
         edge = pending.pop()
@@ -153,13 +159,16 @@ def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *
             walk.stopped.add(edge)
         elif variable >= 0:
             walk.reads.add(variable)
-        elif by_row and graph.ops[row] in SUMS_OF_ROWS:
+        elif graph.ops[row] in SWITCHES:
+            walk.nodes.add(row)
+            pending.append(int(graph.in_ptr[row]))
+        elif further and graph.ops[row] in SUMS_OF_ROWS:
             walk.nodes.add(row)
             walk.indices.add(int(graph.in_ptr[row]) + 1)
             pending.append(int(graph.in_ptr[row]))
         elif graph.ops[row] == "IdentityN":
             pending.append(int(graph.in_ptr[row]) + int(graph.tensor_port[tensor]))
-        elif graph.ops[row] not in _BY_ELEMENT:
+        elif graph.ops[row] not in _BY_ELEMENT and not (further == _FARTHEST and graph.ops[row] in _REDUCTIONS):
             if live[row]:
                 walk.ends.add(edge)
         elif row not in walk.nodes:
@@ -179,20 +188,19 @@ def _is_used(graph: Graph, variable: int, inside: Collection[int], live: bytearr
                 continue
             if live[reader] or graph.ops[reader] in SENDS:
                 return True
-            if graph.ops[reader] in _READS:
-                seen.add(reader)
-                pending.append(reader)
+            seen.add(reader)
+            pending.append(reader)
     return False
 
 
 def _behind(
-    variable: int, writes: Mapping[int, list[int]], walks: Mapping[int, _Walk], used: Collection[int]
+    variable: int, writes: Mapping[int, list[int]], reads: Mapping[int, set[int]], used: Collection[int]
 ) -> set[int]:
     """The variables that its update reads, and theirs, if they are written and not trained themselves."""
     seen, pending = {variable}, [variable]
     while pending:
         for row in writes[pending.pop()]:
-            new = [one for one in walks[row].reads if one in writes and one not in seen and one not in used]
+            new = [one for one in reads[row] if one in writes and one not in seen and one not in used]
             seen.update(new)
             pending += new
     return seen - {variable}
@@ -203,12 +211,13 @@ def _updates(
 ) -> list[PlainUpdate]:
     """The update that these writes are: from the last tensor on by way of which alone examples come to them.
 
-    That may lie before rows are summed. Where there is none each write is an update by itself, of what it writes.
+    That may lie before rows are summed, or before what is made of whole rows and columns. Where there is none each
+    write is an update by itself, of what it writes.
     """
-    edges = {row: int(graph.in_ptr[row]) + 1 for row in rows}
+    edges = {row: _value(graph, row) for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
-    for by_row in (False, True) if fed else ():
-        cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, by_row=by_row)
+    for further in range(_FARTHEST + 1) if fed else ():
+        cuts = _cuts(graph, edges[fed[0]], list(edges.values()), live, further=further)
         if cuts:
             cut = min(cuts, key=lambda walk: (len(walk.nodes), min(walk.stopped)))
             nodes = tuple(sorted(cut.nodes.union(rows)))
@@ -218,19 +227,19 @@ def _updates(
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
 
 
-def _cuts(graph: Graph, first: int, edges: Sequence[int], live: bytearray, *, by_row: bool) -> list[_Walk]:
+def _cuts(graph: Graph, first: int, edges: Sequence[int], live: bytearray, *, further: int) -> list[_Walk]:
     """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else.
 
     No new value of a variable is such a tensor: it is made of what examples say, and not of what is written.
     """
     written = {_written(graph, int(graph.edge_dst[edge])) for edge in edges}
-    inside = _walk(graph, [first], live, by_row=by_row).nodes
+    inside = _walk(graph, [first], live, further=further).nodes
     into = [first, *(edge for row in inside for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]))]
     carried = {int(graph.edge_tensor[edge]): edge for edge in into if graph.edge_tensor[edge] >= 0}
     walks = [
-        _walk(graph, edges, live, tensor, by_row=by_row)
+        _walk(graph, edges, live, tensor, further=further)
         for tensor, edge in sorted(carried.items())
-        if live[graph.tensor_node[tensor]] and written.isdisjoint(_walk(graph, [edge], live, by_row=by_row).reads)
+        if live[graph.tensor_node[tensor]] and written.isdisjoint(_walk(graph, [edge], live).reads)
     ]
     numbered = [walk for walk in walks if len({int(graph.edge_tensor[edge]) for edge in walk.indices}) <= 1]
     return [walk for walk in numbered if not walk.ends]
