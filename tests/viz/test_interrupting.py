@@ -85,7 +85,6 @@ def test_who_is_no_terminal_or_wants_quiet_is_shown_nothing(options: tuple[str, 
 @pytest.mark.parametrize(
     ("stage", "options"),
     [
-        (rb"starting", ()),
         (rb"training, 2 clients: [0-9,]+ of", ("--steps", "100000", "--engine", "python")),
         (rb"training, 2 clients: [0-9,]+ of", ("--steps", "1000000", "--engine", "compiled")),
         (rb"simulating again", ("--steps", "300", "--engine", "python")),
