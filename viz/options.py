@@ -244,6 +244,12 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "'worker=/job:ps,/job:worker/task:{task}', where {job} and {task} are the session's own; without JOB for the "
         "sessions of all other jobs; repeatable (default: all tasks)",
     )
+    add(
+        "--gap",
+        metavar="TIME",
+        help="what a client and its master take between two steps, such as 2ms: Python, the session, the messages that "
+        "begin and end a step (default: nothing)",
+    )
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")
     length.add_argument(

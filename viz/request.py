@@ -84,8 +84,8 @@ def read_request(asked: argparse.Namespace) -> Request:
 
 
 def _training(asked: argparse.Namespace) -> Wanted | None:
-    texts = (asked.training, asked.replicate, asked.ps_strategy, asked.workers, asked.until_ci, asked.steps, asked.fuse)
-    if all(one is None for one in texts) and not asked.disturb and not asked.device_filters:
+    texts = (asked.training, asked.replicate, asked.ps_strategy, asked.workers, asked.until_ci, asked.steps)
+    if all(one is None for one in (*texts, asked.fuse, asked.gap)) and not asked.disturb and not asked.device_filters:
         return None
     from viz.training.asked import read_wanted  # only now: it loads numpy
 

@@ -90,6 +90,9 @@ def test_options_are_read() -> None:
         ((*DEFAULT, "--until-ci", "nan"), "such as 2%"),
         ((*DEFAULT, "--disturb", "worker:0=slower:2"), "--disturb"),
         ((*DEFAULT, "--workers", "1,x"), "--workers"),
+        (("--gap", "2ms"), "--gap says something of a training"),
+        ((*DEFAULT, "--gap", "2"), "--gap: .*use ns, us, ms or s"),
+        ((*DEFAULT, "--gap", "999999999 s"), "longer than 1,000,000 s"),
         (("--training", "synch"), "--training"),
         (("--training", "sync:total=4", "--workers", "1,2"), "leave it out"),
         (("--training", "ssp"), "bound"),
@@ -524,6 +527,14 @@ def uneven_graph() -> str:
         ]
     updates = inputs(*(f"^{name}/update" for name in ("kernel0", "bias0", "kernel1", "bias1")))
     return "\n".join([*made, f'node {{ name: "train" op: "NoOp" {updates} }}'])
+
+
+def test_a_gap_lies_between_the_steps_of_a_client() -> None:
+    """Of one worker alone each step begins so much after the end of the one before."""
+    asked = replace(wanted(*DEFAULT, "--gap", "2 ms"), steps=20)
+    found = known(run(Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", training=asked)))
+    training = found.training
+    assert (training.step_start_ns[1:] - training.step_end_ns[:-1]).tolist() == [2_000_000] * 19
 
 
 def test_variables_are_dealt_out_by_bytes_where_one_server_has_most(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from simulator.errors import SimvizError
 from simulator.training.answers.scaling import read_workers
-from simulator.training.disturbances.disturbance import Disturbance, read_disturbance
+from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, read_disturbance
 from simulator.training.programs.filtering import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
-from simulator.units import parse_bytes
+from simulator.units import Nanos, parse_bytes, parse_nanos
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +34,7 @@ class Wanted:
     fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
+    gap_ns: Nanos = 0  # what a client and its master take between two steps
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
     workers: tuple[int, ...] = ()  # numbers of workers to compare
@@ -61,6 +62,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
         fuse=0 if asked.fuse is None else _read("--fuse", _bucket, asked.fuse),
         filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),
+        gap_ns=0 if asked.gap is None else _read("--gap", _gap_ns, asked.gap),
         steps=_steps(asked.steps),
         until_ci=None if asked.until_ci is None else _share(asked.until_ci),
         workers=() if asked.workers is None else _read("--workers", read_workers, asked.workers),
@@ -72,6 +74,7 @@ def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
     given = {
         "--device-filters": bool(asked.device_filters),
         "--disturb": bool(asked.disturb),
+        "--gap": asked.gap is not None,
         "--steps": asked.steps is not None,
         "--until-ci": asked.until_ci is not None,
         "--workers": asked.workers is not None,
@@ -116,6 +119,17 @@ def _bucket(text: str) -> int:
     if not size:
         raise SimvizError("a bucket holds some bytes, such as 64MiB; leave it out to reduce each gradient alone")
     return size
+
+
+def _gap_ns(text: str) -> Nanos:
+    """ "2 ms"."""
+    try:
+        gap_ns = parse_nanos(text)
+    except ValueError as error:
+        raise SimvizError(str(error)) from None
+    if gap_ns > MAX_TIME:
+        raise SimvizError(f"{text!r} is longer than {MAX_TIME // 10**9:,} s")
+    return gap_ns
 
 
 def _share(text: str) -> float:

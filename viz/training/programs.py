@@ -40,7 +40,7 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     how = wanted.replicate or _suggested(cluster, named=named)
     if how == "none" or (how == "between" and named):
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
-        return filtered(made, wanted.filters, cluster), _HOW["none"]
+        return _ready(made, wanted, cluster), _HOW["none"]
     made = replicate(
         graph,
         cluster,
@@ -54,7 +54,13 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
     )
     chosen = "" if wanted.replicate else " (by default)"
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
-    return filtered(made, wanted.filters, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
+    return _ready(made, wanted, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
+
+
+def _ready(made: Sequence[Program], wanted: Wanted, cluster: Cluster) -> tuple[Program, ...]:
+    """With what is said of all sessions: which tasks each sees, what it takes between two steps."""
+    seen = filtered(made, wanted.filters, cluster)
+    return tuple(replace(program, gap_ns=wanted.gap_ns) for program in seen)
 
 
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
