@@ -20,7 +20,7 @@ _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
 # fills it, the chief takes from it and updates (tensorflow/python/training/sync_replicas_optimizer.py).
 _FILL = re.compile(r"(Resource|Sparse)?AccumulatorApplyGradient")
 _TAKE = re.compile(r"(Resource|Sparse)?AccumulatorTakeGradient")
-_SAVE = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
+SAVES = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
 _CHECK = re.compile(r"IsVariableInitialized|VarIsInitializedOp|Is\w+Initialized")
 _SIDE = re.compile(
     r"\w*Summary\w*"
@@ -63,7 +63,7 @@ def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
 
 def first_values(graph: Graph) -> list[int]:
     """Per variable the first node that gives it a value which needs nothing from outside."""
-    rows = _kinds(graph, _ASSIGN) & ~_below(graph, _LIVE) & ~_below(graph, _SAVE)
+    rows = _kinds(graph, _ASSIGN) & ~_below(graph, _LIVE) & ~_below(graph, SAVES)
     in_ptr, edge_src = graph.in_ptr.tolist(), graph.edge_src.tolist()
     found: dict[int, int] = {}
     for row in np.flatnonzero(rows).tolist():
@@ -128,7 +128,7 @@ def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
 
 def _side_work(graph: Graph) -> list[bool]:
     live = _below(graph, _LIVE)
-    side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | _below(graph, _SAVE) | (_below(graph, _CHECK) & ~live)
+    side = _kinds(graph, _SIDE) | _kinds(graph, _IDLE) | _below(graph, SAVES) | (_below(graph, _CHECK) & ~live)
     in_ptr = graph.in_ptr.tolist()
     edge_src = graph.edge_src.tolist()
     work: list[bool] = side.tolist()

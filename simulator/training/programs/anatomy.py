@@ -19,6 +19,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.ops import registry
 from simulator.graph.step import Step, choose_step
 from simulator.graph.step.covering import smallest_cover
+from simulator.graph.step.fanin import fan_out
 from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
 from simulator.training.programs.adding_up import before_adding_up
@@ -71,6 +72,7 @@ class Anatomy:
     gradients: tuple[Gradient, ...]  # in order of the nodes that they enter
     global_step: int | None  # the variable
     counts: tuple[int, ...]  # what adds to the global step in this step
+    ends: tuple[int, ...]  # the same, whose end is an update; none: no update comes before them, as before Keras's
     batched: tuple[int, ...]  # fed tensors whose first dimension is the batch
     batch: int  # examples of a step; 0: the graph does not say
 
@@ -94,7 +96,9 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     if not gradients:
         raise _without_gradients(graph, step)
     batched, batch = batch_of(graph, step, [(one.variable, one.values) for one in gradients])
-    return Anatomy(step, variables, slots, gradients, global_step, counts, batched, batch)
+    behind = fan_out(graph, [int(graph.edge_dst[one.values]) for one in gradients])
+    ends = () if set(counts).isdisjoint(behind) else counts
+    return Anatomy(step, variables, slots, gradients, global_step, counts, ends, batched, batch)
 
 
 def _without_gradients(graph: Graph, step: Step) -> GraphError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.graph import Graph
+from simulator.graph.step.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
 from simulator.training.programs.variables import VARIABLES, is_whole, variable_of
 
@@ -178,13 +179,18 @@ def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *
 
 
 def _is_used(graph: Graph, variable: int, inside: Collection[int], live: bytearray) -> bool:
-    """Whether something else than updates takes the variable's value to work on examples, or sends it to who does."""
+    """Whether something else than updates takes the variable's value to work on examples, or sends it to who does.
+
+    A checkpoint, whose path is fed, works on no examples.
+    """
     pending, seen = [variable], {variable}
     while pending:
         row = pending.pop()
         for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
             reader = int(graph.edge_dst[edge])
             if graph.edge_tensor[edge] < 0 or reader in inside or reader in seen or graph.ops[reader] in _WRITES:
+                continue
+            if SAVES.fullmatch(graph.ops[reader]):
                 continue
             if live[reader] or graph.ops[reader] in SENDS:
                 return True

@@ -55,7 +55,7 @@ def read_script(
         step=found.step if held is None else choose_step(graph, fetches=train),
         held=held,
         shared=frozenset(job for job in jobs if job is not None),
-        counts=tuple(graph.names[row] for row in found.counts),
+        counts=tuple(graph.names[row] for row in (found.counts if held is not None else found.ends)),
         examples=found.batch or batch or 0,
     )
 

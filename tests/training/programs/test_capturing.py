@@ -12,9 +12,9 @@ from simulator.training.programs.capturing import captured, with_variables
 from simulator.training.programs.replication.replicating import replicate
 from simulator.training.programs.variables import variable_shape
 from simulator.training.regimes import read_regime
-from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed
+from tests.strategies import Rows, shape_attr, shapes_attr, type_attr, typed, types_attr
 
-RESOURCE, INT64 = 20, 9
+RESOURCE, INT64, STRING = 20, 9, 7
 
 
 def read(made: Rows, name: str, handle: str, *controls: str, shape: tuple[int, ...] | None = (), dtype: int = 1) -> str:
@@ -26,8 +26,11 @@ def assign(made: Rows, name: str, kind: str, handle: str, value: str, *controls:
     return made.add(name, f"Assign{kind}VariableOp", [handle, value, *controls], dtype=type_attr(dtype))
 
 
-def step(*, said: bool = True) -> Graph:
-    """m += (g - m) * a; s += (g * g - s) * a; w -= m * s; with a moving average of y and a count of steps."""
+def step(*, said: bool = True, saved: bool = False, ordered: bool = False) -> Graph:
+    """m += (g - m) * a; s += (g * g - s) * a; w -= m * s; with a moving average of y and a count of steps.
+
+    All may be `saved` to a path that is fed; the count may be `ordered` after the update, as in TensorFlow 1.
+    """
     made, shape = Rows(), (4, 2) if said else None
     made.add("x", "Placeholder", dtype=type_attr(), shape=shape_attr(8, 4), _output_shapes=shapes_attr((8, 4)))
     for name in ("w", "m", "s", "average", "count"):
@@ -55,7 +58,12 @@ def step(*, said: bool = True) -> Graph:
     updates.append(assign(made, "average/update", "", "average", "average/sum"))
     read(made, "count/read", "count", dtype=INT64)
     made.add("count/sum", "AddV2", ["count/read", "one"], T=type_attr(INT64))
-    updates.append(assign(made, "count/update", "", "count", "count/sum", dtype=INT64))
+    after = ["^w/update"] if ordered else []
+    updates.append(assign(made, "count/update", "", "count", "count/sum", *after, dtype=INT64))
+    if saved:
+        made.add("path", "Placeholder", dtype=type_attr(STRING), shape=shape_attr())
+        kept = [read(made, f"{name}/kept", name, shape=shape) for name in ("w", "m", "s")]
+        made.add("save", "SaveV2", ["path", "a", "a", *kept], dtypes=types_attr(1, 1, 1))
     made.add("NoOp", "NoOp", [f"^{name}" for name in updates])
     return made.built()
 
@@ -94,6 +102,20 @@ def test_an_update_is_made_where_its_variable_is() -> None:
     beside = ("m", "s", "m/less", "g2", "change", "w/update", "s/update")
     assert {graph.requested[graph.row(name)] for name in beside} == {home}
     assert graph.requested[graph.row("g")] == "/job:worker/task:0"
+
+
+def test_what_a_checkpoint_saves_is_a_slot_all_the_same() -> None:
+    graph = replicate(step(saved=True), load_cluster("ps=3,worker=2"), fetch=("NoOp",))[0].graph
+    home = graph.requested[graph.row("w")]
+    beside = ("m", "s", "m/less", "m/part", "m/update", "s/part", "s/update", "change", "w/update")
+    assert {graph.requested[graph.row(name)] for name in beside} == {home}
+
+
+def test_a_count_for_which_no_update_comes_first_is_no_end_of_an_update() -> None:
+    cluster = load_cluster("ps=1,worker=2")
+    assert anatomy(with_variables(step())).ends == ()
+    assert {one.counts for one in replicate(step(), cluster)} == {()}
+    assert {one.counts for one in replicate(step(ordered=True), cluster)} == {("count/update",)}
 
 
 def test_gradients_of_towers_and_workers_are_averaged_before_anything_is_squared() -> None:

@@ -118,7 +118,7 @@ def all_reduced(
 
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
-    counts = tuple(graph.names[at] for at in found.counts)  # the rows of the given graph come first
+    counts = tuple(graph.names[at] for at in found.ends)  # the rows of the given graph come first
     return Program(called(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts)
 
 
