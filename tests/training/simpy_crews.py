@@ -32,7 +32,9 @@ class World:
     dropped: int = 0
     clock: dict[int, int] = field(default_factory=dict)
     ticked: list[simpy.Event] = field(default_factory=list)
-    said: dict[int, int] = field(default_factory=lambda: {0: 0})  # when it was known where, of each slowest clock
+    said: dict[int, int] = field(
+        default_factory=lambda: {0: 0}
+    )  # when it was known of each clock that all have come to it
 
 
 def simulate(given: Sequence[Priced], on: Cluster, *, updates: int, tokens: int = 0, bound: int = -1) -> World:
@@ -97,9 +99,9 @@ class _Client:
 
     def _told(self) -> None:
         """Who has waited for a clock asks anew; the first device keeps the clocks."""
-        world, slowest = self.world, min(self.world.clock.values())
-        if slowest not in world.said:
-            world.said[slowest] = int(world.env.now) + (self.on.transfer_ns(self.here, 0, 0) if self.here else 0)
+        world, clock = self.world, self.world.clock[self.row]
+        heard = int(world.env.now) + (self.on.transfer_ns(self.here, 0, 0) if self.here else 0)
+        world.said[clock] = max(heard, world.said.get(clock, 0))
         waiting, world.ticked = world.ticked, []
         for event in waiting:
             event.succeed()

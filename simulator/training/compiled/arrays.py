@@ -154,7 +154,7 @@ class Steps(NamedTuple):
     clock: Annotated[Ints, "C"]
     waiting: Annotated[Ids, "C"]  # for the slowest clock, in order
     waits: Annotated[Flags, "C"]
-    said_ns: Annotated[Ints, "B+1"]  # of the last clocks that were the slowest: who keeps them knows of it
+    said_ns: Annotated[Ints, "2B+2"]  # of the last clocks: who keeps them knows that all have come to it
     until_ns: Annotated[Ints, "E"]  # when a transfer leaves the wire
     queue_room: Annotated[Ids, "D"]  # where the region of its queue ends
     wire_room: Annotated[Ids, "W"]

@@ -166,7 +166,7 @@ def team_of(rules: Rules, flat: Flat) -> Team:
         "Z": crashes,
         "hits": len(rules.meets.hit),
         "n": len(flat.nodes.waits),
-        "B+1": max(0, int(rules.numbers[BOUND])) + 1,
+        "2B+2": 2 * (max(0, int(rules.numbers[BOUND])) + 1),
         "E": edges,
         "totals": TOTALS,
         "runs": int(rules.objects.run_ptr[-1]),

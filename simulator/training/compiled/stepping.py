@@ -130,6 +130,8 @@ def _tick(crew: Team, flat: Flat, work: Work, client: int, now: int, size: int) 
     if not clocked[client]:
         return size
     steps.clock[client] += 1
+    at = steps.clock[client] % len(steps.said_ns)
+    steps.said_ns[at] = max(steps.said_ns[at], now + rules.clients.tell_ns[client])
     if steps.clock[client] - 1 > totals[SLOWEST]:
         return size
     totals[AT_SLOWEST] -= 1
@@ -137,9 +139,8 @@ def _tick(crew: Team, flat: Flat, work: Work, client: int, now: int, size: int) 
         return size
     _find_slowest(clocked, steps.clock, totals, steps.clock[client])
     waited, totals[WAITING] = totals[WAITING], 0
-    steps.said_ns[totals[SLOWEST] % len(steps.said_ns)] = now + rules.clients.tell_ns[client]
-    for at in range(waited):
-        other = np.int64(steps.waiting[at])
+    for row in range(waited):
+        other = np.int64(steps.waiting[row])
         steps.waits[other] = False
         if may(crew, other):
             size = _follow(crew, flat, work, other, size)

@@ -257,10 +257,9 @@ class Director:
         self.watch.stepped(client)
         self.running[client] = False
         self.begin_ns[client] = now + self.gap_ns[client]
-        slowest = self.clocks.slowest
         released = self.clocks.tick(client)
-        if self.clocks.slowest > slowest:
-            self.news.told(client, self.clocks.slowest, now)
+        if self.clocks.clocked[client]:
+            self.news.told(client, self.clocks.clock[client], now)
         for other in released:
             self._follow(other)
         if self.idlers.idle[client] and self.idlers.alone(begun, self.state):

@@ -40,18 +40,21 @@ def word(tasks: Sequence[str], kept_by: str, cluster: Cluster) -> Word:
 class News:
     """What workers know of the slowest clock. Nobody has to be told that it began at 0.
 
-    The bound lets a worker show as much more than the slowest, so the news of the last `bound` + 1 clocks is enough.
+    That the slowest has come to a clock is known where clocks are kept when the last word of a step that ended with it
+    is there, which need not be that of the last step to end. The bound lets a worker show as much more than the slowest
+    and end a step then, and ask about as much less, so the news of twice `bound` + 1 clocks is enough.
     """
 
     def __init__(self, word: Word, bound: int) -> None:
         self.tell_ns: list[Nanos] = word.tell_ns.tolist()  # [C]
         self.hear_ns: list[Nanos] = word.hear_ns.tolist()  # [C]
         self.bound = bound
-        self.said_ns = [0] * (max(bound, 0) + 1)  # who keeps the clocks knows of it
+        self.said_ns = [0] * (2 * (max(bound, 0) + 1))  # who keeps the clocks knows of it
 
-    def told(self, client: int, slowest: int, now: Nanos) -> None:
-        """The end of a client's step has let the slowest clock go on to that."""
-        self.said_ns[slowest % len(self.said_ns)] = now + self.tell_ns[client]
+    def told(self, client: int, clock: int, now: Nanos) -> None:
+        """The end of a client's step has let its clock go on to that."""
+        at = clock % len(self.said_ns)
+        self.said_ns[at] = max(self.said_ns[at], now + self.tell_ns[client])
 
     def known_ns(self, client: int, clock: int) -> Nanos:
         """When a client knows that it may begin its next step, which its clock lets it: one is told after the other."""

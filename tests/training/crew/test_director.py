@@ -104,6 +104,15 @@ def test_lockstep_is_a_bound_of_nothing() -> None:
     assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 2, 2000 + 2 * WORD + 2)]
 
 
+def test_a_clock_is_known_when_the_last_word_of_it_is_there() -> None:
+    """The first to end its step is far from the clocks: the last, which is beside them, still waits for its word."""
+    on = apart(2)
+    crew = [chain(on, "near", [(0, 1050)], task=0), chain(on, "far", [(1, 1000)], task=1)]
+    run = ran(crew, on, steps=2, bound=0)
+    assert spans(run, 0) == [(0, 1050), (1000 + WORD + 2, 2050 + WORD + 2)]
+    assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 1, 2000 + 2 * WORD + 1)]
+
+
 def test_a_client_takes_its_time_between_steps() -> None:
     on = apart(1)
     ((made, priced),) = [chain(on, "w", [(0, 10)])]
