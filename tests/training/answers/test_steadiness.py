@@ -45,7 +45,8 @@ def test_what_repeats_is_steady_whatever_its_cycle(cycle: list[int], times: int)
     series = ints(cycle * times)
     assert warm_up(series, cycle=len(cycle)).cut == 0
     found = batch_means(series, cycle=len(cycle))
-    assert found.half_width is None or times < 2 * MIN_BATCHES or found.half_width == 0
+    rounding = 1e-9 * max(cycle)  # means are floats
+    assert found.half_width is None or times < 2 * MIN_BATCHES or found.half_width <= rounding
 
 
 def test_a_slow_beginning_is_cut_off() -> None:
