@@ -18,7 +18,7 @@ from simulator.execution.wiring import INEXPENSIVE_NS, Wiring
 
 
 class Fifo:
-    """The job that was ready first; of one instant the lowest."""
+    """The job that was ready first; of one round of an instant the lowest."""
 
     grouped = False
 
