@@ -47,3 +47,22 @@ def test_each_disturbance_changes_the_run_and_is_drawn(tmp_path: Path, quiet: di
     assert found["disturbances"] == [said]
     assert found["end_ns"] != quiet["end_ns"]
     assert found["workers"] == quiet["workers"] == 2
+
+
+def notes(where: Path, said: str) -> list[str]:
+    found = trained(where, said)["notes"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_crash_that_no_rate_knows_of_is_told(tmp_path: Path) -> None:
+    said = "worker:1 crashes at 10 ms, in the warm-up, which the rates leave out: take more --steps before it"
+    assert notes(tmp_path, "worker:1=crash:at=10 ms,for=20 ms") == [f"{said} and after it."]
+    (late,) = notes(tmp_path, "worker:1=crash:at=1000 s,for=20 ms")
+    assert late.startswith("worker:1 crashes at 1000 s, after the last update at ")
+
+
+def test_traffic_that_finds_less_time_than_asked_for_is_told(tmp_path: Path) -> None:
+    *_, said = notes(tmp_path, "link:ps:0->worker:1=traffic:3 GB/s,bytes=64 MiB")
+    assert "of the 3 GB/s asked for found time" in said
+    assert notes(tmp_path, "link:ps:0->worker:1=traffic:1 kB/s,bytes=1 kB") == []
