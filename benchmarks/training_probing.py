@@ -22,7 +22,7 @@ UNCHANGED = 1.5  # by what factor its step may change
 PROBES = {
     "idle": Training("async", sleeps_s=(0.0,)),
     "back and forth": Training("async", sleeps_s=(0.0,), trips=TRIPS),
-    "asleep": Training("async", sleeps_s=(ALONE_S,)),
+    "asleep": Training("async", sleeps_s=(ALONE_S,), clocked=True),
 }
 
 
@@ -66,14 +66,22 @@ def _probed(ask: Asking) -> tuple[Window, Window, Window]:
 
 
 def calibrated(kept: Sequence[Stretch], idle: Sequence[RealClient]) -> Machine:
-    """The median steps of one worker: what more hops take gives a hop, sleep a sleep; the rest is between its steps."""
+    """The median steps of one worker: what more hops take gives a hop, sleep a sleep.
+
+    After a sleep all is slower, as caches and cores have gone to sleep, too. So what lies between two steps is taken
+    from the steps that sleep: from the count of one to the read of the next, by the clock of the task that has the
+    variables, less the hop with which the client hears of the count. What is left of a step is taken to be sleep.
+    How steps differ is counted within each window, as the machine's drift from one to another is that of all workers.
+    """
     probes = ([one.idle for one in kept], [one.trips for one in kept], [one.asleep for one in kept])
     lengths = [[ns for around in probe for window in around for ns in _lengths(window)] for probe in probes]
     at_0, at_trips, at_60 = (statistics.median(one) for one in lengths)
     hop_ns = max(0, round((at_trips - at_0) / (2 * TRIPS)))
-    gap_ns = max(0, round(at_0 - _idle_ns(idle, Machine(hop_ns))))
-    spread = tuple(1 + (length - at_60) / 1e9 / ALONE_S for length in lengths[2])
-    return Machine(hop_ns, at_0, max(0, round(at_60 - at_0 - 1e9 * ALONE_S)), gap_ns, spread)
+    between = [ns for around in probes[2] for window in around for ns in _between(window)]
+    gap_ns = max(0, round(statistics.median(between) - hop_ns))
+    oversleep_ns = max(0, round(at_60 - 1e9 * ALONE_S - _idle_ns(idle, Machine(hop_ns)) - gap_ns))
+    spread = tuple(ns / 1e9 / ALONE_S + 1 for around in probes[2] for window in around for ns in _off(window))
+    return Machine(hop_ns, at_0, oversleep_ns, gap_ns, spread)
 
 
 def _idle_ns(idle: Sequence[RealClient], machine: Machine) -> float:
@@ -84,3 +92,15 @@ def _idle_ns(idle: Sequence[RealClient], machine: Machine) -> float:
 def _lengths(window: Window) -> list[int]:
     """Nanoseconds from each end of a step to the next."""
     return [after.end_ns - before.end_ns for before, after in pairwise(window.steps)]
+
+
+def _between(window: Window) -> list[float]:
+    """Nanoseconds from the count of each step to the beginning of the next, where the variables are."""
+    return [after.notes["reading"] - before.notes["counted"] for before, after in pairwise(window.steps)]
+
+
+def _off(window: Window) -> list[float]:
+    """Nanoseconds by which each step differs from the window's median one."""
+    lengths = _lengths(window)
+    usual = statistics.median(lengths)
+    return [length - usual for length in lengths]

@@ -35,6 +35,7 @@ class Training:
     rows: int = 0  # of the first of them, a batch; 0: as many as columns
     floats: str = "float32"  # all numbers that are learnt
     trips: int = 0  # how often a number goes back to where the variables are, and comes again, before a worker works
+    clocked: bool = False  # "async": notes when a step begins and when it is counted, on the task with the variables
     container: str = ""  # apart from other trainings on the same tasks
 
     @property
@@ -181,10 +182,10 @@ def _read(variable: Any) -> Any:
         return variable.read_value()
 
 
-def _now(worker: int, after: Sequence[Any], name: str) -> Any:
+def _now(device: str, after: Sequence[Any], name: str) -> Any:
     import tensorflow as tf
 
-    with tf.device(_device("worker", worker)), tf.control_dependencies(after):
+    with tf.device(device), tf.control_dependencies(after):
         return tf.raw_ops.PyFunc(input=[], token=NOW, Tout=[tf.int64], name=name)[0]
 
 
@@ -215,12 +216,15 @@ def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes
         with tf.Graph().as_default() as graph, graph.container(training.container):
             model = _Model(training)
             inward, outward, fill = _allowances(training, worker) if training.how == "ssp" else ([], [], [])
-            began = _now(worker, inward, "began") if inward else None  # not behind the sleep, for the only thread
+            began = _now(_device("worker", worker), inward, "began") if inward else None  # not behind the sleep, for the only thread
             read, gradients = model.gradients(worker, [] if began is None else [began.op])
             count = _count(model.step, _applied(model, gradients))
             notes = {"read": read.name, "after": _after(model.step, count).name}
             if began is not None:
                 notes["began"] = began.name
+            if training.clocked:
+                notes["reading"] = _now(model.step.device, [], "reading").name
+                notes["counted"] = _now(model.step.device, [count], "counted").name
             with tf.control_dependencies([count]):
                 ended = tf.group(*[queue.enqueue([0]) for queue in outward], name="ended")
             first = tf.compat.v1.global_variables_initializer()
@@ -288,7 +292,7 @@ def _synchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes]
             trained = optimizer.apply_gradients(pairs, global_step=model.step)
             pushes = [op for op in graph.get_operations() if op.type.endswith("AccumulatorApplyGradient")]
             takes = [op for op in graph.get_operations() if op.type.endswith("AccumulatorTakeGradient")]
-            pushed = _now(worker, pushes, "pushed")
+            pushed = _now(_device("worker", worker), pushes, "pushed")
             local = next(tensor for tensor in pushes[0].inputs if tensor.dtype == tf.int64)
             with tf.device(takes[0].device):
                 mean = tf.reduce_max(takes[0].outputs[0], name="mean")

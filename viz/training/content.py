@@ -10,7 +10,7 @@ from simulator.columns import Ints
 from simulator.training.disturbances.disturbance import Disturbance
 from viz.content_of_time import Json
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour
-from viz.training import figures, unmeasured
+from viz.training import caveats, figures
 from viz.training.content_of_time import recorded, timeline
 from viz.training.happened import not_drawn
 from viz.training.trained import Trained
@@ -77,7 +77,7 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
             ]
             for row in trained.scaling
         ],
-        "notes": [*unmeasured.notes(trained), figures.late_sessions(trained), not_drawn(trained)],
+        "notes": [*caveats.notes(trained), figures.late_sessions(trained), not_drawn(trained)],
         "timeline": timeline(trained),
         "recorded": recorded(trained, cluster),
     }

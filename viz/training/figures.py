@@ -10,7 +10,7 @@ from simulator.training.answers.answers import Answers
 from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
 from simulator.wording import counted
-from viz.training import unmeasured
+from viz.training import caveats
 from viz.training.trained import Trained
 
 MOST_TASKS = 4  # named in the summary, those that wait most
@@ -213,7 +213,7 @@ def record(trained: Trained) -> Mapping[str, Any]:
             }
             for row in trained.scaling
         ],
-        "notes": unmeasured.notes(trained),
+        "notes": caveats.notes(trained),
     }
 
 

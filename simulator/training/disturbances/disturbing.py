@@ -128,7 +128,7 @@ def present(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Dist
     found = []
     for one in disturbances:
         try:
-            _links(one, cluster) if isinstance(one.effect, OF_LINKS) else _devices(one, cluster)
+            links_of(one, cluster) if isinstance(one.effect, OF_LINKS) else _devices(one, cluster)
         except ClusterError:
             continue  # what was said of a worker says nothing where it is not
         found.append(one)
@@ -213,7 +213,7 @@ def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
     hit = [False] * len(cluster.links)
     for one in disturbances:
         if isinstance(one.effect, Degrade):
-            for link in _links(one, cluster):
+            for link in links_of(one, cluster):
                 factor[link] = max(factor[link], one.effect.factor) if hit[link] else one.effect.factor
                 hit[link] = True
     links = [
@@ -223,8 +223,8 @@ def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
     return replace(cluster, links=tuple(links))
 
 
-def _links(one: Disturbance, cluster: Cluster) -> Sequence[int]:
-    """The links of a name, or those between two tasks or devices."""
+def links_of(one: Disturbance, cluster: Cluster) -> Sequence[int]:
+    """The links of a name, or those between two tasks or devices. Raises ClusterError where there are none."""
     names = [link.name for link in cluster.links]
     if one.target in names:
         return [row for row, name in enumerate(names) if name == one.target]

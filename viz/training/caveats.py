@@ -1,4 +1,4 @@
-"""What disturbs a run on purpose, but not as was asked for, or not while rates are measured."""
+"""What disturbs a run on purpose, but less than was asked for, or more than was named, or not while rates are measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from simulator.cluster.client import short_task
+from simulator.training.disturbances.disturbance import Degrade
+from simulator.training.disturbances.disturbing import links_of
 from simulator.units import show_nanos, show_rate
+from simulator.wording import some
 from viz.training.trained import Trained
 
 _SECOND = 10**9  # nanoseconds
@@ -15,8 +18,8 @@ _AS_ASKED = 0.95  # of the traffic: what is less is told
 
 
 def notes(trained: Trained) -> list[str]:
-    """What was assumed, crashes that no rate knows of, and traffic that found no time."""
-    return [*trained.training.notes, *_crashes(trained), *_traffic(trained)]
+    """What was assumed, crashes that no rate knows of, traffic that found no time, and links that others need."""
+    return [*trained.training.notes, *_crashes(trained), *_traffic(trained), *_needed_by_others(trained)]
 
 
 def _crashes(trained: Trained) -> Iterator[str]:
@@ -42,4 +45,24 @@ def _traffic(trained: Trained) -> Iterator[str]:
             yield (
                 f"{training.clients[client]}: {show_rate(sent * _SECOND // lasts)} of the {show_rate(asked)} asked for "
                 "found time."
+            )
+
+
+def _needed_by_others(trained: Trained) -> Iterator[str]:
+    """Links between two tasks that were made slower, and are on the ways between others, too."""
+    cluster = trained.disturbed.cluster
+    for one in trained.wanted.disturbances:
+        if not isinstance(one.effect, Degrade) or "->" not in one.target:
+            continue
+        links = set(links_of(one, cluster))
+        others: dict[int, set[tuple[int, int]]] = {link: set() for link in sorted(links)}
+        for source, row in enumerate(cluster.routes):
+            for target, route in enumerate(row):
+                for link in links.intersection(route or ()):
+                    others[link].add((cluster.task_of[source], cluster.task_of[target]))
+        shared = [cluster.links[link].name for link, pairs in others.items() if len(pairs) > 1]
+        if shared:
+            yield (
+                f"{one.text}: {some(shared)} {'is' if len(shared) == 1 else 'are'} on the way between other tasks, too, "
+                "which it slows down as well."
             )
