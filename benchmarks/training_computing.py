@@ -1,10 +1,11 @@
 """Which training is the faster where tasks compute: the real order beside the simulated one.
 
-Of the trainings that are judged at most two processes are busy, each on a core of its own; with a ps beside two workers
-three share two cores, which a cluster can't say, so these are only shown. All trainings take turns, round after round,
-on one cluster; a pair is told apart where the middle halves of the rounds don't meet: the slower's upper quartile is
-below the faster's lower one. What the simulation knows is measured in the same rounds, on one process or with one worker: what products of
-each size take, how fast memory is, what a hop takes, what it works, and what a byte works.
+Of the trainings that are judged at most two processes are busy, each on a core of its own; with a ps beside two
+workers three share two cores, which a cluster can't say, so these are only shown. All trainings take turns, round
+after round, on one cluster; a pair is told apart where the middle halves of the rounds don't meet: the slower's upper
+quartile is below the faster's lower one. What the simulation knows is measured in the same rounds, on one process or
+with one worker: what products of each size take, how fast memory is, what a hop takes, what it works, and what a byte
+works.
 """
 
 from __future__ import annotations
@@ -176,16 +177,15 @@ def fitted(
     return solved("byte", lambda m, ps: replace(m, byte_ps=ps), 20_000)
 
 
-def report(
-    rounds: Mapping[str, Sequence[float]], ours: Mapping[str, float], crowded: Collection[str] = ()
-) -> bool:
+def report(rounds: Mapping[str, Sequence[float]], ours: Mapping[str, float], crowded: Collection[str] = ()) -> bool:
     """Print what the rounds say, and which pairs they tell apart, without those that have more processes than cores."""
     medians = {name: statistics.median(_known(seen)) for name, seen in rounds.items()}
     print("| training | gradients/s | quartiles | simulated | off |\n|---|---|---|---|---|")
     for name in sorted(medians, key=medians.__getitem__):
         low, high = quartiles(rounds[name])
         off = ours[name] / medians[name] - 1
-        print(f"| {name}{' *' * (name in crowded)} | {medians[name]:.1f} | {low:.1f} to {high:.1f} | {ours[name]:.1f} | {off:+.0%} |")
+        shown = f"{name}{' *' * (name in crowded)}"
+        print(f"| {shown} | {medians[name]:.1f} | {low:.1f} to {high:.1f} | {ours[name]:.1f} | {off:+.0%} |")
     if crowded:
         print(f"\n\\* More busy processes than the {CORES} cores: in none of the pairs below.")
     by_speed = sorted(rounds.keys() - set(crowded), key=lambda name: (medians[name], name))

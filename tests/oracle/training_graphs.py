@@ -216,7 +216,9 @@ def _asynchronous(training: Training) -> Iterator[tuple[Mapping[str, Any], bytes
         with tf.Graph().as_default() as graph, graph.container(training.container):
             model = _Model(training)
             inward, outward, fill = _allowances(training, worker) if training.how == "ssp" else ([], [], [])
-            began = _now(_device("worker", worker), inward, "began") if inward else None  # not behind the sleep, for the only thread
+            began = (
+                _now(_device("worker", worker), inward, "began") if inward else None
+            )  # not behind the sleep, for the only thread
             read, gradients = model.gradients(worker, [] if began is None else [began.op])
             count = _count(model.step, _applied(model, gradients))
             notes = {"read": read.name, "after": _after(model.step, count).name}

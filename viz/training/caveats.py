@@ -1,4 +1,4 @@
-"""What disturbs a run on purpose, but less than was asked for, or more than was named, or not while rates are measured."""
+"""What disturbs a run on purpose, but less than asked for, or more than named, or not while rates are measured."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def _needed_by_others(trained: Trained) -> Iterator[str]:
         shared = [cluster.links[link].name for link, pairs in others.items() if len(pairs) > 1]
         if shared:
             yield (
-                f"{one.text}: {some(shared)} {'is' if len(shared) == 1 else 'are'} on the way between other tasks, too, "
-                "which it slows down as well."
+                f"{one.text}: {some(shared)} {'is' if len(shared) == 1 else 'are'} on the way between other tasks, "
+                "too, which it slows down as well."
             )
