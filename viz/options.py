@@ -250,6 +250,11 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         help="what a client and its master take between two steps, such as 2ms: Python, the session, the messages that "
         "begin and end a step (default: nothing)",
     )
+    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
+    _add_length(group)
+
+
+def _add_length(group: argparse._ArgumentGroup) -> None:
     length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")
     length.add_argument(
@@ -257,7 +262,6 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         metavar="SHARE",
         help="until steps per second are known so well: 2%% is half of a 95 %% confidence interval",
     )
-    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:

@@ -129,10 +129,8 @@ def trace_of(
     shown = np.flatnonzero(~(_inserted(clients, laid)[op] | tables.silent[op]))
     rows = shown[np.lexsort((shown, ran.lane[shown], ran.where[shown], ran.start[shown]))]
     asked, sent, came = (_column(steps, name) for name in ("asked_ns", "sent_ns", "came_ns"))
-    flows, every = (
-        flags(given.wires.flows)[wire],
-        holds(tables, crossing, discipline(tables.ways, how["contention"]).held),
-    )
+    flows = flags(given.wires.flows)[wire]
+    every = holds(tables, crossing, discipline(tables.ways, how["contention"]).held)
     through = wire_end(tables, crossing.way[wire], crossing.latency_ns[wire], flows, ints(came))
     held = _held(every, ids(wire), _column(steps, "begun_ns"))
     sender = tables.tensor_op[crossing.tensor[wire]]
