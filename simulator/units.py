@@ -77,9 +77,9 @@ def parse_rate(text: str) -> int:
 
 
 def parse_flops(text: str) -> int:
-    """Read a compute speed such as "19.5 TFLOP/s" as floating-point operations per second."""
+    """Read a compute speed such as "19.5 TFLOP/s", or "624 TOP/s" of integers, as operations per second."""
     value, unit = _split(text, 'a speed such as "19.5 TFLOP/s"')
-    for suffix in ("FLOP/s", "FLOPS", "flop/s"):
+    for suffix in ("FLOP/s", "FLOPS", "flop/s", "OP/s", "OPS"):
         if unit.endswith(suffix) and unit.removesuffix(suffix) in _PREFIX:
             return _whole(value * _PREFIX[unit.removesuffix(suffix)], text)
     raise ValueError(f"{text!r} has the unknown unit {unit!r}; use GFLOP/s or TFLOP/s")

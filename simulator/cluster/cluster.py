@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from simulator.cluster.peaks import UNSAID, Peaks
 from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol, find_protocol, lane_ns, spoken
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
@@ -34,12 +35,13 @@ class Device:
     type: str  # "CPU" or "GPU": which kernels exist
     kind: str  # the model: how fast; a column of CostTable.run_ns per kind
     memory_bytes: Bytes
-    flop_per_s: int  # peak of the arithmetic that TensorFlow uses by default (float32)
+    flop_per_s: int  # peak in float32, of plain units: CUDA cores, vector units
     bytes_per_s: int  # bandwidth of its own memory
     launch_ns: Nanos  # from one op's end to the next op's start on a busy device
     lanes: int = 1  # ops that it runs at the same time
     host: str = ""  # machine that it stands in; tasks may share one
     cores: int = 1  # for which each of its lanes stands; the work for a message needs one of them
+    peaks: Peaks = UNSAID  # in other formats, and of matrix units
 
     @property
     def task(self) -> str:

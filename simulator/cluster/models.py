@@ -10,8 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 from simulator.cluster.cluster import MAX_CORES
+from simulator.cluster.peaks import UNSAID, Peaks, read_peaks
 from simulator.errors import ClusterError
-from simulator.units import parse_bytes, parse_flops, parse_nanos, parse_rate
+from simulator.units import parse_bytes, parse_nanos, parse_rate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,12 +32,13 @@ class Model:
     type: str  # "CPU" or "GPU"
     title: str  # "A100 SXM 80 GB"
     memory_bytes: int
-    flop_per_s: int
+    flop_per_s: int  # in float32, of plain units
     bytes_per_s: int
     launch_ns: int
     nvlink_bytes_per_s: int = 0  # of one NVLink, one direction; 0: it has none
     nvlinks: int = 0  # how many of them it has; 0: not said
     cores: int = 1  # of a CPU
+    peaks: Peaks = UNSAID  # in other formats, and of matrix units
     source: str = ""
 
     def share(self, parts: int) -> Model:
@@ -51,10 +53,14 @@ class Model:
             flop_per_s=max(1, self.flop_per_s // parts),
             bytes_per_s=max(1, self.bytes_per_s // parts),
             cores=max(1, self.cores // parts),
+            peaks=self.peaks.share(parts),
         )
 
 
-MODEL_KEYS = ("type", "title", "memory", "compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks", "source")
+MODEL_KEYS = (
+    "type", "title", "memory", "compute", "matrix_compute", "bandwidth", "cores", "launch", "nvlink", "nvlinks",
+    "source",
+)  # fmt: skip
 
 
 def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever TOML holds
@@ -62,7 +68,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
     for key in ("type", "memory", "compute", "bandwidth"):
         if key not in table:
             raise KeyError(f"model {name!r} lacks the key {key!r}")
-    for key in ("memory", "compute", "bandwidth", "launch", "nvlink"):
+    for key in ("memory", "bandwidth", "launch", "nvlink"):
         if not isinstance(table.get(key, ""), str):
             raise ValueError(f"{key}: {table[key]!r} needs a unit: write it in quotes")
     if table["type"] not in ("CPU", "GPU"):
@@ -72,17 +78,19 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
         raise ValueError(f"nvlinks: {nvlinks!r} is not a number of links from 0 to {MAX_NVLINKS}")
     if "cores" in table and table["type"] != "CPU":
         raise ValueError(f"cores: {table['cores']!r} of a GPU; its messages are the work of its host's CPU")
+    flop_per_s, peaks = read_peaks(table)
     return Model(
         name=name,
         type=table["type"],
         title=str(table.get("title", name)),
         memory_bytes=parse_bytes(table["memory"]),
-        flop_per_s=parse_flops(table["compute"]),
+        flop_per_s=flop_per_s,
         bytes_per_s=parse_rate(table["bandwidth"]),
         launch_ns=parse_nanos(table.get("launch", LAUNCH[table["type"]])),
         nvlink_bytes_per_s=parse_rate(table["nvlink"]) if "nvlink" in table else 0,
         nvlinks=nvlinks,
         cores=read_cores(table.get("cores", 1)),
+        peaks=peaks,
         source=str(table.get("source", "")),
     )
 

@@ -101,7 +101,7 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
             own[name] = read_model(name, table)
         except (KeyError, ValueError) as error:
             message = str(error.args[0])
-            culprit = next((k for k, v in table.items() if repr(v) in message), "")
+            culprit = next((k for k, v in table.items() if repr(v) in message or message.startswith(f"{k}:")), "")
             reader.fail(f"model {name!r}: {message}", section, 0, culprit)
     return own
 

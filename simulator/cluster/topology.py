@@ -172,6 +172,7 @@ def _device(task: Task, type_: str, number: int, model: Model, host: Host) -> De
         launch_ns=model.launch_ns,
         host=host.name,
         cores=model.cores,
+        peaks=model.peaks,
     )
 
 

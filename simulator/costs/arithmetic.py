@@ -198,3 +198,14 @@ ARITHMETIC: tuple[Row, ...] = (
     (ELEMENTWISE, each(36), tensors, "", "Multinomial StatelessMultinomial"),
 )
 # fmt: on
+
+# Products and convolutions that cuBLAS and cuDNN compute, on tensor cores where the format has some, and oneDNN on AMX.
+# Depthwise and sparse ones run in kernels of TensorFlow's own; factorisations (cuSOLVER) are no dense products.
+ON_MATRIX_UNITS = (
+    "MatMul SparseMatMul QuantizedMatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum "
+    "Conv2D Conv3D Conv _FusedConv2D _FusedConv3D QuantizedConv2D FusedPadConv2D FusedResizeAndPadConv2D "
+    "Conv2DBackpropInput Conv2DBackpropInputV2 Conv3DBackpropInput Conv3DBackpropInputV2 Conv2DBackpropFilter "
+    "Conv2DBackpropFilterV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 LSTMBlockCell BlockLSTM BlockLSTMV2 "
+    "BlockLSTMGrad BlockLSTMGradV2 GRUBlockCell GRUBlockCellGrad CudnnRNN CudnnRNNV2 CudnnRNNV3 CudnnRNNBackprop "
+    "CudnnRNNBackpropV2 CudnnRNNBackpropV3"
+)

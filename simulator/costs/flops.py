@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from simulator.costs.arithmetic import ARITHMETIC
+from simulator.costs.arithmetic import ARITHMETIC, ON_MATRIX_UNITS
 from simulator.costs.formulas.convolution import unrolled
 from simulator.costs.formulas.instance import nothing, tensors
 from simulator.costs.housekeeping import HANDED_OVER, HOUSEKEEPING
@@ -19,10 +19,19 @@ from simulator.costs.rule import OTHER, Rule
 
 def _rules() -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
+    on_matrix_units = frozenset(ON_MATRIX_UNITS.split())
     for category, flops, moved, attrs, ops in ARITHMETIC + HOUSEKEEPING:
         for op in ops.split():
             scratch = unrolled if op.startswith(("Conv2D", "Conv3D")) else nothing
-            rules[op] = Rule(category, flops, moved, tuple(attrs.split()), scratch=scratch)
+            rules[op] = Rule(
+                category,
+                flops,
+                moved,
+                tuple(attrs.split()),
+                scratch=scratch,
+                on_matrix_units=op in on_matrix_units,
+                counts_real="FFT" in op,
+            )
     for category, ops in HANDED_OVER:
         for op in ops.split():
             rules[op] = Rule(category, nothing, nothing, launches=False)

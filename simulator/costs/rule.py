@@ -34,3 +34,5 @@ class Rule(NamedTuple):
     attrs: tuple[str, ...] = ()  # attributes that the formulas read
     launches: bool = True  # False: done by the executor on the host, no kernel starts
     scratch: Formula = nothing
+    on_matrix_units: bool = False  # a product or convolution that runs on tensor cores where there are some
+    counts_real: bool = False  # of complex numbers, too, `flops` counts the operations on real ones

@@ -29,6 +29,14 @@ NAMES: Mapping[int, str] = MappingProxyType(
 FLOAT, INT32, STRING, BOOL, RESOURCE, VARIANT = 1, 3, 7, 10, 20, 21  # those that rules speak of
 
 
+_NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
+
+
+def number_of(name: str) -> int:
+    """The number of a type by its name without "DT_"; KeyError for an unknown one."""
+    return _NUMBER[name]
+
+
 def base(dtype: int) -> int:
     """The type itself, without the mark of a reference."""
     return dtype - REF if dtype > REF else dtype

@@ -66,6 +66,8 @@ def test_toml_says_which_gpu_is_whose(tmp_path: Path) -> None:
     [
         ('memory = "24 GB"', 'memory = "24 XB"', 5, "unknown unit 'XB'"),
         ('compute = "30 TFLOP/s"', "compute = 30", 6, "model 'mine'"),
+        ('compute = "30 TFLOP/s"', 'compute = { float32 = "30 TB/s" }', 6, "compute: float32"),
+        ('compute = "30 TFLOP/s"', 'compute = "30 TFLOP/s"\nmatrix_compute = { fp16 = "9 TFLOP/s" }', 7, "'fp16'"),
         ('"100 Gbit/s"', '"100 Gx"', 13, "unknown unit 'Gx'"),
         ('"100 Gbit/s"', '"0 Gbit/s"', 13, "bandwidth from 1 to"),
         ("count = 2", "cuont = 2", 11, "Did you mean 'count'"),

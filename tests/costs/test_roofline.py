@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Device
+from simulator.cluster.peaks import UNSAID, Peaks, peak
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
+from simulator.costs.precision import number_format, real_operations
 from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, estimate
 from simulator.costs.table import FALLBACK, MAX_NS
 from simulator.errors import ClusterError
@@ -25,9 +27,10 @@ def device(
     flop_per_s: int = 10**12,
     bytes_per_s: int = 10**11,
     launch_ns: int = 1000,
+    peaks: Peaks = UNSAID,
 ) -> Device:
     name = f"/job:localhost/replica:0/task:0/device:{type}:{at}"
-    return Device(name, type, kind, 2**34, flop_per_s, bytes_per_s, launch_ns)
+    return Device(name, type, kind, 2**34, flop_per_s, bytes_per_s, launch_ns, peaks=peaks)
 
 
 def cluster(*devices: Device) -> Cluster:
@@ -203,12 +206,16 @@ def test_each_node_costs_what_it_costs_alone(graph: Graph) -> None:
             tuple(max(0, t.nbytes) for t in taken),
             tuple(max(0, t.nbytes) for t in given_out),
             graph.attrs[node],
+            tuple(t.dtype for t in taken),
+            tuple(t.dtype for t in given_out),
         )
+        number = number_format(priced, instance)
         kinds = {kind for kind, _ in ops.kernel_types(op, graph.attrs[node])}
-        assert costs.flops[node] == priced.flops(instance)
+        assert costs.flops[node] == real_operations(priced, instance, priced.flops(instance))
         assert costs.moved_bytes[node] == priced.moved(instance)
         for column, place in enumerate(BOTH.devices):
-            work = -(-costs.flops[node] * 10**9 // place.flop_per_s)
+            speed, _ = peak(place.flop_per_s, place.peaks, number, matrix=priced.on_matrix_units)
+            work = -(-costs.flops[node] * 10**9 // speed)
             traffic = -(-costs.moved_bytes[node] * 10**9 // place.bytes_per_s)
             busy = place.launch_ns + max(work, traffic) if priced.launches else DISPATCH_NS
             assert costs.run_ns[node, column] == (busy if place.type in kinds else -1)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from math import prod
 
 from simulator.costs.formulas.instance import Formula, Instance, at, elements, numbers
+from simulator.graph.dtypes import FLOAT, SIZE, base
 from simulator.graph.graph import Shape
 
 _WORKSPACE_LIMIT = 2**32  # bytes; TF_CUDNN_WORKSPACE_LIMIT_IN_MB, tensorflow/core/kernels/gpu_utils.cc
-
-_FLOAT_BYTES = 4  # of a float32, the default
 
 
 def _weights(shape: Shape | None, behind: int) -> int:
@@ -63,7 +62,9 @@ def unrolled(instance: Instance) -> int:
     if not filters or not pixels:
         return 0
     per_pixel = max(1, pixels[0]) * max(1, filters[-1])  # images and channels
-    return min(_WORKSPACE_LIMIT, _FLOAT_BYTES * _weights(filters, 1) * (elements(pixels) // per_pixel))
+    number = SIZE.get(base(instance.output_types[0]), 0) if instance.output_types else 0
+    each = number if number > 0 else SIZE[FLOAT]
+    return min(_WORKSPACE_LIMIT, each * _weights(filters, 1) * (elements(pixels) // per_pixel))
 
 
 def _window(instance: Instance) -> int:

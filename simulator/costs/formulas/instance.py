@@ -24,6 +24,8 @@ class Instance:
     input_bytes: tuple[int, ...]  # 0 where unknown or where only a handle is passed
     output_bytes: tuple[int, ...]
     attrs: Attrs
+    input_types: tuple[int, ...] = ()  # DataType, +100 for a reference, 0 unknown
+    output_types: tuple[int, ...] = ()
 
 
 _MAX_NUMBERS = 16  # more than any op's list of sizes has

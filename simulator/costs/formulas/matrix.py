@@ -1,7 +1,8 @@
 """Products of matrices, linear algebra and Fourier transforms.
 
 Counts of linear algebra are those of Golub and Van Loan, Matrix Computations, 4th edition (2013), for n x n matrices
-unless stated; an addition and a multiplication count one each. Complex numbers are counted like real ones.
+unless stated; an addition and a multiplication count one each. Complex numbers are counted like real ones, but by
+`fourier` (precision.py).
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""A device's speed by number format: float64 to int8, on its plain units and on its matrix units.
+
+Plain units are CUDA cores and a processor's vector units. Matrix units are tensor cores and AMX tiles: only products of
+matrices and convolutions run on them. `Device.flop_per_s` is float32's speed on plain units, from which a speed that
+is not given follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from simulator.units import parse_flops
+
+FORMATS = ("float64", "float32", "bfloat16", "float16", "int8")  # widest first
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Operations per second, 0 where none are given; float32's on plain units stand in the device itself."""
+
+    float64: int = 0
+    bfloat16: int = 0
+    float16: int = 0
+    int8: int = 0
+    matrix_float64: int = 0
+    matrix_float32: int = 0  # TF32, which TensorFlow uses by default for float32 (Ampere and later)
+    matrix_bfloat16: int = 0
+    matrix_float16: int = 0
+    matrix_int8: int = 0
+
+    def share(self, parts: int) -> Peaks:
+        """The speeds of one of so many equal parts."""
+        speeds = [int(getattr(self, field.name)) for field in fields(self)]
+        return Peaks(*[max(1, speed // parts) if speed else 0 for speed in speeds])
+
+
+UNSAID = Peaks()
+
+
+def peak(flop_per_s: int, peaks: Peaks, number: str, *, matrix: bool = False) -> tuple[int, bool]:
+    """Operations per second in that format, and whether they are assumed because the device does not say.
+
+    `flop_per_s` is the plain speed in float32. Without figures, float64 has half of it, as with vectors of half as many
+    numbers, and a narrower format all of it. Matrix units that lack a format leave it to the plain ones; what is
+    narrower than float32 is never slower than float32.
+    """
+    if number == "float32":
+        plain, assumed = flop_per_s, False
+    else:
+        given = int(getattr(peaks, number))
+        plain, assumed = given or (max(1, flop_per_s // 2) if number == "float64" else flop_per_s), not given
+    if not matrix:
+        return plain, assumed
+    given = int(getattr(peaks, f"matrix_{number}"))
+    if given:
+        return given, False
+    if number in ("float64", "float32"):
+        return plain, assumed
+    return max(plain, peaks.matrix_float32), assumed
+
+
+def read_peaks(table: Mapping[str, Any]) -> tuple[int, Peaks]:  # Any: whatever TOML holds
+    """Read the keys `compute`, a speed in float32 or a table by format, and `matrix_compute`, such a table.
+
+    Raises ValueError for an unknown format or a speed that is none, KeyError without float32.
+    """
+    compute = table["compute"]
+    plain = {"float32": _speed("compute", compute)} if isinstance(compute, str) else _speeds("compute", compute)
+    if "float32" not in plain:
+        raise KeyError("compute: a table of speeds lacks the key 'float32'")
+    matrix = _speeds("matrix_compute", table.get("matrix_compute", {}))
+    flop_per_s = plain.pop("float32")
+    return flop_per_s, Peaks(**plain, **{f"matrix_{number}": speed for number, speed in matrix.items()})
+
+
+def _speeds(key: str, value: object) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise ValueError(f'{key}: {value!r} is no table of speeds, such as {{ float32 = "19.5 TFLOP/s" }}')
+    for number in value:
+        if number not in FORMATS:
+            raise ValueError(f"{key}: there is no number format {number!r}; known are {', '.join(FORMATS)}")
+    return {number: _speed(f"{key}: {number}", text) for number, text in value.items()}
+
+
+def _speed(key: str, text: object) -> int:
+    if not isinstance(text, str):
+        raise ValueError(f"{key}: {text!r} needs a unit: write it in quotes")
+    try:
+        speed = parse_flops(text)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if speed < 1:
+        raise ValueError(f"{key}: {text!r} does nothing per second")
+    return speed
