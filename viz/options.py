@@ -44,8 +44,8 @@ exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the cal
 """
 
 _TRAINING = """\
-Many steps of many workers instead of one step. A graph of one device is replicated over the cluster first, one that
-names jobs is taken as it is:
+Many steps of many workers instead of one step. A graph of one device is replicated over the cluster first. One
+that names jobs, or several GPUs, is taken as it stands:
   simviz graph.pbtxt --cluster ps=2,worker=10x2gpu --training sync:aggregate=8,total=10 --disturb worker:3=slow:2.0
 """
 
@@ -213,7 +213,8 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         choices=REPLICATIONS,
         help="between: a client and graph per worker, variables on ps tasks; in: one client, a copy of the model per "
         "GPU; both: copies within each worker; allreduce:ring, :tree or :hierarchical in place of ps tasks; none: the "
-        "graph names its jobs itself (default: none where it does, else between where there are ps tasks, else in)",
+        "graph as it stands (default: none where it names jobs; else between where there are ps tasks; else none "
+        "where it names several GPUs or holds towers, else in)",
     )
     add(
         "--fuse",

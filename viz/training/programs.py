@@ -12,18 +12,24 @@ from simulator.cluster.notation import is_notation
 from simulator.cluster.reading import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
+from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.capturing import with_variables
 from simulator.training.programs.distributed import distributed
+from simulator.training.programs.division import Division, division
 from simulator.training.programs.filtering import filtered
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.replicating import replicate
 from simulator.training.programs.replication.tasks import computing, ps_tasks, worker_tasks
+from simulator.training.programs.script import names_jobs
+from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, describe
 from simulator.wording import counted
 from viz.request import Request
 from viz.training.asked import Wanted
 
+_NAMED = "the graph names its jobs and is taken as it is"
 _HOW = {
-    "none": "the graph names its jobs and is taken as it is",
+    "none": "one client takes the graph as it stands",
     "in": "in-graph replication: a copy of the model per {kind} in one graph",
     "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
     "both": "between-graph replication with a copy of the model per {kind} of each worker",
@@ -35,12 +41,24 @@ _WORKER_PART = re.compile(r"(?<![A-Za-z0-9_])worker=[0-9]+")
 
 
 def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Cluster) -> tuple[tuple[Program, ...], str]:
-    """The programs, and how they were made, in words. Raises as `replicate` and `distributed`."""
-    named = any(parse(text).job not in (None, "localhost") for text in set(graph.requested))
-    how = wanted.replicate or _suggested(cluster, named=named)
+    """The programs, and how they were made, in words. Raises as `replicate` and `distributed`.
+
+    A graph that divides its work by itself is not copied by default. Raises SimvizError for numbers of workers to
+    compare where the graph has one client whatever the cluster.
+    """
+    named = names_jobs(graph)
+    held = None if named or wanted.replicate == "none" else _divided(graph, request)
+    how = wanted.replicate or _suggested(cluster, named=named, divided=bool(held))
+    said = "" if wanted.replicate else " (by default)"
+    said += f": it {held}" if held else ""
     if how == "none" or (how == "between" and named):
+        if wanted.workers and not named:
+            raise SimvizError(
+                "--workers compares numbers of clients, but one client takes this graph as it stands"
+                f"{said}; leave --workers out, or replicate the graph (--replicate between)"
+            )
         made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
-        return _ready(made, wanted, cluster), _HOW["none"]
+        return _ready(made, wanted, cluster), _NAMED if named else _HOW["none"] + said
     made = replicate(
         graph,
         cluster,
@@ -52,9 +70,18 @@ def make_programs(request: Request, wanted: Wanted, graph: Graph, cluster: Clust
         batch=request.batch,
         fuse=wanted.fuse,
     )
-    chosen = "" if wanted.replicate else " (by default)"
     on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
-    return _ready(made, wanted, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + chosen
+    if held:
+        said = said.replace(": it", "; each copy is the whole graph, which", 1)
+    return _ready(made, wanted, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + said
+
+
+def _divided(graph: Graph, request: Request) -> Division | None:
+    """How a graph that names no job divides its work; None where it says itself who waits for whom."""
+    source = with_variables(graph)
+    if sync_replicas(source) is not None:
+        return None
+    return division(source, anatomy(source, fetches=request.fetches))
 
 
 def _ready(made: Sequence[Program], wanted: Wanted, cluster: Cluster) -> tuple[Program, ...]:
@@ -83,11 +110,15 @@ def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> s
     return "One client takes one step after the other, and each is an update."
 
 
-def _suggested(cluster: Cluster, *, named: bool) -> str:
-    """The replication where the user names none."""
-    if named:
-        return "none"
-    return "between" if ps_tasks(cluster) else "in"
+def _suggested(cluster: Cluster, *, named: bool, divided: bool) -> str:
+    """The replication where the user names none.
+
+    A graph that divides its work by itself is one client's, as its script makes it. With ps tasks each worker runs that
+    script, as under `replica_device_setter`.
+    """
+    if not named and ps_tasks(cluster):
+        return "between"
+    return "none" if named or divided else "in"
 
 
 def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Graph, Shape
 from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
 
-_SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
+SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
 _PASSES = 64  # over the graph, for what goes round in loops
 
 
@@ -116,7 +116,7 @@ def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
 
 
 def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequence[int]) -> list[int]:
-    """The sources of each thing that is summed to a gradient. By scalars it is scaled: they hold no examples."""
+    """The sources of each thing that is summed to a gradient. By single numbers it is scaled: they hold no examples."""
     parts, pending, seen = [], [gradient], set[int]()
     while pending:
         edge = pending.pop()
@@ -126,12 +126,17 @@ def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequen
             continue
         seen.add(row)
         inputs = [at for at in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if _sources(graph, at, own, reached)]
-        wide = [at for at in inputs if graph.tensor_shape[graph.edge_tensor[at]] != ()] or inputs
-        if len(wide) == 1 or graph.ops[row] in _SUMS:
+        wide = [at for at in inputs if not _is_single(graph.tensor_shape[graph.edge_tensor[at]])] or inputs
+        if len(wide) == 1 or graph.ops[row] in SUMS:
             pending += wide
         else:
             parts.append(reached[row])
     return [mask for mask in parts if mask]
+
+
+def _is_single(shape: Shape | None) -> bool:
+    """Whether a tensor is one number, as a norm is, of however many dimensions."""
+    return shape is not None and all(size == 1 for size in shape)
 
 
 def _sources(graph: Graph, edge: int, own: Mapping[int, int], reached: Sequence[int]) -> int:

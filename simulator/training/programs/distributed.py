@@ -1,7 +1,8 @@
-"""Make the programs of a training out of graphs that name jobs already, as distributed TensorFlow's scripts make them.
+"""Make the programs of a training out of graphs as they stand, as TensorFlow's scripts make them.
 
     a worker's graph   /job:ps/... and one task of another job   between-graph: a program per task of that job
     a client's graph   several tasks besides those that share    in-graph: one program
+    no job named       devices of whichever task it runs on      one program, at the cluster's client
 
 Programs share variables, accumulators and queues by standing on the same tasks. A graph that synchronises its workers
 itself (`sync_replicas`) gives the chief a second program, which makes the updates.
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
-from simulator.errors import ClusterError, GraphError, InfeasibleError
+from simulator.errors import ClusterError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.training.programs.accumulating import with_accumulators
@@ -22,7 +23,7 @@ from simulator.training.programs.filtering import check_seen
 from simulator.training.programs.moving import check_devices, moved, moved_text
 from simulator.training.programs.program import Program, beside
 from simulator.training.programs.replication.tasks import alike, called, worker_tasks
-from simulator.training.programs.script import Script, named_tasks, of_task, read_script, written_for
+from simulator.training.programs.script import Script, named_tasks, names_jobs, of_task, read_script, written_for
 from simulator.training.regimes import Regime, check
 from simulator.wording import near, some
 
@@ -39,15 +40,15 @@ def distributed(
     batch: int | None = None,
     filters: Sequence[str] = (),
 ) -> tuple[Program, ...]:
-    """The programs of a training whose graph names its jobs, workers in order of tasks, a chief first, updates last.
+    """The programs of a training by a graph as it stands, workers in order of tasks, a chief first, updates last.
 
     One graph is a worker's, and every task of that job gets its own with the task's name in place of the first; or it
-    names several tasks that compute, and one client runs it all. A sequence gives graphs by task ("worker:0") or by job
-    ("worker": all its other tasks); one without gradients, such as a reader's, is run in a loop and is no worker.
-    `fetches` is what a worker's step runs, `batch` its examples where the graph does not say. `filters` are the
+    names several tasks that compute, or none, and one client runs it all. A sequence gives graphs by task ("worker:0")
+    or by job ("worker": all its other tasks); one without gradients, such as a reader's, is run in a loop and is no
+    worker. `fetches` is what a worker's step runs, `batch` its examples where the graph does not say. `filters` are the
     device_filters of the session as the graph's own task gives them: that task becomes each worker's own.
 
-    Raises GraphError for a graph that names no job or has no gradients, InfeasibleError for a task that a graph names
+    Raises GraphError for a graph without gradients, InfeasibleError for a task that a graph names
     and the cluster or the filters leave out, ClusterError for a task that is given a graph and does not exist, and as
     `regimes.check`.
     """
@@ -74,10 +75,8 @@ def distributed(
 
 def _tasks(script: Script, cluster: Cluster) -> list[str]:
     """The tasks that get a program: all of the job that the graph computes in; the client's where it names several."""
-    if not any(parse(text).job not in (None, "localhost") for text in set(script.graph.requested)):
-        raise GraphError(
-            f"{script.graph.source} names no job, so it is a graph of one device. Replicate it over the cluster."
-        )
+    if not names_jobs(script.graph):
+        return [cluster.client_task]
     computing = named_tasks(script)
     if len(computing) > 1:
         return [cluster.client_task]

@@ -34,6 +34,19 @@ def moved_text(text: str, task: DeviceSpec, other: DeviceSpec) -> str:
     return str(spec._replace(job=other.job, replica=replica, task=other.task))
 
 
+def without_localhost(graph: Graph) -> Graph:
+    """The graph with no node asking for the task that a session has without a cluster; types and numbers stay."""
+    specs = {text: parse(text) for text in set(graph.requested)}
+    bare = {
+        text: str(spec._replace(job=None, replica=None, task=None))
+        for text, spec in specs.items()
+        if spec.job == "localhost"
+    }
+    if not bare:
+        return graph
+    return replace(graph, requested=tuple([bare.get(text, text) for text in graph.requested]))
+
+
 def check_devices(graph: Graph) -> None:
     """Raise GraphError for a device string that cannot be read, with the node that has it."""
     for row, text in enumerate(graph.requested):

@@ -63,7 +63,7 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
 
     Where no variable is used besides its update, and these are `alone`, every one counts that takes examples.
     """
-    live = _live(graph)
+    live = on_examples(graph)
     walks = _changes(graph, runs, live)
     writes: dict[int, list[int]] = {}
     for row in walks:
@@ -86,11 +86,11 @@ def adds_a_constant(graph: Graph, row: int) -> bool:
     """Whether an op lets a variable have its own value and something more that no example has a part in."""
     if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
         return False
-    walk = _walk(graph, [_value(graph, row)], _live(graph))
+    walk = _walk(graph, [_value(graph, row)], on_examples(graph))
     return not walk.ends and walk.reads == {_written(graph, row)} and bool(walk.nodes)
 
 
-def _live(graph: Graph) -> bytearray:
+def on_examples(graph: Graph) -> bytearray:
     """[N] whether a node's value depends on examples: on more than constants and variables."""
     data = [
         [int(graph.edge_src[edge]) for edge in range(first, last) if graph.edge_tensor[edge] >= 0]

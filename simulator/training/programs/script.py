@@ -71,6 +71,11 @@ def _without_gradients(graph: Graph) -> Script:
     return Script(graph, choose_step(graph, fetches=adding or None), trains=False)
 
 
+def names_jobs(graph: Graph) -> bool:
+    """Whether some node asks for a task of a cluster; `localhost` is the only task of a session without one."""
+    return any(parse(text).job not in (None, "localhost") for text in set(graph.requested))
+
+
 def named_tasks(script: Script) -> list[DeviceSpec]:
     """The tasks that the step names and that share nothing: those that compute, in order."""
     texts = {script.graph.requested[row] for row in np.flatnonzero(script.step.runs).tolist()}

@@ -140,14 +140,29 @@ def test_a_task_that_the_cluster_lacks_is_named() -> None:
         distributed(load(PS_TRAINING), load_cluster("ps=1,worker=2"))
 
 
+@pytest.mark.parametrize("cluster", ["4gpu", "ps=1,worker=2", "worker=2x2gpu"])
+@pytest.mark.parametrize("regime", [None, Regime("async"), Regime("sync"), Regime("ssp", bound=2)])
+def test_a_graph_that_names_no_job_is_one_clients(cluster: str, regime: Regime | None) -> None:
+    graph, there = script(ps="/cpu:0", worker="/gpu:1"), load_cluster(cluster)
+    made = distributed(graph, there, regime=regime)
+    assert [(program.task, program.role) for program in made] == [(there.client_task, "worker")]
+    assert made[0].graph.requested == graph.requested
+
+
+def test_of_one_client_no_more_is_counted_than_it_makes() -> None:
+    graph, there = script(ps="/cpu:0", worker="/cpu:0"), load_cluster("4gpu")
+    with pytest.raises(SimvizError, match="total=4 replicas, but 1 worker would be started"):
+        distributed(graph, there, regime=Regime("sync", total=4))
+    made = distributed(graph, there, regime=Regime("sync", aggregate=3))  # which makes several gradients
+    assert [program.role for program in made] == ["worker", "updates"]
+
+
 def test_bad_calls() -> None:
     cluster = load_cluster("ps=1,worker=2")
     rows = Rows()
     rows.add("a", "Const", device="/job:worker/task:0", **typed("Const", ()))
     with pytest.raises(GraphError, match="without gradients"):
         distributed(rows.built(), cluster)
-    with pytest.raises(GraphError, match="names no job"):
-        distributed(script(ps="/cpu:0", worker="/cpu:0"), cluster)
     with pytest.raises(ClusterError, match=r"given for 'wroker:0', .* Did you mean 'worker:0'"):
         distributed([("wroker:0", script())], cluster)
     with pytest.raises(ClusterError, match="2 graphs are given for 'worker'"):

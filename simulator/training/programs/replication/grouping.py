@@ -42,7 +42,7 @@ def grouped(graph: Graph, ps: Sequence[str], *, strategy: PsStrategy, seed: int)
         if len(waits) < 2:
             continue
         around = [text for text in draft.inputs[row] if graph.index[text[1:]] not in own]
-        draft.inputs[row] = list(around)
+        draft.inputs[row], draft.devices[row] = list(around), ""
         for device in sorted(waits):
             inputs = [*(f"^{graph.names[source]}" for source in waits[device]), *around]
             home = device if parse(device).job in jobs else ""

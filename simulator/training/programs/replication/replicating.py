@@ -10,9 +10,10 @@ from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.accumulating import with_accumulators
-from simulator.training.programs.anatomy import anatomy
+from simulator.training.programs.anatomy import Anatomy, anatomy
 from simulator.training.programs.capturing import with_variables
-from simulator.training.programs.moving import check_devices
+from simulator.training.programs.division import devices_named
+from simulator.training.programs.moving import check_devices, without_localhost
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.grouping import grouped
 from simulator.training.programs.replication.setter import PsStrategy
@@ -21,7 +22,7 @@ from simulator.training.programs.replication.workers import Home, Placing, all_r
 from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime
 from simulator.units import Bytes, is_whole
-from simulator.wording import counted, near
+from simulator.wording import counted, near, some
 
 How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
 
@@ -59,11 +60,14 @@ def replicate(
     does not say. A worker, tower or replica works on as many, so a client feeds its towers so many times as much, and
     splits it; what comes from a queue or an iterator each takes for itself.
 
-    Initialisers, savers, queues, iterators, tables and summaries are there once, on the client's CPU or each worker's
-    task; summaries see the first tower. Raises GraphError for a graph without gradients and for one that names jobs
-    already, ClusterError for a cluster without the tasks that this takes, SimvizError for an unknown `how` or
-    strategy, and for a regime of which one client's steps can make nothing: an all-reduce in which replicas do not
-    wait, gradients that are counted where all are averaged.
+    Device strings that name several GPUs stay as they are between graphs: each worker divides its step among its own.
+    The other ways give devices anew, so they refuse such a graph.
+
+    Initialisers, savers, queues, iterators, tables and summaries are there once, on the client's CPU or each
+    worker's task; summaries see the first tower. Raises GraphError for a graph without gradients and for one that
+    names jobs, or several devices of one type, already, ClusterError for a cluster without the tasks that this
+    takes, SimvizError for an unknown `how` or strategy, and for a regime of which one client's steps can make
+    nothing: an all-reduce in which replicas do not wait, gradients that are counted where all are averaged.
     """
     known = get_args(How)
     if how not in known:
@@ -80,11 +84,13 @@ def replicate(
         )
     check_devices(graph)
     _of_one_device(graph)
-    graph = with_variables(graph)
+    graph = with_variables(without_localhost(graph))
     _of_one_worker(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
     graph = grouped(graph.imported(), ps, strategy=ps_strategy, seed=seed)
     found = anatomy(graph, fetches=fetch)
+    if how != "between":
+        _undivided(graph, found, how)
     examples = found.batch or batch or 0
     placing = Placing(variables, ps_strategy, seed)
     if how not in ("between", "both"):
@@ -125,6 +131,18 @@ def _of_one_worker(graph: Graph) -> None:
             "(--replicate none); or leave that optimizer out, replicate, and train by "
             f"sync:aggregate={held.aggregate},total={held.per_update}.",
             node=name,
+        )
+
+
+def _undivided(graph: Graph, found: Anatomy, how: str) -> None:
+    """Refuse to give devices anew to what names several, as towers and layers do."""
+    named = devices_named(graph, found.step.runs)
+    if named:
+        several = some([str(one).removeprefix("/device:") for one in named])
+        raise GraphError(
+            f"{graph.source} divides its step among {several} by its own device strings, so {how!r} would divide it "
+            "again. Take it as it stands (--replicate none), or give each worker task such a graph (--replicate "
+            "between, which needs ps tasks)."
         )
 
 

@@ -84,16 +84,15 @@ def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_group(graph: Graph, row: int) -> bool:
-    """Whether a node is what `tf.group` makes, as far as a graph tells: a NoOp that waits, without a place.
+    """Whether a node is what `tf.group` makes, as far as a graph tells: a NoOp that waits, without a place of its own.
 
-    A bare `tf.no_op()` is told by its name alone.
+    It has none, or the one that all have for which it waits. A bare `tf.no_op()` is told by its name alone.
     """
-    return (
-        graph.ops[row] == "NoOp"
-        and not graph.requested[row]
-        and bool(graph.in_ptr[row] < graph.in_ptr[row + 1])
-        and not graph.names[row].rpartition("/")[2].startswith("NoOp")
-    )
+    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
+    if graph.ops[row] != "NoOp" or first == last or graph.names[row].rpartition("/")[2].startswith("NoOp"):
+        return False
+    place = graph.requested[row]
+    return not place or all(graph.requested[source] == place for source in graph.edge_src[first:last].tolist())
 
 
 def members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
