@@ -14,7 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from placement import place
-from simulator import Cluster, CostTable, Graph, Prepared, Step, choose_step, estimate, load, load_cluster, prepare
+from simulator import (
+    Cluster,
+    CostTable,
+    Graph,
+    Prepared,
+    Step,
+    choose_step,
+    estimate,
+    load_cluster,
+    prepare,
+    read_graph,
+)
 from simulator.cluster.cluster import Link
 from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.assembling import pointers
@@ -209,7 +220,7 @@ def resnet(folder: Path) -> list[Described]:
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, str(Path(__file__).with_name("graphs.py")), str(folder)], check=True)
-    graph, on = load(file), load_cluster("8gpu")
+    graph, on = read_graph(file), load_cluster("8gpu")
     step, priced = choose_step(graph), estimate(graph, on)
     prepared = prepare(graph, step, on, priced)
     placed = place(graph, on, priced, step=step, algorithm="tensorflow").device

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from placement import place
 from placement.constraints import constrain
-from simulator import choose_step, estimate, inline, load, load_cluster, partition
+from simulator import choose_step, estimate, inline, load_cluster, partition, read_graph
 from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
@@ -150,7 +150,7 @@ def shortened(sentence: str, most: int = 200) -> str:
 
 def forms(path: Path) -> Iterator[tuple[str, Graph]]:
     """The graph flat and with its calls kept; once where there are none."""
-    graph = load(str(path))
+    graph = read_graph(str(path))
     flat = lower(inline(graph))
     yield ("flat", flat)
     if len(graph) != len(flat) or graph.names != flat.names:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from placement import place
-from simulator import choose_step, estimate, load, load_cluster, partition
+from simulator import choose_step, estimate, load_cluster, partition, read_graph
 from simulator.oracle import conversation, extended, observe
 from simulator.oracle.child import Asking
 
@@ -35,7 +35,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 def row(path: Path, asking: Asking) -> tuple[int, int, list[float]]:
     """Node count, then median seconds: placing, cutting as a session, as a master and its workers, TensorFlow's."""
-    graph, cluster = load(path), extended(load_cluster(CLUSTER))
+    graph, cluster = read_graph(path), extended(load_cluster(CLUSTER))
     step, costs = choose_step(graph), estimate(graph, cluster)
     times = []
     for _ in range(REPEATS):

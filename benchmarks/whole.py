@@ -17,7 +17,7 @@ from pathlib import Path
 from google.protobuf import text_format
 
 from placement import place
-from simulator import choose_step, estimate, load, load_cluster
+from simulator import choose_step, estimate, load_cluster, read_graph
 from simulator.execution.engine import run
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
@@ -38,8 +38,8 @@ def loading(folder: Path, stem: str) -> list[float]:
     text = (folder / f"{stem}.pbtxt").read_text(encoding="utf-8")
     runs = [
         (
-            seconds(lambda: load(folder / f"{stem}.pb")),
-            seconds(lambda: load(folder / f"{stem}.pbtxt")),
+            seconds(lambda: read_graph(folder / f"{stem}.pb")),
+            seconds(lambda: read_graph(folder / f"{stem}.pbtxt")),
             seconds(lambda: text_format.Parse(text, GraphDef())),
         )
         for _ in range(3)
@@ -77,7 +77,7 @@ def main(folder: Path) -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for stem in STEMS:
-        graph = load(folder / f"{stem}.pb")
+        graph = read_graph(folder / f"{stem}.pb")
         nodes = len(graph)
         pb, pbtxt, peer = loading(folder, stem)
         whole = [command(str(folder / f"{stem}.{suffix}")) for suffix in ("pb", "pbtxt")]

@@ -16,11 +16,11 @@ from simulator.cluster.devicespec import DeviceSpec
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.building import build
+from simulator.graph.calling import PARTITIONED
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import isolated
 from simulator.graph.inlining.bodies import Body, instantiate
-from simulator.graph.inlining.calls import PARTITIONED
 from simulator.graph.inlining.draft import MAX_DEPTH
 from simulator.graph.messages import AttrValue
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
     from simulator.graph.inlining import inline as inline
-    from simulator.graph.loading import load as load
+    from simulator.graph.loading import read_graph as read_graph
     from simulator.graph.shapes import with_shapes as with_shapes
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
+    from simulator.loading import load as load
     from simulator.oracle import observe as observe
     from simulator.partitioning import Partitions as Partitions
     from simulator.partitioning import partition as partition
@@ -60,13 +61,14 @@ _EXPORTS = {
     "estimate_each": "simulator.training.programs.pricing",
     "evaluate": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining",
-    "load": "simulator.graph.loading",
+    "load": "simulator.loading",
     "load_cluster": "simulator.cluster.reading",
     "lower_bound": "simulator.bounds",
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
     "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",
+    "read_graph": "simulator.graph.loading",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replication.replicating",
     "simulate": "simulator.execution.simulate",

@@ -1,4 +1,4 @@
-"""The window: pictures of a placed graph and of its step."""
+"""The window: the command as one call, and pictures of a placed graph and of its step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 from simulator.exporting import exported
 
 if TYPE_CHECKING:
+    from viz.calling import Result as Result
+    from viz.calling import run as run
     from viz.dot import draw_graph as draw_graph
     from viz.report import draw_report as draw_report
     from viz.timeline import draw_timeline as draw_timeline
 
 # name -> module that holds it
-_EXPORTS = {"draw_graph": "viz.dot", "draw_report": "viz.report", "draw_timeline": "viz.timeline"}
+_EXPORTS = {
+    "Result": "viz.calling",
+    "draw_graph": "viz.dot",
+    "draw_report": "viz.report",
+    "draw_timeline": "viz.timeline",
+    "run": "viz.calling",
+}
 
 __all__ = sorted(_EXPORTS)
 

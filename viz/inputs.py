@@ -13,10 +13,9 @@ from simulator.costs.roofline import estimate
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
+from simulator.loading import ask_tensorflow, flat, load
 from simulator.training.disturbances.disturbing import disturb
 from simulator.training.programs.capturing import captured, with_variables
 from simulator.training.programs.filtering import check_filters
@@ -92,21 +91,17 @@ def _of_training(
 
 
 def _graph(request: Request, say: Callable[[str], None]) -> Graph:
-    graph = load(request.graph)
-    graph = lower(graph if request.keep_calls else inline(graph))
-    feeds = request.feeds
-    if request.training is not None:  # what a function captures is fed to one step, but many share it
-        held = {graph.names[row] for row in captured(graph)}
-        graph = with_variables(graph, feeds)
-        feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
-
     def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
-        from simulator.oracle.shapes import infer
-
         say("asking TensorFlow for shapes")
-        return infer(graph, feeds)
+        return ask_tensorflow(graph, feeds)
 
-    return with_shapes(graph, batch=request.batch, feeds=feeds, infer=ask)
+    feeds, batch, keep_calls = request.feeds, request.batch, request.keep_calls
+    if request.training is None:
+        return load(request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, infer=ask)
+    graph = flat(request.graph, keep_calls=keep_calls)  # what a function captures is fed to one step, but many share it
+    held = {graph.names[row] for row in captured(graph)}
+    feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
+    return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds, infer=ask)
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:

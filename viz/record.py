@@ -14,6 +14,7 @@ from simulator.assignment import OVERRULED, RELAXED
 from simulator.costs.table import MEASURED
 from simulator.execution.memory import out_of_memory
 from simulator.graph import ops
+from simulator.graph.calling import calling
 from viz import holding, tables
 from viz.scene import Scene
 from viz.training import figures
@@ -157,6 +158,7 @@ def counts(scene: Scene) -> Mapping[str, int]:
         "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
         "unknown_shapes": sum(count for _, count in tables.unknown_shapes(scene)),
         "unknown_ops": unknown_ops,
+        "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),
         "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),
         "overruled_devices": int(np.count_nonzero(scene.assignment.why == OVERRULED)),
         "loop_back_edges": int(np.count_nonzero(graph.edge_back & runs[graph.edge_dst])),

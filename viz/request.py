@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
 from viz.parsing import MOST, gathered, parse_branch, parse_feed, parse_trips
 
 if TYPE_CHECKING:
     import argparse
+    import os
 
+    from simulator.cluster.cluster import Cluster
     from simulator.execution.loops import Choice
     from simulator.graph.graph import Shape
     from viz.training.asked import Wanted
+
+    ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
 
 _PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
 _Value = TypeVar("_Value")
@@ -24,8 +29,8 @@ _Value = TypeVar("_Value")
 class Request:
     """What the user asked for, in the words of the command line."""
 
-    graph: str
-    cluster: str | None = None
+    graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
+    cluster: ClusterSource | None = None
     algorithm: str = "whitepaper"
     signature: str | None = None
     fetches: tuple[str, ...] | None = None
@@ -46,6 +51,13 @@ class Request:
     training: Wanted | None = None  # many steps of many workers; None: one step of one client
     check: bool = False
     seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The user's word for the graph: its path as given; what is in memory has none of its own."""
+        if isinstance(self.graph, str | PathLike):
+            return fspath(self.graph)
+        return str(getattr(self.graph, "source", "a graph in memory"))
 
     @property
     def predicts(self) -> bool:

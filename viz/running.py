@@ -31,7 +31,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     assignment = _placed(request, given, say)
     partitions, trace, received = _simulated(request, given, assignment, say)
     scene = Scene(
-        title="standard input" if request.graph == "-" else _shown(Path(request.graph).name),
+        title="standard input" if request.graph == "-" else _shown(Path(request.name).name),
         graph=given.graph,
         step=given.step,
         cluster=given.cluster,
@@ -77,7 +77,7 @@ def _placed(request: Request, given: Inputs, say: Callable[[str], None]) -> Assi
             said = f"\n{refused_alike(request, given, error)}"
         if isinstance(error, GraphError):
             raise GraphError(f"{error}{said}", node=error.node) from None
-        where = f"{request.graph} cannot be placed on {given.cluster.name}"
+        where = f"{request.name} cannot be placed on {given.cluster.name}"
         raise InfeasibleError(
             f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
         ) from None

@@ -81,7 +81,9 @@ def _time(scene: Scene) -> str:
         if scene.training is None
         else f"; this and all up to the training is one step of {_client(scene.training)} alone"
     )
-    return f"makespan   {show_nanos(scene.trace.makespan)}, {bound}{whose}"
+    kept = counts(scene)["kept_calls"]
+    without = f"; without the bodies of {counted(kept, 'call')} that stay single nodes" if kept else ""
+    return f"makespan   {show_nanos(scene.trace.makespan)}{without}, {bound}{whose}"
 
 
 def _devices(scene: Scene) -> list[str]:

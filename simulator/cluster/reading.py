@@ -28,16 +28,19 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
-def load_cluster(source: str | os.PathLike[str] | Mapping[str, object]) -> Cluster:
+def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster) -> Cluster:
     """Make the cluster that `source` describes.
 
     `source` is a preset ("dgx-a100"), a file (TOML, TF_CONFIG's JSON, or the output of `nvidia-smi topo -m`, written
     FILE@MODEL to name its GPUs), "TF_CONFIG" for the environment variable, the compact notation ("ps=1,worker=2x2gpu"),
-    or a ClusterSpec as a mapping. Raises ClusterError that says what was understood and what would fit.
+    or a ClusterSpec as a mapping. A Cluster is returned as it is. Raises ClusterError that says what was understood and
+    what would fit.
 
     >>> [device.short for device in load_cluster("ps=1,worker=1x1gpu").devices]
     ['ps:0/CPU:0', 'worker:0/CPU:0', 'worker:0/GPU:0']
     """
+    if isinstance(source, Cluster):
+        return source
     if isinstance(source, Mapping):
         import json
 

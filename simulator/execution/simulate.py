@@ -18,7 +18,7 @@ from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.links import crossing_ns
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import CASES, IFS, WHILES
+from simulator.graph.calling import calling
 from simulator.graph.unsized import unsized
 from simulator.partitioning.naming import carried
 from simulator.wording import counted
@@ -60,9 +60,10 @@ def simulate(
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
-    Raises UnsupportedError for an option that is not modelled, SimvizError where priorities are asked for and there are
-    none, for an unknown loop or predicate and for more trips than can be unrolled, ClusterError where two devices have
-    no route, InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
+    Raises UnsupportedError for an option that is not modelled and for a call whose body is at hand, unless the graph
+    keeps calls on purpose (`load(..., keep_calls=True)`). Raises SimvizError where priorities are asked for and there
+    are none, for an unknown loop or predicate and for more trips than can be unrolled, ClusterError where two devices
+    have no route, InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
     """
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
@@ -172,10 +173,9 @@ def _critical(tables: Tables, outcome: Outcome, rows: npt.NDArray[np.intp]) -> t
 
 def _notes(graph: Graph, partitions: Partitions, tables: Tables) -> tuple[str, ...]:
     notes = list(tables.notes)
-    for kinds, what in ((WHILES, "While"), (IFS, "If"), (CASES, "Case")):
-        functional = sum(op in kinds for op in graph.ops)
-        if functional:
-            notes.append(f"{counted(functional, f'{what} node')} counted as one op each, whatever their bodies do.")
+    kept = calling(graph, range(len(graph)))
+    if kept:
+        notes.append(f"{counted(len(kept), 'call')} of functions counted as one op each, whatever their bodies do.")
     notes += unsized_transfers(partitions)
     unknown = _unsized(graph, partitions, tables)
     if unknown:

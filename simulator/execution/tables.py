@@ -42,6 +42,7 @@ from simulator.execution.layouts import Layouts
 from simulator.execution.loops import Choice, unrolled
 from simulator.execution.posting import posting_references, with_end, with_posts
 from simulator.execution.ways import Ways
+from simulator.graph.calling import refuse_calls
 from simulator.graph.dtypes import REF
 from simulator.graph.step import exchange
 
@@ -137,10 +138,12 @@ def of_step(
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
     `trips`, `branches` and `seed` are those of `simulate`. Raises ClusterError where the cluster has an impossible link
-    or a kind without costs, and for loops and branches what `simulate` raises.
+    or a kind without costs, UnsupportedError for a call that should have been expanded, and for loops and branches what
+    `simulate` raises.
     """
-    client = exchange(graph, step)
     running = np.flatnonzero(step.runs)
+    refuse_calls(graph, running.tolist())
+    client = exchange(graph, step)
     node = np.concatenate([running, graph.tensor_node[client.tensors]]).astype(np.int64)
     row_op = np.full(len(graph), -1)
     row_op[running] = np.arange(len(running))
@@ -207,6 +210,7 @@ def of_partitions(
     happened: an op of its own stands for this moment. `ending` adds a last op, which ends when all others have.
     """
     graph = partitions.graph
+    refuse_calls(graph, range(len(graph)))
     is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
     is_send[partitions.send], is_recv[partitions.recv] = True, True
     node = np.concatenate([np.flatnonzero(~is_send), partitions.send]).astype(np.int64)

@@ -42,6 +42,7 @@ def build(
     train_ops: Sequence[str] = (),
     queue_runners: Sequence[str] = (),
     ends: Sequence[str] = (),
+    keeps_calls: bool = False,
     source: str = "a graph in memory",
     notes: Sequence[str] = (),
 ) -> Graph:
@@ -80,6 +81,7 @@ def build(
         train_ops=tuple(train_ops),
         queue_runners=tuple(queue_runners),
         ends=tuple(ends),
+        keeps_calls=keeps_calls,
         source=source,
         notes=(*notes, *tensors.notes),
     )

@@ -41,6 +41,7 @@ WHOLE = (
     "train_ops",
     "queue_runners",
     "ends",
+    "keeps_calls",
     "source",
 )
 
@@ -107,6 +108,7 @@ class Graph:
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
+    keeps_calls: bool = False  # calls that stay single nodes are meant to: else a step that runs one is refused
     lowered: Lowered | None = None  # where TensorFlow's passes made this graph of another; None: it is as imported
 
     def __len__(self) -> int:

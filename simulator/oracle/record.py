@@ -24,7 +24,7 @@ from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load as load_graph
+from simulator.graph.loading import read_graph
 from simulator.graph.loading.sources import read_source
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
@@ -87,7 +87,7 @@ def record(
     makes a recording too, and one whose step does not run says why. Raises GraphError for a file that holds no
     graph, and OracleError where TensorFlow does not answer.
     """
-    given = load_graph(path)
+    given = read_graph(path)
     given = given if keep_calls else inline(given)
     placed = with_shapes(lower(given))
     step = choose_step(placed)
@@ -96,7 +96,7 @@ def record(
     if scatter is not None:
         devices = _scatter(given, whole, here, scatter)
     asked = without_large_values(_copy(whole))
-    graph = lower(load_graph(asked))
+    graph = lower(read_graph(asked))
     cluster = cluster_of(here.devices)
     again = choose_step(graph, feeds=step.feeds, fetches=step.fetches)
     seen = observe(graph, load_cluster(cluster), step=again, soft=soft, timeout_s=timeout_s)

@@ -7,7 +7,7 @@ import json
 from google.protobuf import text_format
 
 from simulator.graph.exporting import graph_def, to_text
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from tests.difference.cases import Case
 
@@ -30,5 +30,5 @@ def read(text: str) -> Case:
     head, _, body = text.partition("\n")
     facts = json.loads(head.removeprefix("# "))
     lists = {key: tuple(facts[key]) for key in ("feeds", "fetches", "sorts")}
-    graph = load(text_format.Parse(body, GraphDef()))
+    graph = read_graph(text_format.Parse(body, GraphDef()))
     return Case(given=graph, notation=facts["cluster"], master=facts["master"], soft=facts["soft"], **lists)

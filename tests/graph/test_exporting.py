@@ -4,7 +4,7 @@ from hypothesis import given
 from simulator.errors import GraphError
 from simulator.graph.exporting import graph_def, to_text
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.messages import FunctionDef
 from tests.strategies import DEVICES, Rows, graphs
 
@@ -12,7 +12,7 @@ from tests.strategies import DEVICES, Rows, graphs
 @given(graphs(devices=DEVICES, colocations=True))
 def test_what_is_written_reads_as_the_same_graph(graph: Graph) -> None:
     written = graph_def(graph)
-    for again in (load(written.SerializeToString()), load(to_text(written).encode()), load(written)):
+    for again in (read_graph(written.SerializeToString()), read_graph(to_text(written).encode()), read_graph(written)):
         assert graph_def(again) == written
         assert again.tensor_shape == graph.tensor_shape
         assert again.edge_tensor.tolist() == graph.edge_tensor.tolist()
@@ -20,7 +20,7 @@ def test_what_is_written_reads_as_the_same_graph(graph: Graph) -> None:
 
 @given(graphs())
 def test_the_text_is_the_same_in_every_run(graph: Graph) -> None:
-    assert to_text(graph_def(graph)) == to_text(graph_def(load(graph_def(graph))))
+    assert to_text(graph_def(graph)) == to_text(graph_def(read_graph(graph_def(graph))))
 
 
 def sample() -> Graph:

@@ -18,7 +18,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 from simulator.cluster.reading import load_cluster
 from simulator.graph.exporting import graph_def
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.training.programs.distributed import distributed
 from simulator.training.regimes import read_regime
 
@@ -76,7 +76,7 @@ def imported(tf: Any, graph: Any) -> Any:
 
 def run(tf: Any, case: Any) -> Any:
     cluster = load_cluster(f"ps=1,worker={WORKERS}")
-    programs = distributed(load(built(tf, case)), cluster, regime=read_regime(case["regime"]))
+    programs = distributed(read_graph(built(tf, case)), cluster, regime=read_regime(case["regime"]))
     servers = started(tf)  # must live as long as the sessions
     targets = [servers[1 + at % WORKERS].target for at in range(len(programs))]
     sessions = [

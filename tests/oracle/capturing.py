@@ -18,7 +18,7 @@ import numpy as np
 from simulator.cluster.reading import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.training.programs.anatomy import anatomy
 from simulator.training.programs.capturing import with_variables
 from simulator.training.programs.replication.replicating import replicate
@@ -99,7 +99,7 @@ def first_value(op: Any) -> Any:
 
 def told(tf: Any, keras: Any, case: Any) -> Any:
     net = step_of(tf, keras, case["model"], case["optimizer"], **case["options"])
-    graph = inline(load(net.get_concrete_function().graph))
+    graph = inline(read_graph(net.get_concrete_function().graph))
     original = with_variables(graph)
     found = anatomy(original)
     whole = case["model"] != "dense"  # else each replica has the same: it normalises by its own batch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from placement import place
-from simulator import choose_step, estimate, load, load_cluster, partition
+from simulator import choose_step, estimate, load_cluster, partition, read_graph
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.costs.calibration import calibrate
@@ -75,7 +75,7 @@ def _programs(
 ) -> list[Program]:
     """What simviz makes of TensorFlow's graphs; the updates of a chief it finds in the chief's own."""
     workers = [one for one in asked if "updates" not in one.name]
-    graphs = [load(GraphDef.FromString(one.graph)) for one in workers]
+    graphs = [read_graph(GraphDef.FromString(one.graph)) for one in workers]
     if training.how == "in":
         programs = distributed(graphs[0], cluster, regime=regime)
     else:

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.roofline import estimate
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.oracle import child
 
 pytestmark = pytest.mark.tensorflow
@@ -41,7 +41,7 @@ OTHER_BYTES = {
 def counts() -> Any:
     """Rows of (op, our work, our bytes, Grappler's work, Grappler's bytes)."""
     told = json.loads(child.run("tests.oracle.estimating", b"", timeout_s=120))
-    graph = load(base64.b64decode(told["graph"]))
+    graph = read_graph(base64.b64decode(told["graph"]))
     costs = estimate(graph, ALONE)
     rows = []
     for name, (work, traffic) in told["counts"].items():

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from simulator.graph import messages
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.oracle import child
 
 MODELS = ("conditionals", "loops", "state", "legacy", "lists")
@@ -28,7 +28,7 @@ def lowered() -> Any:
 def flat(lowered: Any) -> Any:
     """Per model the product's flat graph, and what TensorFlow computes with it."""
     graphs = {
-        name: inline(load(messages.GraphDef.FromString(base64.b64decode(says["graph"]))))
+        name: inline(read_graph(messages.GraphDef.FromString(base64.b64decode(says["graph"]))))
         for name, says in lowered.items()
     }
     payload = {
@@ -53,7 +53,7 @@ def row(name: str, op: str, device: str, inputs: Sequence[str], attrs: Any) -> A
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_node_is_the_one_that_tensorflow_makes(lowered: Any, model: Any) -> None:
-    ours = inline(load(read(lowered[model]["before"])))
+    ours = inline(read_graph(read(lowered[model]["before"])))
     theirs = read(lowered[model]["after"]).node
     made = [row(node.name, node.op, node.requested, node.inputs, node.attrs) for node in ours.nodes()]
     assert [node[0] for node in made] == [node.name for node in theirs]

@@ -19,7 +19,7 @@ from simulator.execution.trace import Trace
 from simulator.graph import messages
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.timing import timed
@@ -133,7 +133,7 @@ def models() -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", ["loops", "conditionals"])
 def test_what_is_lowered_runs_as_often_too(models: dict[str, Any], model: str) -> None:
-    graph, on = inline(load(models[model])), load_cluster("cpu=3")
+    graph, on = inline(read_graph(models[model])), load_cluster("cpu=3")
     step = choose_step(graph, fetches=graph.ends)
     stats, why_not = timed(models[model], graph, step, counts={"CPU": 3, "GPU": 0}, step_timeout_s=20, timeout_s=60)
     assert stats is not None, why_not

@@ -13,7 +13,7 @@ from simulator.cluster.reading import load_cluster
 from simulator.graph import messages
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.step import choose_step
 from simulator.oracle import child, extended
 from simulator.oracle.checking import check
@@ -59,7 +59,7 @@ def assert_agrees(found: Any, count: int) -> None:
 @pytest.mark.parametrize("cluster", ["cpu=3", "ps=1,worker=2x2gpu"])
 @pytest.mark.parametrize("model", KEPT)
 def test_every_node_of_tensorflows_log_is_foreseen(models: Any, asking: Asking, model: str, cluster: str) -> None:
-    graph = lower(load(models[model]))
+    graph = lower(read_graph(models[model]))
     found = checked(graph, cluster, asking)
     assert_agrees(found, len(graph))
     assert found["log_order"] == {"agree": len(graph), "of": len(graph)}
@@ -67,14 +67,16 @@ def test_every_node_of_tensorflows_log_is_foreseen(models: Any, asking: Asking, 
 
 @pytest.mark.parametrize("model", ["conditionals", "calls", "ends"])
 def test_hard_placement_too(models: Any, asking: Asking, model: Any) -> None:
-    assert_agrees(checked(graph := lower(load(models[model])), "cpu=3", asking, soft=False), len(graph))
+    assert_agrees(checked(graph := lower(read_graph(models[model])), "cpu=3", asking, soft=False), len(graph))
 
 
 @pytest.mark.parametrize("model", ["calls", "ends"])
 def test_what_is_pinned_is_handed_over_lowered(models: Any, asking: Asking, model: Any) -> None:
-    assert_agrees(checked(graph := lower(load(models[model])), "cpu=3", asking, algorithm="whitepaper"), len(graph))
+    assert_agrees(
+        checked(graph := lower(read_graph(models[model])), "cpu=3", asking, algorithm="whitepaper"), len(graph)
+    )
 
 
 @pytest.mark.parametrize("model", ["rewritten", "calls"])
 def test_a_flat_graph_is_rewritten_too(models: Any, asking: Asking, model: Any) -> None:
-    assert_agrees(checked(graph := lower(inline(load(models[model]))), "cpu=3", asking), len(graph))
+    assert_agrees(checked(graph := lower(inline(read_graph(models[model]))), "cpu=3", asking), len(graph))

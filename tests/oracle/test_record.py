@@ -20,7 +20,7 @@ from simulator.costs.measuring import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
-from simulator.graph.loading import load as load_graph
+from simulator.graph.loading import read_graph
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.step.purposes import first_values
 from simulator.oracle import machine, observing, record, recording
@@ -40,7 +40,7 @@ SMALL = Machine("2.21.0", None, None, None, (), "a processor", 2, ((f"{LOCALHOST
 
 def replayed(told: Recording) -> tuple[Comparison, Comparison, bool]:
     """Our prediction beside a recording: placement, cut, and whether the placer's log has our order."""
-    graph, cluster = lower(load_graph(told.graph)), load_cluster(told.cluster)
+    graph, cluster = lower(read_graph(told.graph)), load_cluster(told.cluster)
     step = choose_step(graph, feeds=told.feeds, fetches=told.fetches)
     costs = estimate(graph, cluster)
     ours = place(graph, cluster, costs, step=step, algorithm="tensorflow", soft=told.soft)

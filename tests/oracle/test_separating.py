@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placement.placing import place
-from simulator import choose_step, estimate, load, load_cluster
+from simulator import choose_step, estimate, load_cluster, read_graph
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child, observe
@@ -36,7 +36,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def built() -> list[tuple[Graph, str]]:
     told = json.loads(child.run("tests.oracle.training_models", json.dumps(CASES).encode(), timeout_s=240))
-    return [(load(GraphDef.FromString(base64.b64decode(one["graph"]))), one["train"]) for one in told]
+    return [(read_graph(GraphDef.FromString(base64.b64decode(one["graph"]))), one["train"]) for one in told]
 
 
 def runs(program: Program) -> set[str]:
@@ -62,7 +62,7 @@ def test_each_node_of_the_step_runs_and_what_writes_runs_once(built: list[tuple[
 
 
 def test_tensorflow_places_what_was_added_as_we_do() -> None:
-    graph = load(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
+    graph = read_graph(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
     cluster = load_cluster("ps=2,worker=2")
     made = distributed(graph, cluster, regime=Regime("sync"))[0].graph
     step = choose_step(made, fetches=["sync_replicas/train", "sync_replicas/tokens"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator import choose_step, load, load_cluster
+from simulator import choose_step, load_cluster, read_graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
 from simulator.training.programs.anatomy import anatomy
@@ -37,7 +37,7 @@ CASES: list[dict[str, Any]] = [
 
 def built(cases: list[dict[str, Any]]) -> list[tuple[Any, str]]:
     told = json.loads(child.run("tests.oracle.training_models", json.dumps(cases).encode(), timeout_s=240))
-    return [(load(GraphDef.FromString(base64.b64decode(one["graph"]))), one["train"]) for one in told]
+    return [(read_graph(GraphDef.FromString(base64.b64decode(one["graph"]))), one["train"]) for one in told]
 
 
 @pytest.fixture(scope="module")

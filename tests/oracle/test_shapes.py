@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.errors import OracleError
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.oracle import child, shapes
 from tests.strategies import Rows, type_attr, typed
@@ -53,7 +53,7 @@ def test_the_file_s_own_shapes_are_not_believed() -> None:
 
 def test_loops_and_queues_are_seen_through() -> None:
     """A loop's shapes need a second pass, what a queue hands out is what somebody puts in."""
-    graph = load(child.run("tests.oracle.looping", b"", timeout_s=120))
+    graph = read_graph(child.run("tests.oracle.looping", b"", timeout_s=120))
     got = shapes.infer(graph, {"x:0": (4, 8)})
     named = {graph.tensor_name(row): shape for row, shape in enumerate(got)}
     assert named["taken:0"] == (3, 7)

@@ -15,7 +15,7 @@ from simulator.cluster.reading import load_cluster
 from simulator.costs.roofline import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
@@ -47,7 +47,7 @@ def told() -> list[dict[str, Any]]:
 
 
 def graph_of(case: dict[str, Any]) -> Graph:
-    return load(base64.b64decode(case["meta"]))
+    return read_graph(base64.b64decode(case["meta"]))
 
 
 @pytest.mark.parametrize("place", range(len(CASES)))

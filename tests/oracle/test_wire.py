@@ -11,7 +11,7 @@ from simulator.errors import GraphError
 from simulator.graph import messages
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from tests.strategies import DEVICES, Rows, graphs
 
 pytestmark = pytest.mark.tensorflow
@@ -76,7 +76,7 @@ def test_bytes_and_text_of_one_are_read_by_the_other(graph: Graph) -> None:
     ours = graph_def(graph)
     read = theirs()["GraphDef"].FromString(ours.SerializeToString())
     assert text_format.MessageToString(read) == text_format.MessageToString(ours)
-    assert graph_def(load(read)) == ours
+    assert graph_def(read_graph(read)) == ours
 
 
 def accepts(rows: Rows) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
@@ -85,7 +85,7 @@ def hostile() -> Scene:
 @cache
 def training_graph() -> Graph:
     """The training of one device that the shipped example distributes: without its device strings."""
-    graph = with_shapes(lower(inline(load(EXAMPLE))), batch=8)
+    graph = with_shapes(lower(inline(read_graph(EXAMPLE))), batch=8)
     return replace(graph, requested=("",) * len(graph))
 
 

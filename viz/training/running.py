@@ -257,7 +257,7 @@ def _scaling(
 
     def run(count: int) -> Training:
         say(f"training with {counted(count, 'worker')}")
-        other = with_workers(request.cluster, cluster, count)
+        other = with_workers(request.cluster if isinstance(request.cluster, str) else None, cluster, count)
         if other.tasks == cluster.tasks:
             return training
         programs, _ = make_programs(request, wanted, graph, other)

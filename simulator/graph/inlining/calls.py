@@ -19,6 +19,7 @@ import numpy as np
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
+from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import ENTERS
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
@@ -26,7 +27,6 @@ from simulator.graph.inlining.bodies import Body, Endpoint, instantiate
 from simulator.graph.inlining.draft import MAX_DEPTH, RESULT, Call, Draft, erase
 from simulator.graph.messages import AttrValue, Proto
 
-PARTITIONED = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 MARK = "_lower_as_multi_device_function"  # of calls that stand for parts of a construct; lower_functional_ops.cc
 
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
+from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import branches, calls, loops, rewriting
@@ -56,8 +58,9 @@ def lower(graph: Graph) -> Graph:
     """What TensorFlow's placer sees when a session is handed the graph: `lowered.given` of the result is the graph.
 
     If, Case and While that ask for it are lowered, with the bodies of their parts, AccumulateNV2 and ParallelConcat are
-    rewritten, and calls that hand back resources are isolated; other calls stay nodes. What is replaced survives under
-    its name, so fetches stay valid. A graph without any of these is returned as it is.
+    rewritten, and calls that hand back resources are isolated; other calls stay nodes on purpose, so that no step is
+    refused for them. What is replaced survives under its name, so fetches stay valid. A graph without any of these is
+    returned as it is.
 
     Raises GraphError as `inline` does.
     """
@@ -69,14 +72,14 @@ def lower(graph: Graph) -> Graph:
     done = _expand_all(draft, graph, everything=False)
     rewriting.concatenate(draft, graph)
     rewriting.isolate(draft, graph)
-    if len(draft.names) == len(graph):
-        return graph
-    return finish(draft, graph, graph.library, tuple(_notes(done)), given=True)
+    changed = len(draft.names) != len(graph)
+    made = finish(draft, graph, graph.library, tuple(_notes(done)), given=True) if changed else graph
+    return replace(made, keeps_calls=True)
 
 
 def isolated(graph: Graph) -> Graph:
     """The graph with Identities around the calls that hand back resources, as in `lower`, and nothing else changed."""
-    if calls.PARTITIONED.isdisjoint(graph.ops):
+    if PARTITIONED.isdisjoint(graph.ops):
         return graph
     draft = draft_of(graph)
     rewriting.isolate(draft, graph)
@@ -84,7 +87,7 @@ def isolated(graph: Graph) -> Graph:
 
 
 def _is_call(graph: Graph, op: str) -> bool:
-    return op in calls.PARTITIONED or op in graph.library
+    return op in PARTITIONED or op in graph.library
 
 
 def _expand_all(draft: Draft, graph: Graph, *, everything: bool) -> Counter[str]:
@@ -132,11 +135,11 @@ def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence
         if not any(loops.variables(draft, row)) or not _there(draft, loops.functions(draft.attrs[row])):
             return "missing", ()
         return "loop", loops.lower(draft, row)
-    if op in calls.PARTITIONED or op in draft.library:
+    if op in PARTITIONED or op in draft.library:
         found = calls.target(draft, row)
         if found is None:
             return "missing", ()
-        many_devices = op in calls.PARTITIONED or is_true(draft.attrs[row], calls.MARK)
+        many_devices = op in PARTITIONED or is_true(draft.attrs[row], calls.MARK)
         calls.expand(draft, row, bodies.of(*found), many_devices=many_devices)
         return "call", ()
     return "other", ()

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.graph import ops
+from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import ENTERS, EXITS
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import number, shaped, typed
-from simulator.graph.inlining.calls import PARTITIONED, target
+from simulator.graph.inlining.calls import target
 from simulator.graph.inlining.draft import CONTROL, Draft
 from simulator.graph.messages import AttrValue, Proto, TensorProto
 from simulator.graph.tensors import SHAPES

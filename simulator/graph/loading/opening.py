@@ -40,14 +40,14 @@ QUEUE_RUNNERS = "queue_runners"  # the collection of what threads run in loops t
 TRAIN_SIGNATURE = "__saved_model_train_op"
 
 
-def load(source: object) -> Graph:
-    """Load a graph.
+def read_graph(source: object) -> Graph:
+    """Read a graph as it stands: calls are not expanded, and only the shapes that the source says are known.
 
     `source` is a path (a file, or the folder of a SavedModel), "-" for standard input, the content as bytes, a
-    GraphDef, MetaGraphDef or SavedModel message (TensorFlow's own or ours), or anything with `as_graph_def()` (a
-    `tf.Graph`, a concrete function's graph). A Graph is returned as it is. What the bytes are is told from the
-    content, never from the name; gzip is unpacked. Of a SavedModel the MetaGraph tagged "serve" is taken, else the
-    first.
+    GraphDef, MetaGraphDef or SavedModel message (TensorFlow's own or ours), anything with `as_graph_def()` (a
+    `tf.Graph`), or a concrete function, whose graph is taken. A Graph is returned as it is. What the bytes are is told
+    from the content, never from the name; gzip is unpacked. Of a SavedModel the MetaGraph tagged "serve" is taken,
+    else the first.
 
     Raises GraphError for everything that is not a graph, is cut or damaged, or that TensorFlow would not import.
     """
@@ -55,17 +55,19 @@ def load(source: object) -> Graph:
         return source
     if isinstance(source, Message):
         return _from_message(_ours(source), "a message in memory")
-    if hasattr(source, "as_graph_def"):
-        return _from_message(_ours(_graph_def_of(source)), "a graph in memory")
+    concrete = hasattr(source, "structured_input_signature") and not hasattr(source, "as_graph_def")
+    holder = source.graph if concrete else source  # type: ignore[attr-defined]  # of concrete functions
+    if hasattr(holder, "as_graph_def"):
+        return _from_message(_ours(_graph_def_of(holder)), "a graph in memory")
     if isinstance(source, bytes | bytearray | memoryview):
         return _from_bytes(bytes(source), "bytes in memory")
     if isinstance(source, str | os.PathLike):
         return _from_bytes(*read_source(source))
     way_out = "a path, bytes, a GraphDef, or an object with as_graph_def()"
     if hasattr(getattr(source, "graph", None), "as_graph_def"):
-        way_out = "its .graph"  # a concrete function
+        way_out = "its .graph"  # a tensor or an operation
     elif hasattr(source, "get_concrete_function"):
-        way_out = "the .graph of a concrete function, which get_concrete_function makes for given arguments"
+        way_out = "the concrete function that its get_concrete_function makes for given arguments"
     raise GraphError(f"a {type(source).__name__} is not a graph: give {way_out}.")
 
 

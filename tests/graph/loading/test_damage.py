@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.step import choose_step
 from tests.graph.loading.test_opening import FORMS, MESSAGES
 
@@ -17,7 +17,7 @@ ORIGINALS = [FORMS[form](make()) for make in MESSAGES.values() for form in ("bin
 def outcome(raw: bytes) -> str:
     """What comes of loading it and choosing a step; any error that is not ours passes through."""
     try:
-        return f"runs {choose_step(load(raw)).runs.sum()} nodes"
+        return f"runs {choose_step(read_graph(raw)).runs.sum()} nodes"
     except SimvizError as error:
         return str(error)
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from simulator.errors import GraphError
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load, sources
+from simulator.graph.loading import read_graph, sources
 from simulator.graph.messages import GraphDef, MetaGraphDef, QueueRunnerDef, RunMetadata, SavedModel
 from tests.strategies import Rows, graphs, loop, typed
 
@@ -61,14 +61,14 @@ def test_the_kind_is_told_from_the_content(kind: str, form: str, zipped: bool, t
     raw = FORMS[form](MESSAGES[kind]())
     path = tmp_path / "misleading.png"
     path.write_bytes(gzip.compress(raw) if zipped else raw)
-    graph = load(path)
+    graph = read_graph(path)
     assert graph_def(graph) == sample()
     assert graph.source == str(path)
     assert bool(graph.signatures) == bool(graph.train_ops) == (kind != "GraphDef")
 
 
 def test_a_meta_graph_brings_its_signatures_and_train_ops() -> None:
-    graph = load(meta_graph().SerializeToString())
+    graph = read_graph(meta_graph().SerializeToString())
     assert graph.train_ops == ("while/Exit",)
     assert graph.signatures["predict"].inputs == {"image": "x:0"}
     assert graph.signatures["predict"].outputs == {"score": "sum:0"}
@@ -82,17 +82,17 @@ def test_a_meta_graph_says_what_its_queue_runners_enqueue(form: str) -> None:
     for names in (("a", "b:0"), ("c", "c")):
         runner = QueueRunnerDef(queue_name="queue", enqueue_op_name=names, close_op_name="close")
         packed.append(runner.SerializeToString() + b"\x2a\x01\x0b")  # and the error by which it ends
-    assert load(FORMS[form](message)).queue_runners == ("a", "b:0", "c")
+    assert read_graph(FORMS[form](message)).queue_runners == ("a", "b:0", "c")
     packed.append(b"\xff")
     with pytest.raises(GraphError, match=r"'queue_runners' is no QueueRunnerDef.*Export"):
-        load(FORMS[form](message))
+        read_graph(FORMS[form](message))
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz"])
 def test_a_saved_model_folder(name: str, tmp_path: Path) -> None:
     raw = FORMS["text" if "txt" in name else "binary"](saved_model())
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
-    assert graph_def(load(tmp_path)) == sample()
+    assert graph_def(read_graph(tmp_path)) == sample()
 
 
 @pytest.mark.parametrize("form", ["binary", "text"])
@@ -102,7 +102,7 @@ def test_the_meta_graph_tagged_serve_is_taken(form: str) -> None:
     train.graph_def.node.add(name="only", op="NoOp")
     train.meta_info_def.tags.append("train")
     message.meta_graphs.reverse()
-    graph = load(FORMS[form](message))
+    graph = read_graph(FORMS[form](message))
     assert graph_def(graph) == sample()
     assert any("2 MetaGraphs" in note for note in graph.notes)
 
@@ -111,7 +111,7 @@ def test_the_train_signature_of_a_saved_model_is_its_train_op() -> None:
     message = meta_graph()
     message.collection_def.clear()
     message.signature_def["__saved_model_train_op"].outputs["__saved_model_train_op"].name = "while/Exit:0"
-    graph = load(message)
+    graph = read_graph(message)
     assert graph.train_ops == ("while/Exit:0",)
     assert list(graph.signatures) == ["predict"]
 
@@ -121,7 +121,7 @@ def test_sparse_and_composite_arguments_become_one_entry_per_tensor() -> None:
     sparse = message.signature_def["predict"].inputs["sparse"].coo_sparse
     sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name = "v:0", "i:0", "s:0"
     message.signature_def["predict"].inputs["ragged"].composite_tensor.components.add(name="r:0")
-    assert load(message).signatures["predict"].inputs == {
+    assert read_graph(message).signatures["predict"].inputs == {
         "image": "x:0",
         "ragged.0": "r:0",
         "sparse.dense_shape": "s:0",
@@ -134,7 +134,7 @@ def test_the_version_of_the_first_releases() -> None:
     message = sample()
     message.ClearField("versions")
     message.version = 7
-    assert load(message).producer == 7
+    assert read_graph(message).producer == 7
 
 
 def foreign(message: Any | Any) -> Any | Any:
@@ -161,18 +161,18 @@ class PlainGraphlike:
 
 @pytest.mark.parametrize("source", [sample(), foreign(sample()), foreign(saved_model()), Graphlike(), PlainGraphlike()])
 def test_what_lives_in_memory(source: Any) -> None:
-    assert graph_def(load(source)) == sample()
+    assert graph_def(read_graph(source)) == sample()
 
 
 def test_a_graph_is_returned_as_it_is() -> None:
-    graph = load(sample())
-    assert load(graph) is graph
+    graph = read_graph(sample())
+    assert read_graph(graph) is graph
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = sample().SerializeToString()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
-    graph = load("-")
+    graph = read_graph("-")
     assert graph_def(graph) == sample()
     assert graph.source == "standard input"
 
@@ -181,7 +181,7 @@ def test_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, 'wb').write({sample().SerializeToString()!r})"]):
-        assert graph_def(load(path)) == sample()
+        assert graph_def(read_graph(path)) == sample()
 
 
 NOT_GRAPHS = [
@@ -217,7 +217,7 @@ def test_what_is_no_graph_is_named(sentence: str, raw: bytes, tmp_path: Path) ->
     path = tmp_path / "graph.pbtxt"
     path.write_bytes(raw)
     with pytest.raises(GraphError) as refusal:
-        load(path)
+        read_graph(path)
     assert str(path) in str(refusal.value)
     assert sentence in str(refusal.value)
     assert str(refusal.value).endswith(".")
@@ -227,22 +227,22 @@ def test_what_is_no_graph_is_named(sentence: str, raw: bytes, tmp_path: Path) ->
 def test_a_binary_graph_is_no_stranger_whatever_the_length_of_its_first_node(extra: int) -> None:
     message = GraphDef()  # the second byte of the file is that length: "{" and "[" are lengths too
     message.node.add(name="a" * (1 + extra), op="NoOp")
-    assert len(load(message.SerializeToString())) == 1
+    assert len(read_graph(message.SerializeToString())) == 1
 
 
 def test_a_missing_file_proposes_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "graph.pbtxt").write_bytes(b"x")
     with pytest.raises(GraphError, match=r"no such file\. Did you mean 'graph\.pbtxt'"):
-        load(tmp_path / "grahp.pbtxt")
+        read_graph(tmp_path / "grahp.pbtxt")
 
 
 def test_a_folder_without_a_saved_model_proposes_the_version_in_it(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"without saved_model\.pb.* Name the file"):
-        load(tmp_path)
+        read_graph(tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"")
     with pytest.raises(GraphError, match=r"Did you mean .*/1\?"):
-        load(tmp_path)
+        read_graph(tmp_path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,25 +253,33 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(b"")
     monkeypatch.setattr(Path, "open", refuse)  # root may read everything
     with pytest.raises(GraphError, match="chmod"):
-        load(path)
+        read_graph(path)
 
 
 @pytest.mark.parametrize("source", ["a\0b", "x" * 5000, os.devnull, "/dev/null/x"])
 def test_strange_paths(source: str) -> None:
     with pytest.raises(GraphError):
-        load(source)
+        read_graph(source)
 
 
 @pytest.mark.parametrize("source", [None, 3, object(), [1], RunMetadata()])
 def test_strange_objects(source: Any) -> None:
     with pytest.raises(GraphError, match="is not a graph"):
-        load(source)
+        read_graph(source)
 
 
 class Concrete:
-    """As a concrete function: it is no graph but has one."""
+    """As a concrete function, which has a graph."""
+
+    structured_input_signature: tuple[Any, Any] = ((), {})
 
     graph = SimpleNamespace(as_graph_def=lambda add_shapes=False: sample())
+
+
+class Tensor:
+    """As a tensor: it belongs to a graph."""
+
+    graph = SimpleNamespace(as_graph_def=lambda: sample())
 
 
 class Traced:
@@ -281,18 +289,18 @@ class Traced:
         return Concrete()
 
 
-def test_a_function_is_told_where_its_graph_is() -> None:
-    with pytest.raises(GraphError, match=r"a Concrete is not a graph: give its \.graph\."):
-        load(Concrete())
-    with pytest.raises(GraphError, match=r"give the \.graph of a concrete function"):
-        load(Traced())
-    assert load(Concrete().graph).names == load(sample()).names
+def test_a_concrete_function_has_a_graph_and_a_function_is_told_how_to_make_one() -> None:
+    assert read_graph(Concrete()).names == read_graph(Concrete().graph).names == read_graph(sample()).names
+    with pytest.raises(GraphError, match=r"a Tensor is not a graph: give its \.graph\."):
+        read_graph(Tensor())
+    with pytest.raises(GraphError, match=r"give the concrete function that its get_concrete_function makes"):
+        read_graph(Traced())
 
 
 def test_a_binary_graph_without_nodes_is_a_graph() -> None:
     empty = GraphDef()
     empty.versions.producer = 2474
-    assert len(load(empty.SerializeToString())) == 0
+    assert len(read_graph(empty.SerializeToString())) == 0
 
 
 def test_gzip_does_not_unfold_without_bounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -301,12 +309,12 @@ def test_gzip_does_not_unfold_without_bounds(monkeypatch: pytest.MonkeyPatch, tm
     path = tmp_path / "bomb.pb"
     path.write_bytes(bomb)
     with pytest.raises(GraphError, match="unfolds to more than"):
-        load(path)
+        read_graph(path)
 
 
 @given(graphs())
 def test_bytes_and_text_give_the_same_graph(graph: Graph) -> None:
     message = graph_def(graph)
-    binary, text = load(FORMS["binary"](message)), load(FORMS["text"](message))
+    binary, text = read_graph(FORMS["binary"](message)), read_graph(FORMS["text"](message))
     assert graph_def(binary) == graph_def(text) == message
     assert binary.order.tolist() == text.order.tolist()

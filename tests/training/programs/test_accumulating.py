@@ -9,7 +9,7 @@ import pytest
 from simulator.cluster.reading import load_cluster
 from simulator.errors import DeadlockError, GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
 from simulator.training.crew.resources import find, joined
@@ -63,7 +63,7 @@ def test_a_worker_computes_and_the_chief_updates() -> None:
 
 
 def test_each_thing_stands_where_it_is_shared() -> None:
-    programs = made(load(PS_TRAINING))
+    programs = made(read_graph(PS_TRAINING))
     for number, program in enumerate(programs[:3]):
         asked = dict(zip(program.graph.names, program.graph.requested, strict=True))
         assert asked["sync_replicas/local_step"] == f"/job:worker/task:{number}"
@@ -74,7 +74,7 @@ def test_each_thing_stands_where_it_is_shared() -> None:
 
 
 def test_all_clients_meet_at_the_same_accumulators_and_queue() -> None:
-    graph = load(PS_TRAINING)
+    graph = read_graph(PS_TRAINING)
     programs = made(graph)
     kinds = []
     for flavour in ("local", "master"):

@@ -9,7 +9,7 @@ import pytest
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
@@ -50,7 +50,7 @@ def asked(program: Program) -> dict[str, str]:
 
 
 def test_a_workers_graph_becomes_a_graph_for_each_worker() -> None:
-    made = distributed(load(PS_TRAINING), load_cluster("ps=2,worker=3"))
+    made = distributed(read_graph(PS_TRAINING), load_cluster("ps=2,worker=3"))
     assert listed(made) == [("worker:0", "worker", None), ("worker:1", "worker", 0), ("worker:2", "worker", 0)]
     assert [program.task for program in made] == [f"/job:worker/replica:0/task:{at}" for at in range(3)]
     assert {program.fetches for program in made} == {("train",)}
@@ -137,7 +137,7 @@ def test_what_the_cluster_lacks_is_named(cluster: str, said: str) -> None:
 
 def test_a_task_that_the_cluster_lacks_is_named() -> None:
     with pytest.raises(InfeasibleError, match=r"lacks the task '/job:ps/task:1', .* Give it ps=2 or more"):
-        distributed(load(PS_TRAINING), load_cluster("ps=1,worker=2"))
+        distributed(read_graph(PS_TRAINING), load_cluster("ps=1,worker=2"))
 
 
 @pytest.mark.parametrize("cluster", ["4gpu", "ps=1,worker=2", "worker=2x2gpu"])

@@ -124,6 +124,7 @@ class Draft:
             signatures=given.signatures,
             train_ops=given.train_ops,
             queue_runners=given.queue_runners,
+            keeps_calls=given.keeps_calls,
             ends=given.ends,
             source=given.source,
             notes=given.notes,

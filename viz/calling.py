@@ -1,0 +1,148 @@
+"""The command as one call, for notebooks and programs: nothing is printed, and nothing is written unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from simulator.errors import SimvizError
+from viz import running
+from viz.options import parser
+from viz.record import to_json
+from viz.request import read_request
+from viz.scene import Scene
+from viz.summary import summarise
+from viz.writing import check_place, check_suffix, draw, write
+
+if TYPE_CHECKING:
+    import argparse
+
+    from viz.request import ClusterSource
+
+Text: TypeAlias = str | os.PathLike[str]
+Texts: TypeAlias = str | Sequence[str]
+
+_OPTIONS = {"fetches": "fetch", "feeds": "feed", "branches": "branch"}  # keyword -> option, where these differ
+_IN_MEMORY = ("graph", "cluster", "algorithm")  # what may be no text at all
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Scene):
+    """All values of one run side by side, with what the command prints and writes of them."""
+
+    def summary(self) -> str:
+        """The command's summary, one fact per line."""
+        return summarise(self)
+
+    def to_json(self) -> str:
+        """The JSON object that `--json` writes, described in docs/json.md."""
+        return to_json(self)
+
+    def write(self, *paths: Text) -> None:
+        """Write what `-o` writes, the format told by each path's suffix; nothing is written if one can't be drawn.
+
+        Raises SimvizError for a suffix that there is not and a place that cannot be written to.
+        """
+        given = [os.fspath(path) for path in paths]
+        suffixes = [check_suffix(path) for path in given]
+        for path, suffix in zip(given, suffixes, strict=True):
+            check_place(path, folder=suffix == ".partitions")
+        drawn = [draw(self, suffix) for suffix in suffixes]
+        for path, content in zip(given, drawn, strict=True):
+            write(path, content)
+
+
+def run(
+    graph: object,
+    *,
+    cluster: ClusterSource | None = None,
+    algorithm: str = "whitepaper",
+    signature: str | None = None,
+    fetches: Texts = (),
+    feeds: Mapping[str, Sequence[int]] | Texts = (),
+    batch: int = 1,
+    keep_calls: bool = False,
+    soft: bool = True,
+    master: str | None = None,
+    flavour: str = "local",
+    costs: Text | None = None,
+    order: str = "auto",
+    contention: str = "serial",
+    protocol: str | None = None,
+    recv_scheduling: str | None = None,
+    engine: str = "auto",
+    trips: Mapping[str, int] | Texts = (),
+    branches: Mapping[str, bool | float | int] | Texts = (),
+    seed: int = 0,
+    training: str | None = None,
+    replicate: str | None = None,
+    fuse: int | str | None = None,
+    ps_strategy: str | None = None,
+    disturb: Texts = (),
+    device_filters: Texts = (),
+    gap: str | None = None,
+    workers: Sequence[int] | str | None = None,
+    steps: int | None = None,
+    until_ci: float | str | None = None,
+    check: bool = False,
+) -> Result:
+    """Do all that the command does and return all its values; nothing is printed, nothing is written.
+
+    The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
+    their texts; `feeds`, `trips` and `branches` also take mappings (tensor name -> shape, frame -> number of times,
+    predicate -> way), `fetches`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a
+    share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes.
+
+    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
+    `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
+    prints and writes. A plan that runs out of memory is returned all the same.
+
+    Raises SimvizError with the option that is wrong, and as the command's parts do: GraphError, ClusterError,
+    InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
+    """
+    given = locals()
+    in_memory = {name: given.pop(name) for name in _IN_MEMORY}
+    given["soft"], hard = None, not soft
+    asked = _parsed([*(["--hard"] if hard else []), *_arguments(given)])
+    for name, value in in_memory.items():
+        setattr(asked, name, value)
+    scene = running.run(read_request(asked))
+    return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command would understand. Raises SimvizError where it would end with a word about the options."""
+    made = parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise SimvizError(message)
+
+    made.error = refuse  # type: ignore[method-assign]  # argparse's way to end the process
+    return made.parse_args(["graph", *arguments])
+
+
+def _arguments(given: Mapping[str, object]) -> Iterator[str]:
+    """The keywords as the command's arguments."""
+    for name, value in given.items():
+        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
+        if value is True:
+            yield option
+        elif isinstance(value, Mapping):
+            yield from (f"{option}={key}={_text(one)}" for key, one in value.items())
+        elif name == "workers" and value is not None:
+            yield f"{option}={_text(value)}"
+        elif isinstance(value, list | tuple):
+            yield from (f"{option}={_text(one)}" for one in value)
+        elif value is not None and value is not False:
+            yield f"{option}={_text(value)}"
+
+
+def _text(value: object) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
