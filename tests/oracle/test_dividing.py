@@ -12,7 +12,7 @@ from simulator import load_cluster
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
 from simulator.training.programs.anatomy import anatomy
@@ -72,7 +72,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def read(path: Path) -> Graph:
-    return with_variables(lower(inline(load(GraphDef.FromString(path.read_bytes())))))
+    return with_variables(lower(inline(read_graph(GraphDef.FromString(path.read_bytes())))))
 
 
 def seen(path: Path, *arguments: str) -> tuple[Scene, Trained]:
