@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simulator.exporting import exported
 
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from placement.placing import ALGORITHMS as ALGORITHMS
     from placement.placing import place as place

@@ -6,10 +6,9 @@ costs nothing. The values that they pass to one another are described in `docs/w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simulator.exporting import exported
 
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
     from simulator.bounds import lower_bound as lower_bound

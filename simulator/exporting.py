@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -14,6 +16,8 @@ def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], An
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module  # only now, like all that this module needs
+
         return getattr(import_module(names[name]), name)
 
     def listed() -> list[str]:

@@ -6,19 +6,28 @@ from collections.abc import Mapping, Sequence
 
 MAX_NEAR = 200  # characters: the comparison of longer names costs their square
 MAX_COMPARED = 5000  # names
+MOST_NEAR = 3  # names that a question can carry
 LISTED = 8  # names that a sentence can carry
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """A clause " Did you mean 'a' or 'b'?" with the nearest names, or nothing."""
+    """A clause " Did you mean 'a' or 'b'?" with the nearest names, whatever their case, or nothing."""
     from difflib import get_close_matches
 
     if not isinstance(name, str) or len(name) > MAX_NEAR:  # a notebook can ask for anything
         return ""
     distance = 4 if len(names) > MAX_COMPARED else MAX_NEAR  # among many, only names of about this length
     pool = [n for n in names if abs(len(n) - len(name)) < distance][:MAX_COMPARED]
-    found = get_close_matches(name, pool, n=3, cutoff=0.6)
-    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
+    cases: dict[str, list[str]] = {}
+    for one in dict.fromkeys(pool):
+        cases.setdefault(one.lower(), []).append(one)
+    found = get_close_matches(name.lower(), cases, n=MOST_NEAR, cutoff=0.6)
+    return meant([one for lower in found for one in cases[lower]])
+
+
+def meant(names: Sequence[str]) -> str:
+    """A clause " Did you mean 'a' or 'b'?" with the first of the names, or nothing where there are none."""
+    return f" Did you mean {' or '.join(map(repr, names[:MOST_NEAR]))}?" if names else ""
 
 
 def some(names: Sequence[str], most: int = LISTED) -> str:

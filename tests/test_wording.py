@@ -19,6 +19,8 @@ def test_one_is_no_plural() -> None:
 
 def test_near_names_are_proposed() -> None:
     assert near("weigths", ("bias", "weights")) == " Did you mean 'weights'?"
+    assert near("WEIGHTS", ("bias", "weights")) == " Did you mean 'weights'?"
+    assert near("add", ("Add", "ADD", "add", "mul")) == " Did you mean 'Add' or 'ADD' or 'add'?"
     assert near("nothing", ("bias", "weights")) == ""
     assert near("x" * (MAX_NEAR + 1), ("x" * MAX_NEAR,)) == ""
     assert near("node_10", [f"node_{row}" for row in range(MAX_COMPARED + 1)]).startswith(" Did you mean 'node_10'")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simulator.exporting import exported
 
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from viz.calling import Result as Result
     from viz.calling import run as run

@@ -27,22 +27,29 @@ if TYPE_CHECKING:
     from viz.scene import Scene
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code. A KeyboardInterrupt says what had been written before it."""
+def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = lambda: None) -> int:
+    """Run the command; return the exit code. A KeyboardInterrupt says what had been written before it.
+
+    `begin` is called when all is loaded and the work begins: until then the process may end at any moment.
+    """
     made = parser()
-    asked = made.parse_args(arguments)
+    try:
+        asked = made.read(arguments)
+        if asked.graph is None and not asked.warm_up and not asked.version:
+            made.error("name a graph: a file, a SavedModel folder, or - for standard input")
+    except SimvizError as error:
+        _complain(str(error))
+        return 2
     if asked.version:
         from simulator import __version__
 
         print(f"simviz {__version__}")
         return 0
-    if asked.graph is None and not asked.warm_up:
-        made.error("name a graph: a file, a SavedModel folder, or - for standard input")
     # a run makes millions of objects and hardly a cycle, and then it ends: looking for cycles took a tenth of its time
     gc.disable()
     written: list[str] = []
     try:
-        return _warm_up() if asked.warm_up else _run(asked, written)
+        return _warm_up(begin) if asked.warm_up else _run(asked, written, begin)
     except SimvizError as error:
         _complain(_in_the_users_words(error, asked.graph))
         return _exit_code(error)
@@ -62,11 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gc.enable()
 
 
-def _warm_up() -> int:
+def _warm_up(begin: Callable[[], None]) -> int:
     from simulator.execution.caching import STEP
     from simulator.execution.choosing import warm_up
     from simulator.training.compiled import TRAINING
 
+    begin()
     try:
         said = [warm_up(loop) for loop in (STEP, TRAINING)]
     except SimvizError as error:
@@ -116,7 +124,7 @@ def _default_report(graph: str) -> str:
     return f"{stem}.html"
 
 
-def _run(asked: argparse.Namespace, written: list[str]) -> int:
+def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
     """Do what was asked; `written` takes the path of each file as soon as it is there."""
     from viz.request import read_request
 
@@ -124,6 +132,7 @@ def _run(asked: argparse.Namespace, written: list[str]) -> int:
     outputs = _outputs(asked)
     from viz.running import run  # only now: it loads much, and what is asked may be wrong
 
+    begin()
     with _progress(asked.quiet) as say:
         scene = run(request, say)
         _write(scene, asked, outputs, say, written)

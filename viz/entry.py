@@ -1,12 +1,17 @@
 """Where the command begins and ends: whoever stops it while it loads is told so in a line, as later.
 
-What Python does before this module is loaded, and after `main` has returned, is its own.
+Before this module is loaded, and after `main` has returned, Ctrl-C is Python's own affair. So the packages on the
+way to here, and this module, load next to nothing.
 """
 
 from __future__ import annotations
 
-import signal
+import os
 import sys
+
+TYPE_CHECKING = False  # as in `typing`, which takes long to load
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED = 130  # as a shell says of what SIGINT ended
 
@@ -14,11 +19,33 @@ INTERRUPTED = 130  # as a shell says of what SIGINT ended
 def main() -> int:
     """Load the command and run it; return the exit code."""
     try:
-        from viz.cli import main as command
+        import signal  # only now: it loads other modules
 
-        return command()
+        listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job does not
+
+        def work() -> None:
+            """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to drop."""
+            if listens:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        try:
+            if listens:
+                signal.signal(signal.SIGINT, _leave)
+            from viz.cli import main as command
+
+            return command(begin=work)
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is done: to free memory is not worth a traceback
     except KeyboardInterrupt as stop:
-        print(f"simviz: interrupted; {str(stop) or 'nothing was written'}", file=sys.stderr)
+        print(_said(str(stop)), file=sys.stderr)
         return INTERRUPTED
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: to free memory is not worth a traceback
+
+
+def _leave(signum: int, frame: FrameType | None) -> None:
+    """End at once: an exception amid the loading of a module can be lost or become another one."""
+    os.write(2, f"{_said('')}\n".encode())
+    os._exit(INTERRUPTED)
+
+
+def _said(written: str) -> str:
+    return f"simviz: interrupted; {written or 'nothing was written'}"

@@ -1,8 +1,10 @@
-"""The options of the command line, with the help that teaches them; argparse alone is imported."""
+"""The options of the command line, with the help that teaches them; nothing heavy is imported."""
 
 from __future__ import annotations
 
 import argparse
+
+from viz.arguments import Arguments, whole_number
 
 ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
 FLAVOURS = ("local", "master")  # of simulator.partitioning, for the same reason
@@ -50,13 +52,12 @@ that names jobs, or several GPUs, is taken as it stands:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Arguments:
     """The options, with the help that teaches them."""
-    made = argparse.ArgumentParser(
+    made = Arguments(
         prog="simviz",
         description="See where a TensorFlow graph runs: place it on a cluster, cut it, simulate a step, draw it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument(
         "graph",
@@ -86,7 +87,7 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--batch",
-        type=int,
+        type=whole_number,
         default=1,
         metavar="N",
         help="fills the unknown first dimension of placeholders (default: 1)",
@@ -190,7 +191,7 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--seed",
-        type=int,
+        type=whole_number,
         default=0,
         metavar="N",
         help="where chance enters: likely branches, noise, ps tasks by chance (default: 0)",
@@ -257,7 +258,9 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
 
 def _add_length(group: argparse._ArgumentGroup) -> None:
     length = group.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, metavar="N", help="steps of each worker, or common updates (default: 50)")
+    length.add_argument(
+        "--steps", type=whole_number, metavar="N", help="steps of each worker, or common updates (default: 50)"
+    )
     length.add_argument(
         "--until-ci",
         metavar="SHARE",

@@ -138,6 +138,60 @@ def test_who_stops_the_command_while_it_loads_is_told_so(
     assert capsys.readouterr() == ("", STOPPED.decode() + "\n")
 
 
+# sends the process SIGINT when it begins to load the module that is named first, then runs the command
+BLOW = """
+import os, signal, sys
+from viz import entry
+class Blow:
+    wanted = sys.argv.pop(1)
+    def find_spec(self, name, *_):
+        if name == self.wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Blow())
+"""
+GO = "sys.exit(entry.main())"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "argparse",
+        "viz.cli",
+        "viz.options",
+        "viz.request",
+        "numpy",
+        "numpy._core.multiarray",
+        "numpy.linalg",
+        "google.protobuf",
+        "viz.running",
+        "viz.summary",
+    ],
+)
+def test_ctrl_c_amid_the_loading_of_any_module_is_a_line(module: str, tmp_path: Path) -> None:
+    done = blown(module, tmp_path)
+    assert done.returncode in ENDED
+    assert done.stdout == b""
+    assert re.fullmatch(rb"simviz: interrupted; (nothing was written|written before: \S+)\n", done.stderr)
+
+
+def blown(module: str, folder: Path, before: str = "") -> subprocess.CompletedProcess[bytes]:
+    """The command, interrupted when it begins to load a module; `before` is done first."""
+    command = [sys.executable, "-c", f"{BLOW}{before}\n{GO}", module, GRAPH]
+    return subprocess.run(command, cwd=folder, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def test_a_background_job_goes_on(tmp_path: Path) -> None:
+    done = blown("numpy", tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["ps_training.html"]
+
+
+def test_next_to_nothing_is_loaded_before_ctrl_c_is_minded() -> None:
+    code = "import sys; before = {*sys.modules}; import viz.entry; print(*sorted({*sys.modules} - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    assert set(loaded.split()) <= {"__future__", "simulator", "simulator.exporting", "viz", "viz.entry"}
+
+
 def test_what_was_written_before_the_interruption_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
 ) -> None:
@@ -159,7 +213,7 @@ def test_what_was_written_before_the_interruption_is_named(
 def test_a_warming_up_that_is_stopped_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
 ) -> None:
-    def stop() -> None:
+    def stop(begin: Callable[[], None]) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "_warm_up", stop)

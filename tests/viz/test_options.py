@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -150,14 +151,52 @@ def test_loops_and_branches_that_cannot_be_are_refused(
     assert not Path("out.json").exists()
 
 
-@pytest.mark.parametrize("option", ["--order", "--contention", "--engine"])
-def test_a_choice_that_is_none_ends_with_2_and_the_choices(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([GRAPH, option, "fastest"])
-    assert caught.value.code == 2
-    err = capsys.readouterr().err
-    assert option in err
-    assert "choose from" in err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--algorithm", "Tensorflow"], "--algorithm: there is no 'Tensorflow'; .* Did you mean 'tensorflow'\\?"),
+        (["--algorithm", "HEFT"], "Did you mean 'heft'\\?"),
+        (["--order", "fastest"], "--order: there is no 'fastest'; choose one of auto, fifo, priority, tensorflow\\."),
+        (["--contention", "far"], "Did you mean 'fair'\\?"),
+        (["--engine="], "--engine: there is no ''; choose one of"),
+        (["--algoritm", "heft"], "There is no option --algoritm\\. Did you mean '--algorithm'\\?"),
+        (["--algo", "heft"], "There is no option --algo\\. Did you mean '--algorithm'\\?"),
+        (["--re=both"], "There is no option --re\\. Did you mean '--recv-scheduling' or '--replicate'\\?"),
+        (["--frob"], "There is no option --frob\\. simviz --help"),
+        (["-x"], "There is no option -x\\."),
+        (["--cluster"], "--cluster: expected one argument"),
+        (["--cluster", "--check"], "--cluster: expected one argument"),
+        (["b.pb"], "'b.pb' is a second graph: give one"),
+        (["--batch", "x"], "--batch: 'x' is not a whole number"),
+        (["--seed", "1e3"], "--seed: '1e3' is not a whole number"),
+        (["--steps", "2.5"], "--steps: '2.5' is not a whole number"),
+        (["--hard", "--soft"], "--soft: not allowed with argument --hard"),
+        (["--quiet=1"], "--quiet: ignored explicit argument '1'"),
+    ],
+)
+def test_a_wrong_option_ends_with_2_and_one_line(
+    arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([GRAPH, *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("simviz: ")
+    assert err.count("\n") == 1
+    assert len(err) < 250
+    assert re.search(words, err)
+    assert err.endswith("simviz --help explains all options.\n")
+
+
+def test_every_option_that_is_shortened_is_refused_with_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    known = re.findall(r"(?<![\w-])--[a-z][a-z-]+", options.parser().format_help())
+    for option in dict.fromkeys(known):
+        assert main([GRAPH, option[:-1]]) == 2
+        assert repr(option) in capsys.readouterr().err or option[:-1] in known
+
+
+def test_without_a_graph_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("simviz: name a graph")
 
 
 @pytest.mark.parametrize(
