@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.errors import SimvizError
 from viz import running
 from viz.options import parser
 from viz.record import to_json
@@ -17,8 +16,6 @@ from viz.summary import summarise
 from viz.writing import check_place, check_suffix, draw, write
 
 if TYPE_CHECKING:
-    import argparse
-
     from viz.request import ClusterSource
 
 Text: TypeAlias = str | os.PathLike[str]
@@ -105,22 +102,11 @@ def run(
     given = locals()
     in_memory = {name: given.pop(name) for name in _IN_MEMORY}
     given["soft"], hard = None, not soft
-    asked = _parsed([*(["--hard"] if hard else []), *_arguments(given)])
+    asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
     for name, value in in_memory.items():
         setattr(asked, name, value)
     scene = running.run(read_request(asked))
     return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
-
-
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the command would understand. Raises SimvizError where it would end with a word about the options."""
-    made = parser()
-
-    def refuse(message: str) -> NoReturn:
-        raise SimvizError(message)
-
-    made.error = refuse  # type: ignore[method-assign]  # argparse's way to end the process
-    return made.parse_args(["graph", *arguments])
 
 
 def _arguments(given: Mapping[str, object]) -> Iterator[str]:
