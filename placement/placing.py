@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -12,21 +12,22 @@ from placement.algorithms.single import single
 from placement.algorithms.tensorflow import tensorflow
 from placement.algorithms.whitepaper import whitepaper
 from placement.constraints import Constraints, constrain
+from placement.handing import Algorithm, name_of, plan_by
 from placement.judging import verdict
+from placement.offering import find
 from placement.problem import NEVER, Plan, Problem, pose, require_feasible
 from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELAXED, REQUESTED, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
-from simulator.errors import InfeasibleError, SimvizError
+from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.units import Nanos, show_nanos
-from simulator.wording import near
 
-ALGORITHMS: Mapping[str, Callable[[Problem], Plan]] = {
+ALGORITHMS: Mapping[str, Algorithm] = {
     "tensorflow": tensorflow,
     "requested": requested,
     "single": single,
@@ -50,7 +51,7 @@ def place(
     costs: CostTable,
     *,
     step: Step,
-    algorithm: str = "whitepaper",
+    algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
     seed: int = 0,
     fallback: bool = True,
@@ -61,20 +62,20 @@ def place(
 ) -> Assignment:
     """Give every node of the graph a device.
 
-    `algorithm` is a key of ALGORITHMS. With `fallback`, what was asked for, unless it is `tensorflow` or `requested`,
-    gives way to `single` where the simulator finds that one device is faster, or where the algorithm ran out of memory;
-    the result says so. `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of
-    the same task. `seed` is for algorithms that draw; none of these does, so the result does not depend on it.
-    `prepared` is what `prepare` makes of the same values, where the caller has it already. `seen`, node -> device, is
-    where TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance. `order`
-    and `contention` are those of `simulate`, and how the plans that a search finds are judged by it.
+    `algorithm` is a key of ALGORITHMS, the name of one that an installed package offers (`offering`), or a function
+    Problem -> Plan (docs/algorithms.md). With `fallback`, `whitepaper` and `heft` give way to `single` where the
+    simulator finds that one device is faster, or where the algorithm ran out of memory; the result says so. An
+    algorithm that is not simviz's own stands, and a note says where one device would be faster. `soft` is soft
+    placement as in TensorFlow: a device that does not exist gives way to another of the same task. `seed` is for
+    algorithms that draw; none of these does, so the result does not depend on it. `prepared` is what `prepare` makes of
+    the same values, where the caller has it already. `seen`, node -> device, is where TensorFlow put nodes: the
+    algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and `contention` are those of
+    `simulate`, and how the plans that a search finds are judged by it.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
-    SimvizError for an algorithm that there is not.
+    SimvizError for an algorithm that there is not, that fails, or whose plan is none.
     """
-    if algorithm not in tuple(ALGORITHMS):  # which takes what has no hash, too
-        hint = near(algorithm, list(ALGORITHMS))
-        raise SimvizError(f"There is no algorithm {algorithm!r}; choose one of {', '.join(ALGORITHMS)}.{hint}")
+    name, solver = _named(algorithm)
     constraints = constrain(graph, cluster, soft=soft)
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs)
@@ -87,20 +88,48 @@ def place(
         order=order,
         contention=contention,
     )
-    if algorithm not in _WITHOUT_COSTS:
+    if name not in _WITHOUT_COSTS or solver is not None:
         require_feasible(problem)
-    result = _solve(problem, algorithm, fallback=fallback and algorithm not in _AS_THEY_ARE)
+    if solver is not None:
+        result = _handed(problem, name, solver, compared=fallback)
+    else:
+        result = _solve(problem, name, fallback=fallback and name not in _AS_THEY_ARE)
     plan = result.plan
     return Assignment(
         devices=tuple(device.name for device in cluster.devices),
         device=ids([plan.device[row] for row in constraints.group.tolist()]),
         why=ids(_why(problem, constraints, plan, soft=soft)),
-        asked=algorithm,
+        asked=name,
         used=result.used,
         priority=None if plan.priority is None else ints(plan.priority),
         notes=(*constraints.notes, *plan.notes, *result.notes),
         log_order=None if plan.log_order is None else ids(plan.log_order),
     )
+
+
+def _named(algorithm: object) -> tuple[str, Algorithm | None]:
+    """The name of an algorithm, and its function where it is not simviz's own."""
+    if algorithm in tuple(ALGORITHMS):  # which takes what has no hash, too
+        return str(algorithm), None
+    if callable(algorithm):
+        return name_of(algorithm), algorithm
+    return str(algorithm), find(algorithm, tuple(ALGORITHMS))
+
+
+def _handed(problem: Problem, name: str, algorithm: Algorithm, *, compared: bool) -> _Result:
+    """The plan of somebody else's algorithm; a note says where a single device would be faster."""
+    plan = plan_by(algorithm, name, problem)
+    if not compared:
+        return _Result(name, plan)
+    try:
+        alone = single(problem)
+    except InfeasibleError:  # no single device holds the graph
+        return _Result(name, plan)
+    (full, ours), (alone_full, theirs) = verdict(problem, plan), verdict(problem, alone)
+    if (full, ours) <= (alone_full, theirs):
+        return _Result(name, plan)
+    said = "would run out of memory" if full and not alone_full else f"takes {_shown(ours)}"
+    return _Result(name, plan, (f"single takes {show_nanos(theirs)}, and {name}, which is shown, {said}",))
 
 
 def _rows(graph: Graph, cluster: Cluster, seen: Mapping[str, str]) -> dict[int, int]:

@@ -1,13 +1,14 @@
 """The placement problem: one step's tables, the groups, and the devices that each may use, as plain lists.
 
 Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves. A plan gives one
-device per group, so that no algorithm can split one; `placing.place` turns it into an Assignment.
+device per group, so that no algorithm can split one; `placing.place` turns it into an Assignment. docs/algorithms.md is
+for those who write an algorithm of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
@@ -67,13 +68,22 @@ class Problem:
         """The step's tables."""
         return self.prepared.tables
 
+    def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
+        """How long a transfer between two devices takes that waits for nothing; NEVER where no way leads."""
+        of, known = self.tables.ways.paces
+        pace = known[int(of[source, target])]
+        return NEVER if pace is None else alone_ns(pace, nbytes)
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an algorithm decided. Axes: N nodes of the graph, G groups."""
+    """What an algorithm decided. Axes: N nodes of the graph, G groups.
+
+    simviz's own algorithms give `rule`; of others an empty one means that all was chosen by cost.
+    """
 
     device: list[int]  # [G]
-    rule: list[int]  # [G] row of assignment.RULES
+    rule: list[int] = field(default_factory=list)  # [G] row of assignment.RULES
     decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
     priority: list[int] | None = None  # [N] smaller runs first; None: by ready time
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own

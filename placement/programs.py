@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from placement.handing import Algorithm
 from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.cluster.client import connected
@@ -27,7 +28,7 @@ def clients(
     cluster: Cluster,
     costs: Sequence[CostTable],
     *,
-    algorithm: str = "whitepaper",
+    algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
     seed: int = 0,
     flavour: str = "local",

@@ -1,0 +1,97 @@
+"""Algorithms that are handed in: what they return is checked before anything is made of it, and completed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from operator import index
+from typing import SupportsIndex, TypeAlias
+
+from placement.problem import Plan, Problem
+from simulator.assignment import COST, NOT_RUN, ONLY, RULES
+from simulator.errors import InfeasibleError, SimvizError
+from simulator.wording import counted, some
+
+Algorithm: TypeAlias = Callable[[Problem], Plan]
+
+
+def name_of(algorithm: object) -> str:
+    """What a function is called in results and messages."""
+    return str(getattr(algorithm, "__name__", type(algorithm).__name__))
+
+
+def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
+    """The plan of an algorithm that is not simviz's own, with a rule for each group.
+
+    Raises SimvizError where it fails or returns what is no plan, InfeasibleError for a device that a group may not use.
+    """
+    try:
+        plan = algorithm(problem)
+    except SimvizError:
+        raise
+    except Exception as error:  # somebody else's code may raise anything; the cause stays attached
+        raise SimvizError(f"The algorithm {name!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(plan, Plan):
+        raise SimvizError(f"The algorithm {name!r} returned a {type(plan).__name__}, not a placement.Plan.")
+    groups, nodes, devices = len(problem.lawful), len(problem.graph), len(problem.cluster)
+    device = _column(name, "device", plan.device, groups, "group", devices)
+    for group, chosen in enumerate(device):
+        if chosen not in problem.allowed[group]:
+            raise _refused(problem, name, group, chosen)
+    optional = {
+        "rule": (plan.rule if len(plan.rule) else None, groups, "group", len(RULES)),
+        "decider": (plan.decider, groups, "group", len(problem.group)),
+        "priority": (plan.priority, nodes, "node", 2**62),
+        "why": (plan.why, nodes, "node", len(RULES)),
+        "log_order": (plan.log_order, nodes, "node", nodes),
+    }
+    low = {"decider": -1, "priority": -(2**62)}
+    checked = {
+        key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
+    }
+    return replace(plan, device=device, notes=tuple(map(str, plan.notes)), **{**_by_cost(problem), **checked})
+
+
+def _by_cost(problem: Problem) -> dict[str, list[int]]:
+    """Rule and decider of each group where the plan gives none: all was chosen, by the group's first op."""
+    rules = [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in _groups(problem)]
+    return {"rule": rules, "decider": [ops[0] if ops else -1 for ops in problem.ops]}
+
+
+def _groups(problem: Problem) -> list[tuple[list[int], tuple[int, ...]]]:
+    return list(zip(problem.ops, problem.lawful, strict=True))
+
+
+def _column(
+    name: str, key: str, values: Iterable[object] | None, length: int, of: str, high: int, *, low: int = 0
+) -> list[int]:
+    """The values as plain integers. Raises SimvizError for another length, and for what is no integer in the range."""
+    whose = f"The algorithm {name!r} returned a Plan whose {key}"
+    if not isinstance(values, Iterable):
+        raise SimvizError(f"{whose} is a {type(values).__name__}, not a list.")
+    given, found = list(values), []
+    if len(given) != length:
+        raise SimvizError(f"{whose} has {counted(len(given), 'number')} for {counted(length, of)}.")
+    for row, value in enumerate(given):
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool) or not low <= index(value) < high:
+            raise SimvizError(f"{whose} has {value!r} for {of} {row}; give an integer from {low} to {high - 1}.")
+        found.append(index(value))
+    return found
+
+
+def _refused(problem: Problem, name: str, group: int, chosen: int) -> InfeasibleError:
+    tables, devices = problem.tables, problem.cluster.devices
+    members = problem.constraints.members
+    inside = [problem.graph.names[row] for row in members[group]] if group < len(members) else []
+    first = inside[0] if inside else tables.names[problem.ops[group][0]]
+    may = some([devices[d].short for d in problem.allowed[group]])
+    if chosen in problem.lawful[group]:
+        why = "has no cost or no memory for it"
+    else:
+        why = "it may not use, by its kernels, its device string or its colocation"
+    return InfeasibleError(
+        f"The algorithm {name!r} puts {first!r} (group {group}) on {devices[chosen].short}, which {why}; "
+        f"it may use {may}.",
+        node=first,
+        members=inside,
+    )
