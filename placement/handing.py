@@ -16,8 +16,8 @@ Algorithm: TypeAlias = Callable[[Problem], Plan]
 
 
 def name_of(algorithm: object) -> str:
-    """What a function is called in results and messages."""
-    return str(getattr(algorithm, "__name__", type(algorithm).__name__))
+    """What an algorithm is called in results and messages."""
+    return algorithm if isinstance(algorithm, str) else str(getattr(algorithm, "__name__", type(algorithm).__name__))
 
 
 def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:

@@ -111,9 +111,7 @@ def _named(algorithm: object) -> tuple[str, Algorithm | None]:
     """The name of an algorithm, and its function where it is not simviz's own."""
     if algorithm in tuple(ALGORITHMS):  # which takes what has no hash, too
         return str(algorithm), None
-    if callable(algorithm):
-        return name_of(algorithm), algorithm
-    return str(algorithm), find(algorithm, tuple(ALGORITHMS))
+    return name_of(algorithm), algorithm if callable(algorithm) else find(algorithm, tuple(ALGORITHMS))
 
 
 def _handed(problem: Problem, name: str, algorithm: Algorithm, *, compared: bool) -> _Result:

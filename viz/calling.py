@@ -16,13 +16,14 @@ from viz.summary import summarise
 from viz.writing import check_place, check_suffix, draw, write
 
 if TYPE_CHECKING:
+    from placement.handing import Algorithm
     from viz.request import ClusterSource
 
 Text: TypeAlias = str | os.PathLike[str]
 Texts: TypeAlias = str | Sequence[str]
 
 _OPTIONS = {"fetches": "fetch", "feeds": "feed", "branches": "branch"}  # keyword -> option, where these differ
-_IN_MEMORY = ("graph", "cluster", "algorithm")  # what may be no text at all
+_IN_MEMORY = ("cluster", "algorithm")  # what may be a value as well as a text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def run(
     graph: object,
     *,
     cluster: ClusterSource | None = None,
-    algorithm: str = "whitepaper",
+    algorithm: str | Algorithm = "whitepaper",
     signature: str | None = None,
     fetches: Texts = (),
     feeds: Mapping[str, Sequence[int]] | Texts = (),
@@ -90,7 +91,8 @@ def run(
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
     their texts; `feeds`, `trips` and `branches` also take mappings (tensor name -> shape, frame -> number of times,
     predicate -> way), `fetches`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a
-    share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes.
+    share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm`
+    a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
@@ -100,7 +102,8 @@ def run(
     InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
     """
     given = locals()
-    in_memory = {name: given.pop(name) for name in _IN_MEMORY}
+    in_memory = {name: given.pop(name) for name in _IN_MEMORY if not isinstance(given[name], str)}
+    in_memory["graph"] = given.pop("graph")
     given["soft"], hard = None, not soft
     asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
     for name, value in in_memory.items():

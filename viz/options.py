@@ -5,45 +5,16 @@ from __future__ import annotations
 import argparse
 
 from viz.arguments import Arguments, whole_number
+from viz.helping import ALGORITHMS as ALGORITHMS
+from viz.helping import EPILOG, Options, algorithm
 
-ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
-FLAVOURS = ("local", "master")  # of simulator.partitioning, for the same reason
+FLAVOURS = ("local", "master")  # of simulator.partitioning, written out: --help must not load it
 RECV_SCHEDULING = ("whitepaper", "tensorflow")
 ORDERS = ("auto", "fifo", "priority", "tensorflow")
 CONTENTIONS = ("serial", "fair", "none")
 ENGINES = ("auto", "python", "compiled")
 REPLICATIONS = ("none", "in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical")
 PS_STRATEGIES = ("round_robin", "bytes", "random")
-
-_EPILOG = """\
-clusters:
-  4gpu, 2cpu, cpu=2,gpu=4      devices of one process
-  ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model's name for gpu: worker=2x8h100
-  dgx-a100, ps-25gbe, ...      machines that simviz knows (docs/clusters.md lists them)
-  FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
-  without it                   the jobs, tasks and GPUs that the graph names, else one host with four GPUs
-
-algorithms:
-  tensorflow                   as TensorFlow's own placer would
-  requested                    the graph's own device strings, all else on the default device
-  single                       everything on the best single device, as far as it may
-  whitepaper, heft             by simulated finish time (TensorFlow white paper 2015; Topcuoglu 2002)
-
-output:
-  -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
-                               NAME.partitions (a folder of GraphDefs, one per device)
-  --json FILE                  everything as one JSON object; with - it goes to standard output and nothing else does
-
-examples:
-  simviz graph.pbtxt
-  simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
-  simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
-  simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
-  simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
-  simviz seq2seq.meta --trips '*=20' --branch is_training=false
-
-exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
-"""
 
 _TRAINING = """\
 Many steps of many workers instead of one step. A graph of one device is replicated over the cluster first. One
@@ -54,10 +25,10 @@ that names jobs, or several GPUs, is taken as it stands:
 
 def parser() -> Arguments:
     """The options, with the help that teaches them."""
-    made = Arguments(
+    made = Options(
         prog="simviz",
         description="See where a TensorFlow graph runs: place it on a cluster, cut it, simulate a step, draw it.",
-        epilog=_EPILOG,
+        epilog=EPILOG,
     )
     made.add_argument(
         "graph",
@@ -101,7 +72,8 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
     add("--cluster", metavar="C", help="the machines (see below)")
     add(
         "--algorithm",
-        choices=ALGORITHMS,
+        type=algorithm,
+        metavar="A",
         default="whitepaper",
         help="how devices are chosen (see below; default: whitepaper)",
     )

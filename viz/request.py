@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
     import os
 
+    from placement.handing import Algorithm
     from simulator.cluster.cluster import Cluster
     from simulator.execution.loops import Choice
     from simulator.graph.graph import Shape
@@ -31,7 +32,7 @@ class Request:
 
     graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
     cluster: ClusterSource | None = None
-    algorithm: str = "whitepaper"
+    algorithm: str | Algorithm = "whitepaper"
     signature: str | None = None
     fetches: tuple[str, ...] | None = None
     feeds: Mapping[str, Shape] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from placement.handing import name_of
 from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
@@ -54,7 +55,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
 
 def _placed(request: Request, given: Inputs, say: Callable[[str], None]) -> Assignment:
     """Raises SimvizError as `run`; with --check the message says whether TensorFlow refuses the graph, too."""
-    say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({request.algorithm})")
+    say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
         assignment = place(
             given.graph,

@@ -187,7 +187,8 @@ def test_a_package_adds_an_algorithm_to_the_command(installed: Path) -> None:
     assert '"asked": "spread"' in done.stdout
     code = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\nfrom viz import run\n"
-        f"print(run({CALL[0]!r}, cluster={CALL[2]!r}, algorithm='spread').assignment.used, 'tiny.placing' in sys.modules)"
+        f"used = run({CALL[0]!r}, cluster={CALL[2]!r}, algorithm='spread').assignment.used\n"
+        "print(used, 'tiny.placing' in sys.modules)"
     )
     asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert asked.stdout == "spread True\n"
@@ -200,7 +201,7 @@ def test_a_package_adds_an_algorithm_to_the_command(installed: Path) -> None:
         ("number", "of the package tiny (tiny.placing:number) is no function but a int."),
         ("gone", "of the package tiny (tiny.placing:gone) cannot be loaded: AttributeError"),
         ("missing", "of the package tiny (tiny.missing:f) cannot be loaded: ModuleNotFoundError"),
-        ("twice", "The algorithm 'twice' is offered by other and tiny: uninstall one of them."),
+        ("twice", "algorithm 'twice' is offered by other and tiny: uninstall one of them."),
         ("spraed", "Did you mean 'spread'?"),
     ],
 )

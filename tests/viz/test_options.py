@@ -154,7 +154,10 @@ def test_loops_and_branches_that_cannot_be_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--algorithm", "Tensorflow"], "--algorithm: there is no 'Tensorflow'; .* Did you mean 'tensorflow'\\?"),
+        (
+            ["--algorithm", "Tensorflow"],
+            "--algorithm: there is no algorithm 'Tensorflow'; .* Did you mean 'tensorflow'\\?",
+        ),
         (["--algorithm", "HEFT"], "Did you mean 'heft'\\?"),
         (["--order", "fastest"], "--order: there is no 'fastest'; choose one of auto, fifo, priority, tensorflow\\."),
         (["--contention", "far"], "Did you mean 'fair'\\?"),
