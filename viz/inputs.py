@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.cluster.reading import default_cluster, load_cluster
 from simulator.costs.calibration import calibrate, read_measurement
+from simulator.costs.measuring import Measurement
 from simulator.costs.roofline import estimate
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import Prepared, prepare
@@ -113,10 +114,15 @@ def _cluster(request: Request, graph: Graph) -> Cluster:
 
 def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
     """How long its ops take, by estimate or as they were measured."""
+    return _priced(graph, cluster, [read_measurement(path) for path in request.costs])
+
+
+def _priced(graph: Graph, cluster: Cluster, measured: Sequence[Measurement]) -> CostTable:
     costs = estimate(graph, cluster)
-    return costs if request.costs is None else calibrate(costs, read_measurement(request.costs), graph, cluster)
+    return calibrate(costs, measured, graph, cluster) if measured else costs
 
 
 def price_each(request: Request, programs: tuple[Program, ...], cluster: Cluster) -> tuple[CostTable, ...]:
     """The table of each program."""
-    return estimate_each(programs, cluster, lambda graph, cluster: price(request, graph, cluster))
+    measured = [read_measurement(path) for path in request.costs]
+    return estimate_each(programs, cluster, lambda graph, cluster: _priced(graph, cluster, measured))

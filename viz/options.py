@@ -100,7 +100,14 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
 
 def _add_simulation(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--costs", metavar="FILE", help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns")
+    add(
+        "--costs",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="measured times: RunMetadata or StepStats, or CSV with node,kind,ns; repeatable, as TensorFlow writes a "
+        "file per step: of all times of a node the median counts",
+    )
     add(
         "--order",
         choices=ORDERS,

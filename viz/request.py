@@ -38,7 +38,7 @@ class Request:
     feeds: Mapping[str, Shape] = field(default_factory=dict)
     batch: int = 1
     keep_calls: bool = False
-    costs: str | None = None
+    costs: tuple[str, ...] = ()  # files of measured times
     soft: bool = True
     master: str | None = None
     flavour: str = "local"
@@ -79,7 +79,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         feeds=_named("--feed", asked.feed, parse_feed),
         batch=asked.batch,
         keep_calls=asked.keep_calls,
-        costs=asked.costs,
+        costs=tuple(asked.costs),
         soft=asked.soft,
         master=asked.master,
         flavour=asked.flavour,

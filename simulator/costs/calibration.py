@@ -1,11 +1,19 @@
-"""Lay measured times over an estimate."""
+"""Lay measured times over an estimate.
+
+file ──▶ samples ──by name──▶ node ──▶ all its copies (tower_1/.., replica_2/..)
+                 └─by device─▶ kind
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
@@ -18,49 +26,140 @@ from simulator.wording import near, some
 
 __all__ = ["calibrate", "read_measurement"]
 
-# The partitioner appends "/_12" to the nodes that it replicates or cuts (graph_partition.cc, NewName).
-_SUFFIX = re.compile(r"/_\d+$")
+_Times: TypeAlias = dict[tuple[int, int], list[Nanos]]  # by node and column of the cost table
+
+# Numbers that TensorFlow gives as it goes, and that differ from run to run: "/_12" of the nodes that the partitioner
+# replicates or cuts (graph_partition.cc, NewName), and of those that lowering makes of a loop or branch.
+_NUMBER = re.compile(r"/_\d+(?=/|$)")
 _TYPE = re.compile(r"(?i)[/:](cpu|gpu):\d+$")
 _SHOWN = 5  # names listed in a note
 
 
-def calibrate(costs: CostTable, measurement: Measurement, graph: Graph, cluster: Cluster) -> CostTable:
-    """The estimate, with measured times where the measurement has them: by node name and device kind.
+@dataclass(slots=True)
+class _Laid:
+    """What one file brought."""
 
-    Of several times for one node and kind the median counts, rounded up. A device that the cluster does not have stands
-    for all kinds of its type. Where an op has no kernel a measurement makes none. Names that the graph lacks, and times
-    on a type of device that the cluster lacks, are counted in the notes. Raises ClusterError for a kind that it does
-    not have.
+    source: str
+    names: dict[str, bool] = field(default_factory=dict)  # that it measured -> whether the graph has them
+    used: int = 0  # samples that count for some kind
+    elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
+
+
+def calibrate(
+    costs: CostTable, measurement: Measurement | Sequence[Measurement], graph: Graph, cluster: Cluster
+) -> CostTable:
+    """The estimate, with measured times where a measurement has them: by node name and device kind.
+
+    Of several times for one node and kind the median counts, rounded up, from whichever measurement they are: one file
+    per step is how TensorFlow writes them. A device that the cluster does not have stands for all kinds of its type.
+    A copy that replication made takes its original's time where it was not measured itself: each tower, worker or
+    replica works on as many examples as the given graph. A name that the graph lacks stands for the nodes of that op
+    whose names differ only in the numbers that TensorFlow gives at run time.
+
+    Where an op has no kernel a measurement makes none. Names that the graph lacks, and times on a type of device that
+    the cluster lacks, are counted in the notes. Raises ClusterError for a kind that it does not have, and for a
+    measurement of which nothing is used: no name is the graph's, or no device of such a type is there.
     """
-    places: dict[str, tuple[int, ...]] = {}
-    times: dict[tuple[int, int], list[Nanos]] = {}
-    launch = [next(d.launch_ns for d in cluster.devices if d.kind == kind) for kind in costs.kinds]
-    unmatched: Counter[str] = Counter()
-    elsewhere = 0
-    for sample in measurement.samples:
-        columns = places.get(sample.where)
-        if columns is None:
-            columns = places[sample.where] = _columns(sample, measurement, cluster, costs.kinds)
-        node = graph.index.get(sample.node, graph.index.get(_SUFFIX.sub("", sample.node)))
-        if node is None:
-            unmatched[sample.node] += not sample.node.startswith("_")  # the session's own: _SOURCE, _arg_x_0_0
-            continue
-        elsewhere += not columns
-        for column in columns:
-            launched = launch[column] if sample.kernels_only else 0
-            times.setdefault((node, column), []).append(sample.ns + launched)
+    given = [measurement] if isinstance(measurement, Measurement) else list(measurement)
+    rows_of = _Names(graph)
+    times: _Times = {}
+    laid = [_gather(one, rows_of, costs, cluster, times) for one in given]
+    for one in laid:
+        _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
-    laid = 0
+    without_kernel = 0
     for (node, column), measured in times.items():
         if run_ns[node, column] >= 0:
             run_ns[node, column] = _median(measured)
             source[node] = MEASURED
-            laid += 1
+        else:
+            without_kernel += 1
+    nodes = int(np.count_nonzero(source == MEASURED))
+    _copy(run_ns, source, times, graph)
     run_ns.setflags(write=False)
-    notes = _notes(measurement, int((source == MEASURED).sum()), len(graph), len(times) - laid, unmatched)
-    if elsewhere:
-        notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
+    copied = int(np.count_nonzero(source == MEASURED)) - nodes
+    notes = _notes(laid, nodes, copied, graph, cluster, without_kernel)
     return replace(costs, run_ns=run_ns, source=ids(source), notes=(*costs.notes, *notes))
+
+
+class _Names:
+    """Nodes by the names that a measurement may give them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.bare: dict[str, list[int]] = {}
+        for row, name in enumerate(graph.names):
+            self.bare.setdefault(_NUMBER.sub("", name), []).append(row)
+
+    def rows(self, sample: Sample) -> list[int]:
+        """The nodes that a sample speaks of; without their op only if there is no doubt."""
+        row = self.graph.index.get(sample.node)
+        if row is not None:
+            return [row]
+        found = self.bare.get(_NUMBER.sub("", sample.node), [])
+        if sample.op:
+            return [row for row in found if self.graph.ops[row] == sample.op]
+        return found if len(found) == 1 else []
+
+
+def _gather(
+    measurement: Measurement,
+    names: _Names,
+    costs: CostTable,
+    cluster: Cluster,
+    times: _Times,
+) -> _Laid:
+    """Add a file's samples to the times by node and column."""
+    places: dict[str, tuple[int, ...]] = {}
+    launch = [next(d.launch_ns for d in cluster.devices if d.kind == kind) for kind in costs.kinds]
+    laid = _Laid(measurement.source)
+    for sample in measurement.samples:
+        columns = places.get(sample.where)
+        if columns is None:
+            columns = places[sample.where] = _columns(sample, measurement, cluster, costs.kinds)
+        rows = names.rows(sample)
+        if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
+            laid.names[sample.node] = bool(rows)
+        if rows and not columns:
+            laid.elsewhere[sample.where] += 1
+        for column in columns:
+            for row in rows:
+                times.setdefault((row, column), []).append(sample.ns + launch[column] * sample.kernels_only)
+                laid.used += 1
+    return laid
+
+
+def _check_used(laid: _Laid, graph: Graph, cluster: Cluster) -> None:
+    """Refuse a file that says nothing of this graph on this cluster."""
+    if laid.used:
+        return
+    if laid.elsewhere:
+        raise ClusterError(
+            f"{laid.source} measured times on {some(sorted(laid.elsewhere))}, and {cluster.name} has no device of "
+            "that type, so nothing of it is used; give a cluster that has one, or measure on what it has."
+        )
+    names = sorted(laid.names)
+    measured = (
+        f"measured {some([repr(name) for name in names], _SHOWN)}" if names else "has the session's own names only"
+    )
+    known = some([repr(name) for name in graph.names], _SHOWN)
+    hint = next((hint for name in names[:_SHOWN] if (hint := near(name, graph.names))), "")
+    raise ClusterError(
+        f"{laid.source} {measured}, and none of that is a node of {graph.source}, which has {known}, so nothing of it "
+        f"is used.{hint}"
+    )
+
+
+def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _Times, graph: Graph) -> None:
+    """Give copies that were not measured themselves the times of their originals."""
+    for name, original in graph.copies.items():
+        row, origin = graph.index.get(name), graph.index.get(original)
+        if row is None or origin is None:
+            continue
+        for column in range(run_ns.shape[1]):
+            if (origin, column) in times and (row, column) not in times and run_ns[row, column] >= 0:
+                run_ns[row, column] = run_ns[origin, column]
+                source[row] = MEASURED
 
 
 def _columns(sample: Sample, measurement: Measurement, cluster: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
@@ -89,11 +188,22 @@ def _median(times: list[Nanos]) -> Nanos:
     return ordered[middle] if len(ordered) % 2 else -(-(ordered[middle - 1] + ordered[middle]) // 2)
 
 
-def _notes(measurement: Measurement, nodes: int, total: int, without_kernel: int, unmatched: Counter[str]) -> list[str]:
-    notes = [f"nodes with measured times from {measurement.source}: {nodes} of {total}"]
-    names = sorted(name for name, count in unmatched.items() if count)
-    if names:
-        notes.append(f"measured names that are not in the graph: {len(names)} ({some(names, _SHOWN)})")
+def _notes(
+    laid: Sequence[_Laid], nodes: int, copied: int, graph: Graph, cluster: Cluster, without_kernel: int
+) -> list[str]:
+    files = " and ".join(one.source for one in laid)
+    also = f", {copied} of them as copies of others" if copied else ""
+    notes = [f"nodes with measured times from {files}: {nodes + copied} of {len(graph)}{also}"]
+    for one in laid:
+        unknown = sorted(name for name, known in one.names.items() if not known)
+        of = one.source if len(laid) > 1 else "measured"
+        if unknown:
+            notes.append(
+                f"{of} names that are not in the graph: {len(unknown)} of {len(one.names)} ({some(unknown, _SHOWN)})"
+            )
     if without_kernel:
         notes.append(f"measured times left out, because TensorFlow 2.21 has no such kernel: {without_kernel}")
+    elsewhere = sum(one.elsewhere.total() for one in laid)
+    if elsewhere:
+        notes.append(f"measured times left out, because {cluster.name} has no device of their type: {elsewhere}")
     return notes

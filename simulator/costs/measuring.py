@@ -29,6 +29,7 @@ _GPU = re.compile(r"(?i)[/:]gpu:\d+")
 _KERNELS = "/stream:all"  # all streams of a GPU; "/stream:7" says the same again, "/memcpy" is no op
 _DEVICE = re.compile(r"(?i)^(/job:[^/]+/replica:\d+/task:\d+)?/(device:)?(cpu|gpu):\d+$")
 _FORM = "give RunMetadata or StepStats (.pb, .pbtxt), or CSV lines node,kind,ns"
+_LABEL = re.compile(r"\S+ = (?:_Mkl)?(\w+)\(")  # "name = Op(inputs)"; oneDNN's kernels are named apart
 _FIRST_FIELD = re.compile(r"\s*(?:#[^\n]*\n\s*)*(\w+)\s*:?\s*\{")
 
 
@@ -41,6 +42,7 @@ class Sample:
     ns: Nanos
     line: int = 0  # in a CSV file
     kernels_only: bool = False  # the launch is not in it
+    op: str = ""  # the node's, where the measurement says it
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +144,33 @@ def _parsed_text(text: str, field: str, label: str) -> Proto:
 def _of_stats(stats: Proto) -> Iterable[Sample]:
     """Kernel times, summed per node and GPU; then the host's times of what has no kernels there."""
     kernels: dict[tuple[str, str], Nanos] = {}
+    ops: dict[str, str] = {}
     for device in stats.dev_stats:
         if device.device.endswith(_KERNELS) and _GPU.search(device.device):
             for node in device.node_stats:
                 key = (_node_name(node), device.device.removesuffix(_KERNELS))
                 kernels[key] = min(MAX_NS, kernels.get(key, 0) + _run_ns(node))
+                ops[key[0]] = _op(node)
     for (name, device_name), nanos in kernels.items():
-        yield Sample(name, device_name, nanos, kernels_only=True)
+        yield Sample(name, device_name, nanos, kernels_only=True, op=ops[name])
     launched = {name for name, _ in kernels}
     for device in stats.dev_stats:
         if _DEVICE.match(device.device):
             on_gpu = _GPU.search(device.device) is not None
             for node in device.node_stats:
                 if not (on_gpu and _node_name(node) in launched):
-                    yield Sample(_node_name(node), device.device, _run_ns(node))
+                    yield Sample(_node_name(node), device.device, _run_ns(node), op=_op(node))
 
 
 def _node_name(node: Proto) -> str:
     """The node's name; the GPU tracer writes "name:Op"."""
     return str(node.node_name.split(":", 1)[0])
+
+
+def _op(node: Proto) -> str:
+    """The op that a line names: "name = Op(..)" in its label, or "name:Op" as its name; "" where it does not."""
+    labelled = _LABEL.match(node.timeline_label)
+    return labelled[1] if labelled else str(node.node_name.partition(":")[2])
 
 
 def _run_ns(node: Proto) -> Nanos:

@@ -105,6 +105,7 @@ class Graph:
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
     queue_runners: tuple[str, ...] = ()  # the enqueues that threads of its `queue_runners` collection run in loops
+    copies: Mapping[str, str] = field(default_factory=dict)  # node -> the one of which replication made it a copy
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)

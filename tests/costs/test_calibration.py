@@ -75,7 +75,61 @@ def test_times_on_a_type_that_the_cluster_lacks_are_counted(tmp_path: Path) -> N
 def test_unknown_names_are_counted_and_the_partitioner_s_suffix_is_dropped(tmp_path: Path) -> None:
     costs = laid(tmp_path, "b/_12,xeon,9\nnowhere,xeon,1\n_SOURCE,xeon,1\n")
     assert costs.run_ns[1, 0] == 9
-    assert any("not in the graph: 1 (nowhere)" in note for note in costs.notes)
+    assert any("not in the graph: 1 of 2 (nowhere)" in note for note in costs.notes)
+
+
+def test_a_number_given_at_run_time_takes_no_name_from_another_op() -> None:
+    """ "b/_3" is a Neg that was moved, and "c/_4" the constant of a control loop, which has c's name and not its op."""
+    told = stats((CPU.name, "b/_3", 0, 70), (CPU.name, "c/_4", 0, 9), (CPU.name, "c/_5", 0, 80))
+    for line, op in zip(told.dev_stats[0].node_stats, ("Neg", "Const", "_MklNeg"), strict=True):
+        line.timeline_label = f"{line.node_name} = {op}(a)"
+    given = graph()
+    costs = calibrate(estimate(given, CLUSTER), from_step_stats(told), given, CLUSTER)
+    assert costs.run_ns[1:, 0].tolist() == [70, 80]
+    assert any("not in the graph: 1 of 3 (c/_4)" in note for note in costs.notes)
+
+
+def test_numbers_within_a_name_differ_from_run_to_run(tmp_path: Path) -> None:
+    made = Rows()
+    made.add("a", "Placeholder", **typed("Placeholder", (64, 64)))
+    made.add("while/body/_7/b", "Neg", ["a"], **typed("Neg", (64, 64)))
+    given = made.built()
+    file = tmp_path / "times.csv"
+    file.write_text("while/body/_1/b/_23,cpu,5\n")
+    assert calibrate(estimate(given, CLUSTER), read_measurement(file), given, CLUSTER).run_ns[1, 0] == 5
+
+
+def test_a_second_file_adds_to_the_first(tmp_path: Path) -> None:
+    given = graph()
+    for name, text in (("one.csv", "b,xeon,10\n"), ("two.csv", "b,xeon,20\nc,xeon,3\nx,xeon,3\n")):
+        (tmp_path / name).write_text(text)
+    files = [read_measurement(tmp_path / name) for name in ("one.csv", "two.csv")]
+    for order in (files, files[::-1]):
+        costs = calibrate(estimate(given, CLUSTER), order, given, CLUSTER)
+        assert costs.run_ns[1:, 0].tolist() == [15, 3]
+    assert any(note.endswith("two.csv names that are not in the graph: 1 of 3 (x)") for note in costs.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "x,cpu,1\nbb,cpu,2\n",
+            r"measured 'bb', 'x', and none of that is a node of .*, which has 'a', 'b', 'c'.*mean 'b'",
+        ),
+        ("_SOURCE,cpu,1\n", "has the session's own names only"),
+        ("a,gpu,1\nb,gpu,1\n", "measured times on gpu, and one CPU has no device of that type"),
+    ],
+)
+def test_a_file_of_which_nothing_is_used_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """Also beside one that is used."""
+    alone = Cluster((CPU,), (), (((),),), name="one CPU")
+    (tmp_path / "times.csv").write_text(text)
+    (tmp_path / "used.csv").write_text("b,cpu,1\n")
+    measured = [read_measurement(tmp_path / name) for name in ("times.csv", "used.csv")]
+    for files in (measured[:1], measured, measured[::-1]):
+        with pytest.raises(ClusterError, match=said):
+            calibrate(estimate(graph(), alone), files, graph(), alone)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,12 @@ class Draft:
         for row, count in self.larger.items():
             shapes[first[row] : first[row + 1]] = [times(shape, count) for shape in shapes[first[row] : first[row + 1]]]
         sizes, _ = tensor_sizes(made.tensor_dtype.tolist(), shapes)
-        return replace(made, tensor_shape=tuple(shapes), tensor_bytes=sizes)
+        copies = {
+            name: given.copies.get(given.names[origin], given.names[origin])
+            for name, origin in zip(self.names[len(given) :], self.origin[len(given) :], strict=True)
+            if origin >= 0
+        }
+        return replace(made, tensor_shape=tuple(shapes), tensor_bytes=sizes, copies={**given.copies, **copies})
 
 
 def times(shape: Shape | None, count: int) -> Shape | None:
