@@ -65,7 +65,7 @@ def run(
     soft: bool = True,
     master: str | None = None,
     flavour: str = "local",
-    costs: Text | None = None,
+    costs: Text | Sequence[Text] = (),
     order: str = "auto",
     contention: str = "serial",
     protocol: str | None = None,
@@ -90,8 +90,8 @@ def run(
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
     their texts; `feeds`, `trips` and `branches` also take mappings (tensor name -> shape, frame -> number of times,
-    predicate -> way), `fetches`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a
-    share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm`
+    predicate -> way), `fetches`, `costs`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes,
+    `until_ci` a share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm`
     a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,

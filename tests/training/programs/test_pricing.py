@@ -18,6 +18,7 @@ from simulator.training.programs.program import Program
 from simulator.training.programs.replication.replicating import How, replicate
 from simulator.training.regimes import Regime, read_regime
 from tests.training.programs.test_between import momentum
+from viz import run
 
 WAYS: list[tuple[How, str, str]] = [
     ("in", "3gpu", "sync"),
@@ -97,16 +98,11 @@ def test_the_rate_is_that_of_what_was_measured(how: How, cluster: str, regime: s
 
 
 def test_the_command_reads_several_files_for_all_programs(tmp_path: Path) -> None:
-    from viz.options import parser
-    from viz.request import read_request
-    from viz.running import run
-
     graph = Path(__file__).parents[3] / "examples" / "ps_training.pbtxt"
     (tmp_path / "one.csv").write_text("dense/MatMul,CPU,1e9\n")
     (tmp_path / "two.csv").write_text("dense/MatMul,GPU,1e9\nnowhere,GPU,1\n")
-    asked = [str(graph), "--cluster", "ps=2,worker=2x1gpu", "--training", "async", "--steps", "3"]
-    asked += ["--costs", str(tmp_path / "one.csv"), "--costs", str(tmp_path / "two.csv")]
-    scene = run(read_request(parser().parse_args(asked)))
-    assert scene.training is not None
-    assert scene.training.answers.steps_per_s == pytest.approx(2, rel=0.05)
-    assert any("not in the graph: 1 of 2 (nowhere)" in note for note in scene.costs.notes)
+    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    found = run(graph, cluster="ps=2,worker=2x1gpu", training="async", steps=3, costs=files)
+    assert found.training is not None
+    assert found.training.answers.steps_per_s == pytest.approx(2, rel=0.05)
+    assert any("not in the graph: 1 of 2 (nowhere)" in note for note in found.costs.notes)
