@@ -5,7 +5,8 @@
 Two workers on one machine, each pinned to a core with one thread for ops. `hop` is from one Identity to the next in a
 chain that changes sides each time, `send` and `receive` the processor time of the two processes when one sends a few
 hundred tensors to the other at once; all less what the same graph takes on one worker. From these are the figures of
-simulator/cluster/protocols.py. While it runs, TensorFlow's servers listen on every interface of the machine.
+simulator/cluster/protocols.py, with those of messages.py. While it runs, TensorFlow's servers listen on every interface
+of the machine.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def session(target: str, how: int, nbytes: int, count: int) -> Any:  # Any: Tens
         else:
             with v1.device(f"/job:worker/task:{1 if how == SENT else 0}"):
                 read = [tf.identity(value) for value in values]
-        with v1.device("/job:worker/task:0"), v1.control_dependencies([value.op for value in read]):
+        # where they are read: a message to the other side for each would be one more
+        with v1.device(read[0].device), v1.control_dependencies([value.op for value in read]):
             done = v1.no_op()
         first = v1.global_variables_initializer()
     made = v1.Session(target, graph=graph, config=config)

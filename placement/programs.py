@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
 from simulator.training.crew.combining import Client
 from simulator.training.programs.filtering import seen
-from simulator.training.programs.program import Program
+from simulator.training.programs.program import Program, between_steps_ns
 
 
 def clients(
@@ -41,7 +42,8 @@ def clients(
     """Place and cut what each program runs; `costs` has the table of each program's graph.
 
     The session of a program is at its own task, so what it feeds and fetches passes through that task's CPU, and the
-    placer prefers that task's devices. Programs with one graph at one task are steps of one session, which places the
+    placer prefers that task's devices. A program that does not say how long its session takes between two steps gets
+    the usual time. Programs with one graph at one task are steps of one session, which places the
     graph once. The keywords are those of `place`, `partition` and `prepare`; `first` is what they made of the first
     program, where the caller has it already. Raises as these do, and InfeasibleError for a node that is placed where
     the device_filters of its session let nobody see.
@@ -51,7 +53,8 @@ def clients(
     for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
         if program.like is not None:
             lead = made[program.like]
-            made.append(Client(program, lead.partitions, elsewhere(cluster, lead.program.task, program.task)))
+            there = elsewhere(cluster, lead.program.task, program.task)
+            made.append(Client(_with_gap(program, lead, cluster), lead.partitions, there))
             continue
         own = connected(cluster, program.task)
         session = (id(program.graph), program.task)
@@ -74,8 +77,16 @@ def clients(
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
         _check_seen(program, pieces, cluster)
-        made.append(Client(program, pieces))
+        made.append(Client(_with_gap(program, Client(program, pieces), cluster), pieces))
     return tuple(made)
+
+
+def _with_gap(program: Program, alike: Client, cluster: Cluster) -> Program:
+    """With the usual time between its steps, where it does not say how long that is; `alike` has its pieces."""
+    if program.gap_ns is not None:
+        return program
+    tasks = {cluster.devices[row].task for row in np.unique(alike.partitions.device).tolist()}
+    return replace(program, gap_ns=between_steps_ns(len(tasks - {alike.program.task})))
 
 
 def _check_seen(program: Program, pieces: Partitions, cluster: Cluster) -> None:

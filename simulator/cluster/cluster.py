@@ -194,8 +194,10 @@ class Cluster:
         return self.between_tasks
 
     def cores(self, source: int, target: int) -> tuple[int, int]:
-        """For how many cores the lane stands that works on a transfer, at its source and at its target."""
-        return self.devices[self.home[source]].cores, self.devices[self.home[target]].cores
+        """How many cores of the lane can work on transfers at once, at the source and at the target of this one."""
+        protocol, ends = self.protocol(source, target), (self.home[source], self.home[target])
+        sends, receives = (protocol.cores(self.devices[home].cores) for home in ends)
+        return sends, receives
 
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """How long a message is on its way besides the time of its bytes on the wires; a hand-over's time.

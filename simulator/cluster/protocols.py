@@ -5,7 +5,8 @@
 A link says what its hardware takes; a protocol what every message takes besides. `request_ns` and `latency_ns` are
 waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work of one core
 of the CPU that stands for the device. Of the c cores for which a lane of that CPU stands a message needs one, so it
-takes the lane for a c-th of its work; for the rest it is on its way, as in a latency.
+takes the lane for a c-th of its work; for the rest it is on its way, as in a latency. Where the software has no more
+than t threads for messages, c is t at most.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from simulator.wording import near
 
 MAX_LATENCY_NS: Nanos = 10**15  # 11 days; the sum over any route stays far from 2^63
 MAX_PS_PER_BYTE = 10**6  # 1 us for each byte
+MAX_THREADS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,26 @@ class Protocol:
     receive_ps_per_byte: int = 0
     source: str = ""  # who says so
     latency_ns: Nanos = 0  # per message, added to that of its wires; nobody works
+    threads: int = 0  # of a process that work on messages; 0: as many as it has cores
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             most, unit = (MAX_PS_PER_BYTE, "ps") if field.name.endswith("_byte") else (MAX_LATENCY_NS, "ns")
-            if field.name not in ("name", "source") and not (is_whole(value) and 0 <= value <= most):
+            if field.name not in ("name", "source", "threads") and not (is_whole(value) and 0 <= value <= most):
                 raise ClusterError(
                     f"Protocol {self.name!r} has {field.name} {value}; give whole numbers from 0 to {most:,} {unit}, "
                     f"that is {show_nanos(most // 1000 if unit == 'ps' else most)}."
                 )
+        if not (is_whole(self.threads) and 0 <= self.threads <= MAX_THREADS):
+            raise ClusterError(
+                f"Protocol {self.name!r} has {self.threads!r} threads; give 1 to {MAX_THREADS:,}, or 0 for as many as "
+                "there are cores."
+            )
+
+    def cores(self, cores: int) -> int:
+        """Of a lane's cores those that can work on messages at once."""
+        return min(cores, self.threads) if self.threads else cores
 
     def pack_ns(self, nbytes: Bytes) -> Nanos:
         """Work at the sender for a message of that size, rounded up."""
@@ -64,24 +76,27 @@ PLAIN = Protocol("plain", source="wires alone")
 # route without links says (docs/tensorflow.md, section 8).
 IN_PROCESS = Protocol("in-process", source="within a process nothing is packed")
 
-# A hop of TensorFlow 2.21 over loopback, from the value's being there until its reader runs, takes 105 to 130 us
-# (measured, one x86 machine, 2026). Its request had long arrived, as a Recv without inputs is posted when the step
-# begins. Of the 110 us that a default cluster takes, two network adapters, or the loopback, have 2 us and the protocol
-# has the rest. The request goes the same way with nothing to pack; half a hop is an assumption.
+# Steps of one ps and one worker, each pinned to a core, of TensorFlow 2.21 over loopback (benchmarks/messages.py, one
+# x86 machine, 2026). A message of 4 bytes, its request and all, takes 35 to 42 us of processor time at each end where
+# many are under way; a byte 0.27 ns where it is sent and 0.40 ns where it is received, copies and fresh pages with it.
+# gRPC alone takes 18.5 us of a server core per call, 54,000 calls per second and core (grpc/grpc#10803). A hop from the
+# value's being there until its reader runs takes 90 to 130 us, of which the wires of a default cluster, two network
+# adapters or the loopback, have 2 us. Its request had long arrived, as a Recv without inputs is posted when the step
+# begins; that one which is posted late takes half a hop more is an assumption.
 #
-# Between workers pinned to a core each, a message of 4 bytes took 114 us of processor time at each end, request and
-# all, in a hop of 136 us; a byte 0.4 to 0.8 ns at each end, in a hop that grew by 0.8 ns per byte, as the two ends
-# work on a large tensor at the same time (benchmarks/hops.py, on a busy machine, 2026). Here one end works after
-# the other: each gets 0.3 ns, so that the hop is right and the work is half. 0.3 ns is also what took the mean error
-# over 12 placements of a training step on two such workers from 13 % to 8.7 %. The work per message is left in the
-# hop. docs/decisions/0012 and 0017 have more.
+# A message alone works up to 68 us at each end, as nobody shares its wake-ups and system calls; what is more than 40
+# us is in the latency here. Threads: 8 wait for calls at a server, 8 for answers at a client (kGrpcWorkerServiceThread-
+# Count of grpc_worker_service.cc, kGrpcWorkerCacheThreadCount of grpc_worker_cache.cc). docs/decisions/0024 has more.
 GRPC = Protocol(
     "grpc",
     request_ns=55_000,
-    latency_ns=108_000,
-    send_ps_per_byte=300,
-    receive_ps_per_byte=300,
-    source="110 us a hop, measured on TensorFlow 2.21, 2026; 0.3 ns of work per byte at each end, fitted",
+    send_ns=40_000,
+    receive_ns=40_000,
+    send_ps_per_byte=250,
+    receive_ps_per_byte=400,
+    source="110 us a hop, 40 us of it work at each end, 0.25 and 0.4 ns per byte; measured on TensorFlow 2.21, 2026",
+    latency_ns=28_000,
+    threads=8,
 )
 
 # What TensorFlow's verbs transport does (tensorflow/networking, tensorflow_networking/verbs/README.md): the

@@ -55,13 +55,15 @@ def read_protocol(reader: Reader, described: object) -> Protocol:
     """The protocol between tasks: a name, or the user's own as a table, `like` another where it is silent."""
     if isinstance(described, str):
         return _named(reader, described, ("", 0, "protocol"))
-    table = reader.keys(described, ("name", "like", "source", *_PROTOCOL), "protocol")
+    table = reader.keys(described, ("name", "like", "source", "threads", *_PROTOCOL), "protocol")
     like = _named(reader, table.get("like", PLAIN.name), ("protocol", 0, "like"))
     figures = {
         field: reader.quantity(parse, table[key], ("protocol", 0, key))
         for key, (field, parse) in _PROTOCOL.items()
         if key in table
     }
+    if "threads" in table:
+        figures["threads"] = table["threads"]  # judged by the protocol
     name = str(table.get("name", "own"))
     try:
         return replace(like, name=name, source=str(table.get("source", "")), **figures)

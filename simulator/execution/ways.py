@@ -46,7 +46,7 @@ class Ways:
     receive_ns: Ints  # [W] at the receiver
     send_ps_per_byte: Ints  # [W]
     receive_ps_per_byte: Ints  # [W]
-    send_cores: Ints  # [W] for which a lane of the sender's processor stands; 1 where there is no work
+    send_cores: Ints  # [W] of the lane of the sender's processor that can work on messages at once; 1 where none does
     receive_cores: Ints  # [W]
     link_names: tuple[str, ...]  # [L]
     link_bytes_per_s: Ints  # [L]
@@ -87,7 +87,10 @@ def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
 def ways_of(cluster: Cluster) -> Ways:
     """Number the ways in order of (source, target); their columns say what `Cluster` says of each pair."""
     task, rows = cluster.task_of, dict[tuple[tuple[int, ...], tuple[int, int] | None], int]()
-    protocol, at = cluster.between_tasks, [cluster.devices[home].cores for home in cluster.home]
+    protocol, at = (
+        cluster.between_tasks,
+        [cluster.between_tasks.cores(cluster.devices[home].cores) for home in cluster.home],
+    )
     sends = at if protocol.pack_ns(1) else [1] * len(cluster)
     receives = at if protocol.unpack_ns(1) else [1] * len(cluster)
     of = [

@@ -33,6 +33,7 @@ class Spent(NamedTuple):
     ns: Nanos  # that it lasts
     task_ns: Sums  # [K, 4] COMPUTING .. WAITING; a row's sum is `ns`
     device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
+    message_ns: Ints  # [D] of it, in which transfers were packed and unpacked
     link_bytes: Ints  # [L] of the transfers that have crossed it
     link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
@@ -43,6 +44,7 @@ class Spent(NamedTuple):
             ns=self.ns - earlier.ns,
             task_ns=self.task_ns - earlier.task_ns,
             device_busy_ns=self.device_busy_ns - earlier.device_busy_ns,
+            message_ns=self.message_ns - earlier.message_ns,
             link_bytes=self.link_bytes - earlier.link_bytes,
             link_busy_ns=self.link_busy_ns - earlier.link_busy_ns,
         )

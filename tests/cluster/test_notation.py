@@ -93,7 +93,8 @@ def test_routes_between_hosts_share_the_nic() -> None:
 def test_transfer_time_adds_latencies_and_takes_the_slowest_link() -> None:
     cluster = read_notation("ps=1,worker=1x1gpu")
     pcie, nic = 5_000, 55_000
-    assert cluster.transfer_ns(0, 2, 0) == pcie + 2 * nic
+    ends = cluster.pack_ns(0, 2, 0) + cluster.unpack_ns(0, 2, 0)
+    assert cluster.transfer_ns(0, 2, 0) + ends == pcie + 2 * nic
     bare = with_protocol(cluster, "plain")
     assert bare.transfer_ns(0, 2, 3_125_000_000) == pcie + 2_000 + 10**9
     assert bare.transfer_ns(0, 2, 1) == pcie + 2_000 + 1, "rounded up"
@@ -126,4 +127,4 @@ def test_a_cluster_is_drawn_by_networkx() -> None:
     (edge,) = drawn.get_edge_data(
         "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
     ).values()
-    assert (edge["bytes_per_s"], edge["latency_ns"]) == (3_125_000_000, 110_000)
+    assert (edge["bytes_per_s"], edge["latency_ns"]) == (3_125_000_000, 100_000), "less what lanes work"

@@ -54,14 +54,15 @@ def test_tasks_talk_by_grpc_and_a_process_to_itself() -> None:
         ["in-process", "in-process", "grpc", "grpc"],
     ]
     assert (TWO.pack_ns(0, 1, 10**9), TWO.unpack_ns(0, 1, 10**9)) == (0, 0)
-    assert (TWO.pack_ns(0, 2, 10**9), TWO.unpack_ns(0, 2, 10**9)) == (15_000_000, 15_000_000), "one of 20 cores"
+    assert (TWO.pack_ns(0, 2, 10**9), TWO.unpack_ns(0, 2, 10**9)) == (31_255_000, 50_005_000), "one of 8 threads"
 
 
 @pytest.mark.parametrize("text", ["ps=1,worker=1", "ps-10gbe", "ps-25gbe", "ps-100gbe"])
 def test_a_small_message_takes_the_hop_that_was_measured(text: str) -> None:
     cluster = load_cluster(text)
     there = next(row for row, task in enumerate(cluster.task_of) if task)
-    assert 105_000 <= cluster.pack_ns(0, there, 4) + cluster.transfer_ns(0, there, 4) <= 130_000
+    ends = cluster.pack_ns(0, there, 4) + cluster.unpack_ns(0, there, 4)
+    assert 105_000 <= ends + cluster.transfer_ns(0, there, 4) <= 130_000
 
 
 def test_over_the_loopback_a_byte_takes_what_was_measured_in_all(tmp_path: Path) -> None:
@@ -117,14 +118,16 @@ def test_every_protocol_is_found_by_its_name_and_says_who_says_so(protocol: Prot
 
 def test_the_guide_gives_the_figures_of_the_code() -> None:
     rows = [
-        line.split("|")[1:6] for line in GUIDE.splitlines() if line.startswith(("| `grpc`", "| `rdma`", "| `nccl`"))
+        line.split("|")[1:8] for line in GUIDE.splitlines() if line.startswith(("| `grpc`", "| `rdma`", "| `nccl`"))
     ]
-    for name, request, latency, per_byte, _ in rows:
+    for name, request, latency, *work, threads in rows:
         protocol = find_protocol(name.strip(" `"))
         assert (request.strip() or "0 ns") == show_nanos(protocol.request_ns)
         assert (latency.strip() or "0 ns") == show_nanos(protocol.latency_ns)
-        work = (protocol.send_ps_per_byte, protocol.receive_ps_per_byte)
-        assert work == (parse_picos(per_byte.strip() or "0 ns"),) * 2
+        each, sent, received = (parse_picos(one.strip() or "0 ns") for one in work)
+        assert (protocol.send_ns, protocol.receive_ns) == (each // 1000, each // 1000)
+        assert (protocol.send_ps_per_byte, protocol.receive_ps_per_byte) == (sent, received)
+        assert protocol.threads == int(threads.strip() or 0)
     assert len(rows) == len(PROTOCOLS) - 1
 
 
@@ -139,7 +142,7 @@ def test_the_guide_s_examples_are_read() -> None:
     assert own == replace(GRPC, name="pinned", source="", latency_ns=8_000, send_ns=50_000, receive_ns=50_000), (
         "a hop as long as gRPC's"
     )
-    assert own.latency_ns + own.send_ns + own.receive_ns == GRPC.latency_ns
+    assert own.pack_ns(0) + own.latency_ns + own.unpack_ns(0) == GRPC.pack_ns(0) + GRPC.latency_ns + GRPC.unpack_ns(0)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +153,13 @@ def test_the_guide_s_examples_are_read() -> None:
         {"request_ns": 2**63},
         {"send_ps_per_byte": 10**7},
         {"send_ns": 0.5},
+        {"threads": -1},
+        {"threads": 2.5},
+        {"threads": 10**9},
     ],
 )
 def test_an_impossible_protocol_is_refused(figures: Mapping[str, Any]) -> None:
-    with pytest.raises(ClusterError, match=f"Protocol 'bad' has {next(iter(figures))}"):
+    with pytest.raises(ClusterError, match=f"Protocol 'bad' has (.* )?{next(iter(figures))}"):
         Protocol("bad", **figures)
 
 

@@ -1,6 +1,7 @@
 """Wires that are shared: half duplex, contention of each, racks with an uplink, NVLink beside a PCIe switch."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -153,7 +154,8 @@ OWN = """\
 name = "calls"
 like = "grpc"
 latency = "1.5 us"
-send_per_byte = "0.25 ns"
+send_per_byte = "0.3 ns"
+threads = 3
 
 [[host]]
 """
@@ -161,9 +163,9 @@ send_per_byte = "0.25 ns"
 
 def test_a_protocol_of_ones_own_is_like_another() -> None:
     protocol = read_toml(OWN, "own.toml").between_tasks
-    assert protocol == Protocol("calls", GRPC.request_ns, 0, 0, 250, GRPC.receive_ps_per_byte, "", 1_500)
+    assert protocol == replace(GRPC, name="calls", source="", latency_ns=1_500, send_ps_per_byte=300, threads=3)
     bare = read_toml(OWN.replace('like = "grpc"\n', "").replace('name = "calls"\n', ""), "own.toml").between_tasks
-    assert bare == Protocol("own", latency_ns=1_500, send_ps_per_byte=250)
+    assert bare == Protocol("own", latency_ns=1_500, send_ps_per_byte=300, threads=3)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +174,10 @@ def test_a_protocol_of_ones_own_is_like_another() -> None:
         ('"grpc"', '"http"', 3, "no protocol 'http'"),
         ('"1.5 us"', "1.5", 4, "needs a unit"),
         ('"1.5 us"', '"12 weeks"', 4, "unknown unit 'weeks'"),
-        ('"0.25 ns"', '"0.25 s"', 5, "use ps, ns or us"),
-        ('"0.25 ns"', '"2 us"', 1, "send_ps_per_byte 2000000"),
+        ('"0.3 ns"', '"0.25 s"', 5, "use ps, ns or us"),
+        ('"0.3 ns"', '"2 us"', 1, "send_ps_per_byte 2000000"),
+        ("threads = 3", "threads = 2.5", 1, "has 2.5 threads"),
+        ("threads = 3", 'threads = "3"', 1, "has '3' threads"),
         ("latency", "latenty", 4, "Did you mean 'latency'"),
         ("[protocol]", "[[protocol]]", 1, "must be a table"),
         (OWN, "protocol = 3\n[[host]]\n", 1, "must be a table"),

@@ -173,6 +173,7 @@ PROTOCOLS = st.builds(
     receive_ns=st.sampled_from([0, 7]),
     send_ps_per_byte=st.sampled_from([0, 300, 1000]),
     receive_ps_per_byte=st.sampled_from([0, 10]),
+    threads=st.sampled_from([0, 0, 1, 2, 8]),
 )
 
 

@@ -84,6 +84,18 @@ def test_as_many_messages_as_cores_pass_side_by_side(count: int, idle: int, size
     assert shares < work + count
 
 
+@given(st.integers(1, 20), st.integers(0, 19), st.integers(1, 10**6))
+def test_no_more_cores_work_on_messages_than_there_are_threads(threads: int, more: int, size: int) -> None:
+    """A message alone takes as long with few threads; many keep the lane busy as if it had no more cores than those."""
+    on = replace(apart(2), between_tasks=COPIES)
+    limited = replace(on, between_tasks=replace(COPIES, threads=threads))
+    few, many = (with_cores(limited, [cores]) for cores in (threads, threads + more))
+    spans = [makespan(sending(one, [4 * size] * 5), [0, 1] * 5) for one in (few, many)]
+    assert spans[0] == spans[1]
+    assert many.cores(0, 1) == (threads, threads)
+    assert makespan(sending(many, [4 * size]), [0, 1]) == makespan(sending(on, [4 * size]), [0, 1])
+
+
 def test_a_small_message_overtakes_a_large_one() -> None:
     """1000 bytes and 4 to a processor of 4 cores, 9 ns of work per byte at the source and 2 at the target."""
     on = replace(with_cores(apart(2), [3, 4]), between_tasks=COPIES)

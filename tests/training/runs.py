@@ -49,6 +49,7 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "ns": end,
         "task_ns": ints([[0, 0, 0, end], [end, 0, 0, 0]]),
         "device_busy_ns": ints([0, end]),
+        "message_ns": ints([0, 0]),
         "link_bytes": ints([0, 0]),
         "link_busy_ns": ints([0, 0]),
     }
@@ -104,6 +105,7 @@ def trainings(draw: st.DrawFn) -> Training:
         update_examples=ints([draw(st.sampled_from([0, 8]))] * len(rows)),
         task_ns=ints(np.array(shares, np.int64).reshape(workers + 1, WAITING + 1)),
         device_busy_ns=ints([row[0] + row[1] for row in shares]),
+        message_ns=ints([row[1] for row in shares]),
         device_lanes=ids([1] * (workers + 1)),
         link_bytes=ints([draw(st.integers(0, 10**6)), 0]),
         link_busy_ns=ints([draw(st.integers(0, end)), 0]),

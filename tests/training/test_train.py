@@ -66,8 +66,23 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
         assert run.spent.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+        assert run.spent.message_ns.tolist() == [steps * worked for worked in handled(trace, pieces, on)]
         assert run.spent.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
         check_repeats(run, trace, steps)
+
+
+def handled(trace: Trace, pieces: Partitions, on: Cluster) -> list[int]:
+    """[D] how long the processors that stand for the ends of transfers pack and unpack them."""
+    worked = [0] * len(on)
+    for row, packing, unpacking in zip(
+        trace.transfer.tolist(),
+        (trace.pack_end_ns - trace.pack_start_ns).tolist(),
+        (trace.unpack_end_ns - trace.unpack_start_ns).tolist(),
+        strict=True,
+    ):
+        worked[on.home[pieces.src_device[row]]] += packing
+        worked[on.home[pieces.dst_device[row]]] += unpacking
+    return worked
 
 
 def test_transfers_of_unknown_size_are_said() -> None:

@@ -34,7 +34,7 @@ class Wanted:
     fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
-    gap_ns: Nanos = 0  # what a client and its master take between two steps
+    gap_ns: Nanos | None = None  # what a client and its master take between two steps; None: the usual time
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
     workers: tuple[int, ...] = ()  # numbers of workers to compare
@@ -62,7 +62,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
         fuse=0 if asked.fuse is None else _read("--fuse", _bucket, asked.fuse),
         filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),
-        gap_ns=0 if asked.gap is None else _read("--gap", _gap_ns, asked.gap),
+        gap_ns=None if asked.gap is None else _read("--gap", _gap_ns, asked.gap),
         steps=_steps(asked.steps),
         until_ci=None if asked.until_ci is None else _share(asked.until_ci),
         workers=() if asked.workers is None else _read("--workers", read_workers, asked.workers),

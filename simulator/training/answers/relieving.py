@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol, lane_ns
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import disturb, singled_out, slowed, slower_devices
@@ -145,13 +145,6 @@ class _Traffic:
         rates = [link.bytes_per_s for link in cluster.links]
         carried = self.spent.link_bytes.tolist()
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
-        self.message_ns = [0] * len(cluster)  # [D] of lanes, for bytes that leave a task or come in
-        talk = cluster.between_tasks
-        for ends, picos in ((self.senders, talk.send_ps_per_byte), (self.getters, talk.receive_ps_per_byte)):
-            for link, devices in enumerate(ends):
-                if self.between[link] and len({cluster.task_of[row] for row in devices}) == 1:
-                    home = cluster.home[min(devices)]
-                    self.message_ns[home] += lane_ns(carried[link] * picos // 1000, cluster.devices[home].cores)
 
     def carried_ns(self, task: int, *, out: bool) -> int:
         """How long the busiest link that only this task sends through, or gets through, needs for its bytes."""
@@ -228,7 +221,7 @@ def _devices(traffic: _Traffic) -> list[Relief]:
     groups: dict[tuple[str, str], list[int]] = {}
     lanes = traffic.end * training.device_lanes.astype(float)
     busy = (traffic.spent.device_busy_ns / lanes).tolist()
-    ops = (np.maximum(traffic.spent.device_busy_ns - np.array(traffic.message_ns), 0) / lanes).tolist()
+    ops = ((traffic.spent.device_busy_ns - traffic.spent.message_ns) / lanes).tolist()
     for row, device in enumerate(cluster.devices):
         if ops[row] > 0:
             groups.setdefault((_job(device.task), device.type), []).append(row)
@@ -258,7 +251,7 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
         return []
     busy = traffic.spent.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
     latency = int(traffic.spent.task_ns[:, SENDING].max(initial=0) - busy)
-    share = min(1.0, max(latency, *traffic.message_ns) / traffic.end)
+    share = min(1.0, max(latency, *traffic.spent.message_ns.tolist()) / traffic.end)
     instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
     return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
 

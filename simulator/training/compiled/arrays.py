@@ -193,6 +193,7 @@ class Sums(NamedTuple):
     task_ns: Annotated[Ints, "3K"]  # [kind, K]
     since_ns: Annotated[Ints, "K"]
     busy_ns: Annotated[Ints, "D"]  # with all of what has begun
+    message_ns: Annotated[Ints, "D"]  # of it, of the work for transfers
     carried: Annotated[Ints, "W"]
     on_link: Annotated[Ints, "L"]  # flows
     through_ns: Annotated[Ints, "L"]  # until when `link_ns` has all

@@ -195,10 +195,12 @@ def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Sp
     now, size = (int(progress) for progress in team.steps.progress[:2])
     n, edges = len(device), len(flat.nodes.consumer)
     key, task = queues.key[:size], queues.task[:size]
-    busy_ns = sums.busy_ns.copy()
+    busy_ns, message_ns = sums.busy_ns.copy(), sums.message_ns.copy()
     for low, where in ((0, device), (n, home[found.source_of]), (n + edges, home[found.target_of])):
         inside = (task >= low) & (task < low + len(where))
         np.subtract.at(busy_ns, where[task[inside] - low], key[inside] - now)
+        if low:
+            np.subtract.at(message_ns, where[task[inside] - low], key[inside] - now)
     ahead = sums.through_ns - now  # known already, or of flows not known yet
     link_ns = sums.link_ns - np.where(sums.on_link > 0, ahead, np.maximum(ahead, 0))
     link_ns += queues.promised_ns - np.maximum(queues.free_ns - now, 0)  # from now until then it is never idle
@@ -206,4 +208,4 @@ def spent(ledger: Ledger, team: Team, flat: Flat, work: Work, device: Ids) -> Sp
     counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of what is under way at a task, the first kind
     task_ns = task_ns + np.where(counts, now - sums.since_ns, 0)
     updates = int(team.steps.totals[COUNTED])
-    return ledger.summed(updates, now, task_ns, busy_ns, sums.carried, link_ns)
+    return ledger.summed(updates, now, task_ns, (busy_ns, message_ns), sums.carried, link_ns)

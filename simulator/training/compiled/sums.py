@@ -55,8 +55,11 @@ def job_ends(crew: Team, job: int, here: int, now: int) -> None:
 @inner
 def works(rules: Rules, sums: Sums, job: int, here: int, taken: int, now: int) -> None:
     """A job begins on its device; its whole time counts at once."""
+    kind = _kind(rules, job)
     sums.busy_ns[here] += taken
-    _more(sums, _kind(rules, job), rules.task_of[here], now)
+    if kind == HANDLING:
+        sums.message_ns[here] += taken
+    _more(sums, kind, rules.task_of[here], now)
 
 
 @inner

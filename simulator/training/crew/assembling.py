@@ -75,7 +75,7 @@ def crew_of(
         task=ids([row[client.program.task] for client in clients]),
         task_of=ids(cluster.task_of),
         start_ns=start_ns,
-        gap_ns=ints([client.program.gap_ns for client in clients]),
+        gap_ns=ints([client.program.gap_ns or 0 for client in clients]),
         word=_word(clients, laid, marks, keeps, cluster) if bound >= 0 else Word(nothing, nothing),
         clocked=flags([role == "worker" for role in roles]),
         counts=flags(by_end),

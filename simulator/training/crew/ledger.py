@@ -67,7 +67,7 @@ class Ledger:
         self.under_way = [[0] * tasks for _ in range(WAITING)]  # [kind, K] how much; of several kinds the first counts
         self.task_ns = [[0] * tasks for _ in range(WAITING)]  # [kind, K]
         self.since = [0] * tasks
-        self.busy_ns = [0] * len(crew.task_of)  # [D]
+        self.busy_ns, self.message_ns = [0] * len(crew.task_of), [0] * len(crew.task_of)  # [D] all jobs, of transfers
         self.carried = [0] * len(ways.links)  # [W] bytes
         self.on_link, self.link_since = [0] * len(ways.link_names), [0] * len(ways.link_names)
         self.link_ns = [0] * len(ways.link_names)  # [L] of links that nobody holds
@@ -87,7 +87,7 @@ class Ledger:
         """
         (computing, handling, sending), jobs, ops = self.under_way, self.jobs, self.ops
         start, sent = state.start, state.sent
-        task_of, device, busy_ns = self.task, self.device, self.busy_ns
+        task_of, device, busy_ns, message_ns = self.task, self.device, self.busy_ns, self.message_ns
         for job in begun:
             where, works = task_of[job], computing if job < ops else handling
             if not works[where]:
@@ -108,6 +108,8 @@ class Ledger:
             if task < jobs:
                 where, works = task_of[task], computing if task < ops else handling
                 busy_ns[device[task]] += now - start[task]
+                if task >= ops:
+                    message_ns[device[task]] += now - start[task]
                 if works[where] == 1:
                     self._turn(where, now)
                 works[where] -= 1
@@ -163,35 +165,40 @@ class Ledger:
         for link in range(len(self.on_link)):
             self._count(link, now)
         turns = zip(self.link_ns, self.on_link, self.link_since, strict=True)
-        busy_ns, link_ns = list(self.busy_ns), [spent + (now - since if on else 0) for spent, on, since in turns]
+        link_ns = [spent + (now - since if on else 0) for spent, on, since in turns]
+        busy_ns, message_ns = list(self.busy_ns), list(self.message_ns)
         for link, (promised, free) in enumerate(zip(state.promised_ns, state.free, strict=True)):
             link_ns[link] += promised - max(0, free - now)  # from now until then it is never idle
         mask = (1 << state.shift) - 1
         for task in [entry & mask for entry in state.heap]:
             if task < self.jobs:
                 busy_ns[self.device[task]] += now - state.start[task]
+            if self.ops <= task < self.jobs:
+                message_ns[self.device[task]] += now - state.start[task]
         task_ns = np.array(self.task_ns, np.int64)
         for where, since in enumerate(self.since):
             if self._kind(where) != WAITING:
                 task_ns[self._kind(where), where] += now - since
-        return self.summed(len(self.updates), now, task_ns, busy_ns, self.carried, link_ns)
+        return self.summed(len(self.updates), now, task_ns, (busy_ns, message_ns), self.carried, link_ns)
 
     def summed(
         self,
         updates: int,
         now: Nanos,
         task_ns: npt.NDArray[np.int64],
-        busy_ns: Sequence[int] | Ints,
+        busy_ns: tuple[Sequence[int] | Ints, Sequence[int] | Ints],
         carried: Sequence[int] | Ints,
         link_ns: Sequence[int] | Ints,
     ) -> Spent:
-        """Sums as columns. `task_ns` [kind, K] is without waiting; `carried` [W] is by way."""
+        """Sums as columns. `task_ns` [kind, K] is without waiting; `busy_ns` is that of all jobs, and of the work for
+        transfers alone; `carried` [W] is by way.
+        """
         way, link = self.links
         link_bytes = np.zeros(len(link_ns), np.int64)
         np.add.at(link_bytes, link, np.asarray(carried, np.int64)[way])
         tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
         tasks.setflags(write=False)
-        return Spent(updates, now, tasks, ints(busy_ns), ints(link_bytes), ints(link_ns))
+        return Spent(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
 
 
 def _shared(ways: Ways, crossing: Crossings, wires: Wires) -> list[tuple[int, ...]]:

@@ -9,6 +9,13 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.units import Nanos
 
+# Steps that do nothing on TensorFlow 2.21, the client in its own task: 63 us in a session of one task; where one more
+# task has a part 0.38 ms besides the message that ends it (benchmarks/messages.py, a loopback, 2026). For each further
+# task the master sends a message to begin the step and one to clean up after it: 80 us is what two messages work at one
+# end. A null step on 16 ps tasks takes 1.8 ms (Abadi et al., "TensorFlow: A System for Large-Scale Machine Learning",
+# OSDI 2016, section 6.2), 1.6 ms without two hops; here it is 1.58 ms.
+_LOCAL_NS, _DISTRIBUTED_NS, _TASK_NS = 60_000, 300_000, 80_000
+
 Role: TypeAlias = Literal["worker", "updates", "reader", "traffic"]
 
 
@@ -34,7 +41,16 @@ class Program:
     examples: int = 0  # that one step works on; 0: unknown
     counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is
     filters: tuple[str, ...] = ()  # device_filters of the session; none: it waits for all tasks
-    gap_ns: Nanos = 0  # what client and master take from the end of a step to the beginning of the next
+    # What client and master take from the end of a step to the beginning of the next; None: `between_steps_ns`, which
+    # `placement.clients` puts in its place once it knows the tasks. Nothing in a client that is made without it.
+    gap_ns: Nanos | None = None
+
+
+def between_steps_ns(others: int) -> Nanos:
+    """What a session takes between two steps that have parts on so many tasks besides its own: Python, the client, the
+    master, and the messages that begin and end a step on each task. Nothing of it takes a lane.
+    """
+    return _DISTRIBUTED_NS + _TASK_NS * others if others else _LOCAL_NS
 
 
 def beside(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:

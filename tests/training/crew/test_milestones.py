@@ -24,7 +24,7 @@ from tests.training.crews import Priced, chain
 
 def spent(updates: int) -> Spent:
     nothing = ints([])
-    return Spent(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing)
+    return Spent(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing, nothing)
 
 
 @given(st.lists(st.integers(1, 7), max_size=2000))
