@@ -76,6 +76,17 @@ def test_what_grpc_adds_is_found_to_hold_back_who_reads_many_small_values() -> N
     assert found[0].share > 0.8
 
 
+@pytest.mark.parametrize("gap_ns", [1_000_000, 20_000_000])
+def test_time_between_steps_is_found_to_hold_back_who_has_short_steps(gap_ns: int) -> None:
+    on = load_cluster("ps=2,worker=2")
+    run = trained(on, reading(2, 0, gap_ns), reading(2, 1, gap_ns))
+    found = candidates(run, on)
+    step_ns = int(run.step_end_ns[0] - run.step_start_ns[0])
+    assert found[0].gapless
+    assert found[0].share == pytest.approx(gap_ns / (gap_ns + step_ns), rel=0.1)
+    assert not any(one.gapless for one in candidates(trained(on, reading(2, gap_ns=0)), on))
+
+
 @pytest.mark.parametrize(("variables", "gap_ns"), [(1, 380_000), (2, 460_000), (5, 460_000)])
 def test_a_session_takes_time_between_steps_for_each_task_that_has_a_part(variables: int, gap_ns: int) -> None:
     on = load_cluster("ps=2,worker=2")

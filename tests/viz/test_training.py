@@ -382,6 +382,17 @@ def test_the_command_writes_all_of_it(
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
 
 
+def test_time_between_steps_is_said_to_hold_a_training_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--cluster", "ps=2,worker=2", "--training", "async", "--steps", "10", "--gap", "400ms", "-o", "a.html"]
+    assert main([str(EXAMPLE), *options]) == 0
+    said = capsys.readouterr().out
+    assert "The bottleneck is what sessions take between steps" in said
+    assert "without that there would be" in said
+
+
 def test_the_readme_shows_what_the_command_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

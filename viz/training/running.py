@@ -17,7 +17,7 @@ from simulator.partitioning import Partitions
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.holding import Held, holding
-from simulator.training.answers.relieving import Relief, relieve
+from simulator.training.answers.reliefs import Relief, relieve
 from simulator.training.answers.scaling import Row, scale
 from simulator.training.crew.background import background
 from simulator.training.crew.combining import Client
@@ -209,6 +209,10 @@ def _relieved(
         changed = _remade(stage, wanted, graph, relief)
     if changed is None:
         return None
+    if relief.gapless:
+        without = [replace(client.program, gap_ns=0) for client in changed.clients]
+        pairs = zip(changed.clients, without, strict=True)
+        changed = replace(changed, clients=tuple(replace(client, program=program) for client, program in pairs))
     cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
     return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs)
 

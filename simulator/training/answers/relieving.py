@@ -7,90 +7,27 @@ made faster by itself; where both ends of a way are as busy, each is a candidate
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
-from simulator.costs.table import CostTable
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA
+from simulator.training.answers.reliefs import FASTER, Relief
 from simulator.training.disturbances.disturbance import Disturbance
-from simulator.training.disturbances.disturbing import disturb, singled_out, slowed, slower_devices
+from simulator.training.disturbances.disturbing import disturb, singled_out
 from simulator.training.training import SENDING, Spent, Training
 from simulator.wording import some
 
 if TYPE_CHECKING:
     from simulator.partitioning import Partitions
 
-FASTER = 2  # how much faster a link or device is made
 ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
 LISTED = 3
 UNEVEN = 1.2  # times the mean of the tasks of a job: what the busiest of them carries is worth dealing out anew
 _PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
-
-
-@dataclass(frozen=True, slots=True)
-class Relief:
-    """A change of a run, and of what."""
-
-    bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
-    change: str  # "with twice its bandwidth"
-    share: float  # of the run's time that goes to it: what the change can save a part of
-    links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
-    devices: tuple[int, ...] = ()  # whose ops take half as long
-    without: tuple[str, ...] = ()  # texts of the disturbances that are gone
-    backups: int = 0  # so many more workers are backup: an update takes fewer gradients
-    by_bytes: bool = False  # variables go to ps tasks by their sizes
-    protocol: Protocol | None = None  # by which tasks talk instead
-
-
-class Relieved(NamedTuple):
-    """What a run is made from, with one thing relieved."""
-
-    cluster: Cluster
-    costs: tuple[CostTable, ...]
-    disturbances: tuple[Disturbance, ...]
-
-
-def relieve(
-    cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
-) -> Relieved:
-    """Make that change, except for what takes other programs: backup workers, and where variables stand."""
-    links = list(cluster.links)
-    for row, bytes_per_s in relief.links:
-        links[row] = replace(links[row], bytes_per_s=bytes_per_s)
-    factors = [Fraction(1, FASTER) if row in relief.devices else Fraction(1) for row in range(len(cluster))]
-    protocol = relief.protocol or cluster.between_tasks
-    changed, faster = slower_devices(replace(cluster, links=tuple(links), between_tasks=protocol), factors)
-    left = [one for one in disturbances if one.text not in relief.without]
-    return Relieved(changed, tuple(slowed(one, faster) for one in costs), tuple(left))
-
-
-def all_of(reliefs: Sequence[Relief]) -> Relief:
-    """Several changes at once."""
-    links: dict[int, int] = {}
-    for relief in reliefs:
-        for link, rate in relief.links:
-            links[link] = max(rate, links.get(link, 0))
-    protocols = [relief.protocol for relief in reliefs if relief.protocol is not None]
-    return Relief(
-        bottleneck=_listed([relief.bottleneck for relief in reliefs]),
-        change=_listed([relief.change for relief in reliefs]),
-        share=max(relief.share for relief in reliefs),
-        links=tuple(sorted(links.items())),
-        devices=tuple(sorted({row for relief in reliefs for row in relief.devices})),
-        without=tuple(text for relief in reliefs for text in relief.without),
-        backups=sum(relief.backups for relief in reliefs),
-        by_bytes=any(relief.by_bytes for relief in reliefs),
-        protocol=protocols[0] if protocols else None,
-    )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
 
 
 def candidates(
@@ -108,7 +45,9 @@ def candidates(
     latter, or with latency, if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
-    found = [*_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic)]
+    found = [
+        *_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic), *_between_steps(training),
+    ]  # fmt: skip
     if gate_share > 0 and training.regime.startswith("sync"):
         found.append(
             Relief(
@@ -254,6 +193,23 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
     share = min(1.0, max(latency, *traffic.spent.message_ns.tolist()) / traffic.end)
     instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
     return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
+
+
+def _between_steps(training: Training) -> list[Relief]:
+    """The time that sessions take between steps, of the worker that spends most on it.
+
+    It is the shortest time from the end of one of its steps to the beginning of the next, as often as that comes; what
+    is longer has another cause, as a crash.
+    """
+    share = 0.0
+    for client in np.flatnonzero(training.is_worker).tolist():
+        own = np.flatnonzero(training.step_client == client)
+        begun, ended = training.step_start_ns[own], training.step_end_ns[own]
+        span = int(ended[-1] - begun[0]) if len(own) > 1 else 0
+        if span > 0:
+            share = max(share, int((begun[1:] - ended[:-1]).min()) * (len(own) - 1) / span)
+    what = f"what sessions take between steps, {_percent(share)} of the time"
+    return [Relief(what, "without that", share, gapless=True)] if share > 0 else []
 
 
 def _of_client_alone(traffic: _Traffic, link: int) -> bool:

@@ -15,7 +15,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.partitioning import partition
 from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import Bottleneck, bottleneck
-from simulator.training.answers.relieving import Relief, relieve
+from simulator.training.answers.reliefs import Relief, relieve
 from simulator.training.answers.scaling import scale
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbance import read_disturbance
