@@ -84,15 +84,15 @@ def run(
     workers: Sequence[int] | str | None = None,
     steps: int | None = None,
     until_ci: float | str | None = None,
-    check: bool = False,
+    check: bool | Text = False,
 ) -> Result:
     """Do all that the command does and return all its values; nothing is printed, nothing is written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
     their texts; `feeds`, `trips` and `branches` also take mappings (tensor name -> shape, frame -> number of times,
     predicate -> way), `fetches`, `costs`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes,
-    `until_ci` a share. `graph` is whatever `simulator.load` takes, `cluster` whatever `load_cluster` takes, `algorithm`
-    a name or a function (docs/algorithms.md).
+    `until_ci` a share, `check` True or the path of a log. `graph` is whatever `simulator.load` takes, `cluster`
+    whatever `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command

@@ -13,12 +13,14 @@ from viz.training.trained import Trained
 
 QUESTIONS = {
     "predict": "does it place and cut the graph as simviz says?",
+    "log": "is each node where TensorFlow's log says?",
     "pin": "with simviz's device written into every node, does it take that, and cut the graph as simviz says?",
 }
 ASKED = {
     "local session": "a session in a process of its own, with as many CPUs",
     "stand-in workers": "its real master, before workers that only claim to have the cluster's devices",
     "real GPUs": "a session on the GPUs of this machine",
+    "placement log": "a log that TensorFlow wrote with log_device_placement; nothing was asked now",
 }
 _LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # of devices, in a sentence of TensorFlow's, which may end within one
 
@@ -97,12 +99,39 @@ def _which(trained: Trained) -> str:
     return said + (f"; not checked: {some(apart)}" if apart else "")
 
 
+def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
+    """What a log leaves open, a sentence each; Any: JSON."""
+    said = []
+    if not check["predicts"]:
+        said.append(
+            f"{scene.assignment.used} does not claim to do as TensorFlow does; --algorithm tensorflow predicts it"
+        )
+    if check["no_devices"]:
+        said.append(
+            f"{scene.cluster.name} lacks devices of the log: {some(check['no_devices'], 3)}; describe its cluster"
+        )
+    if check["only_ours"]:
+        calls = "; it has calls as single nodes, as --keep-calls does" if scene.graph.ends else ""
+        said.append(f"the log lacks {counted(len(check['only_ours']), 'node')}: {some(check['only_ours'], 3)}{calls}")
+    if check["only_logged"]:
+        only = check["only_logged"]
+        said.append(f"the log alone has {counted(len(only), 'node')}: {some(only, 3)}")
+    if check["ambiguous"]:
+        several = check["ambiguous"]
+        said.append(f"not compared: {counted(len(several), 'node')} logged with several devices: {some(several, 3)}")
+    if check["eager"]:
+        said.append(f"not compared: {counted(check['eager'], 'line')} about ops that ran eagerly")
+    return said
+
+
 def notes(scene: Scene) -> list[str]:
     """What else the reader of the check should know, a sentence each: what it is about, and what it leaves out."""
     check = scene.check
     if check is None or check.get("refused"):
         return []
     said = [] if scene.training is None else [_which(scene.training)]
+    if check["mode"] == "log":
+        return [*said, *_of_log(scene, check)]
     added = check.get("added_task")
     if added and added not in scene.cluster.tasks:
         moved = f"it moves {counted(check.get('moved_by_added_task', 0), 'node')} of the prediction"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from simulator.errors import SimvizError
 from viz.arguments import Arguments
@@ -34,6 +35,7 @@ examples:
   simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
   simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
   simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
+  simviz graph.pb --cluster 2gpu --algorithm tensorflow --check placement.log
   simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
   simviz seq2seq.meta --trips '*=20' --branch is_training=false
 
@@ -43,6 +45,13 @@ exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the cal
 
 class Options(Arguments):
     """The options; the help has the algorithms of other packages, too, which are looked up for it alone."""
+
+    def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """The options. `--check` takes a log, or nothing: what stands behind it is the graph if there is no other."""
+        asked = super().read(arguments)
+        if asked.graph is None and isinstance(asked.check, str):
+            asked.graph, asked.check = asked.check, True
+        return asked
 
     def format_help(self) -> str:
         """The help."""

@@ -258,6 +258,14 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="write a picture; the suffix is the format; repeatable",
     )
     add("--json", metavar="FILE", help="write the result for machines; - for standard output")
-    add("--check", action="store_true", help="ask the real TensorFlow whether it does the same")
+    add(
+        "--check",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="LOG",
+        help="ask the real TensorFlow whether it does the same; with LOG, compare what it wrote with "
+        "log_device_placement, without TensorFlow (a lone --check GRAPH names the graph)",
+    )
     add("--quiet", action="store_true", help="no summary and no progress")
     add("--version", action="store_true", help="print the version and end")

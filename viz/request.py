@@ -50,7 +50,8 @@ class Request:
     trips: Mapping[str, int] = field(default_factory=dict)
     branches: Mapping[str, Choice] = field(default_factory=dict)
     training: Wanted | None = None  # many steps of many workers; None: one step of one client
-    check: bool = False
+    check: bool = False  # ask TensorFlow
+    log: str | None = None  # what TensorFlow logged of the placement, to be compared instead
     seed: int = 0
 
     @property
@@ -91,7 +92,8 @@ def read_request(asked: argparse.Namespace) -> Request:
         trips=_named("--trips", asked.trips, parse_trips),
         branches=_named("--branch", asked.branch, parse_branch),
         training=_training(asked),
-        check=asked.check,
+        check=asked.check is True,
+        log=asked.check if isinstance(asked.check, str) else None,
         seed=asked.seed,
     )
 

@@ -10,6 +10,7 @@ from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Cluster
+from simulator.comparison.logged import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -28,6 +29,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask
     TensorFlow, any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
     """
+    log = None if request.log is None else _log(request.log)
     given = read_inputs(request, say)
     assignment = _placed(request, given, say)
     partitions, trace, received = _simulated(request, given, assignment, say)
@@ -45,12 +47,22 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         training=_trained(request, given, (assignment, partitions), say),
         notes=(*_unused(request, given.cluster), *_made(request, given)),
     )
+    if log is not None:
+        from viz.logged import compared
+
+        return compared(request, scene, log)
     if not request.check:
         return scene
     from viz.asking import checked
 
     say("asking TensorFlow")
     return checked(request, scene)
+
+
+def _log(path: str) -> Logged:
+    from viz.logged import read  # only now: most runs have none
+
+    return read(path)
 
 
 def _placed(request: Request, given: Inputs, say: Callable[[str], None]) -> Assignment:

@@ -183,9 +183,8 @@ def _check(scene: Scene) -> list[str]:
     if scene.check is None:
         return []
     check = scene.check
-    lines = [
-        f"check      TensorFlow {check['tensorflow']} ({check['oracle']}), {check['mode']}: {checked.question(check)}"
-    ]
+    who = f"TensorFlow {check['tensorflow']} ({check['oracle']})" if check["mode"] != "log" else check["log"]
+    lines = [f"check      {who}, {check['mode']}: {checked.question(check)}"]
     if check.get("refused"):
         foreseen = ", as predicted" if check.get("foreseen") else ""
         return [*lines, f"  refused{foreseen}: {checked.refusal(check)}"]

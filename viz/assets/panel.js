@@ -101,7 +101,7 @@ function checkCard(model, state) {
   ];
   const said = [...(check.notes ?? []), ...(check.laws ?? [])];
   return card(
-    "Checked with TensorFlow " + (check.tensorflow ?? ""),
+    check.log ? "Compared with " + check.log : "Checked with TensorFlow " + (check.tensorflow ?? ""),
     facts(
       ...(check.refused ? [] : (check.agreements ?? []).map(agreed)),
       check.refused && [check.foreseen ? "refused, as predicted" : "refused", element("span", check.foreseen ? "" : "bad", String(check.refused))],

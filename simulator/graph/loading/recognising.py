@@ -43,6 +43,10 @@ _TEXT_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (rb"\s*<(\?xml|svg)", f"XML, not a graph. {_GET_GRAPH}"),
     (rb"\s*model_checkpoint_path\s*:", f"a checkpoint's index, not a graph. {_GET_GRAPH}, e.g. the .meta beside it"),
     (rb"\s*[{\[]", f"JSON, perhaps, but not a graph. {_GET_GRAPH}"),
+    (
+        rb"([^\n]*\n){0,20}?[^\n]*: \(\w+\)(: ?)?/job:",
+        "a log of device placements, not a graph. Name the graph first, then the log: GRAPH --check LOG",
+    ),
     (rb"(import |from |def |class |#!)", f"a program's source, not a graph. {_GET_GRAPH}"),
 )
 

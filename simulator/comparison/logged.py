@@ -1,0 +1,72 @@
+"""Read what TensorFlow wrote with `log_device_placement`: which device its placer gave each node.
+
+    scope/MatMul: (MatMul): /job:localhost/replica:0/task:0/device:GPU:0       as printed
+    ... placer.cc:114] scope/MatMul: (MatMul)/job:localhost/.../gpu:0          with a prefix; as old releases write it
+
+The lines are those of `tensorflow/core/common_runtime/placer.cc` (LogDeviceAssignment). Each is printed to standard
+output, and with a prefix to standard error. Bodies of functions are logged, too, by the names that their nodes have
+there. What TensorFlow 2 runs eagerly ("Executing op MatMul in device ...", execute.cc) has no node: such lines are
+counted only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simulator.cluster.devicespec import parse
+from simulator.errors import SimvizError
+from simulator.wording import counted
+
+_NODE = re.compile(r"(?:^|[\s\]])([A-Za-z0-9.][A-Za-z0-9_.\\/>-]*): \(\w[\w>]*\)(?:: ?)?(/job:\S+)\s*$")
+_EAGER = re.compile(r"Executing op \S+ (?:in|on) device /")
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What a log says of nodes."""
+
+    source: str
+    placement: Mapping[str, str]  # node -> full device name, in order of its first line
+    ambiguous: tuple[str, ...] = ()  # logged with several devices: bodies of several functions, or several runs
+    eager: int = 0  # lines about ops that ran eagerly, without a node
+
+
+def read_log(text: str, source: str) -> Logged:
+    """The placement that a log tells; lines about anything else are passed over.
+
+    Raises SimvizError where no line names a node: with what to do, if ops ran eagerly.
+    """
+    devices: dict[str, set[str]] = {}
+    eager = 0
+    for line in text.splitlines():
+        found = _NODE.search(line)
+        if found is not None:
+            devices.setdefault(found[1], set()).add(_canonical(found[2], line, source))
+        elif _EAGER.search(line):
+            eager += 1
+    if not devices and eager:
+        raise SimvizError(
+            f"{source} holds {counted(eager, 'line')} about ops that ran eagerly, which are no nodes of a graph. Log "
+            "the placement of a tf.function or of a session."
+        )
+    if not devices:
+        raise SimvizError(
+            f"{source} holds no line such as 'w/read: (Identity): /job:localhost/replica:0/task:0/device:GPU:0'. Give "
+            "what TensorFlow prints with log_device_placement=True."
+        )
+    return Logged(
+        source,
+        {name: next(iter(given)) for name, given in devices.items() if len(given) == 1},
+        tuple(name for name, given in devices.items() if len(given) > 1),
+        eager,
+    )
+
+
+def _canonical(device: str, line: str, source: str) -> str:
+    """The full name as TensorFlow 2 writes it: old releases say "gpu:0" for "device:GPU:0"."""
+    try:
+        return str(parse(device))
+    except SimvizError as error:
+        raise SimvizError(f"{source}: {error} (in the line {line.strip()[:200]!r})") from None
