@@ -139,7 +139,8 @@ ARITHMETIC: tuple[Row, ...] = (
     (NEURAL, gru_cell, tensors, "", "GRUBlockCell GRUBlockCellGrad"),
     (NEURAL, cudnn_rnn(1), tensors, "", "CudnnRNN CudnnRNNV2 CudnnRNNV3"),
     (NEURAL, cudnn_rnn(2), tensors, "", "CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3"),
-    (NEURAL, each_input(100), tensors, "", "CTCLoss CTCLossV2 CTCGreedyDecoder CTCBeamSearchDecoder"),
+    (NEURAL, each_input(100), tensors, "", "CTCLoss CTCLossV2 CTCGreedyDecoder"),
+    (NEURAL, each_input(100), tensors, "beam_width", "CTCBeamSearchDecoder"),
     (NEURAL, nothing, gathered, "",
      "LearnedUnigramCandidateSampler LogUniformCandidateSampler UniformCandidateSampler "
      "FixedUnigramCandidateSampler AllCandidateSampler ThreadUnsafeUnigramCandidateSampler ComputeAccidentalHits"),

@@ -2,6 +2,7 @@
 
 arithmetic.py     ops that compute                                   Conv2D, MatMul, Exp, Svd ..
 housekeeping.py   ops that move, keep, pass on and wait              Concat, ApplyAdam, QueueDequeue, Switch ..
+host.py           what kernels of scalar code take of one core       DecodeJpeg, Unique, LookupTableFind ..
 formulas/         what a row's words mean, by family
 """
 
@@ -13,7 +14,8 @@ from types import MappingProxyType
 from simulator.costs.arithmetic import ARITHMETIC, ON_MATRIX_UNITS
 from simulator.costs.formulas.convolution import unrolled
 from simulator.costs.formulas.instance import nothing, tensors
-from simulator.costs.housekeeping import HANDED_OVER, HOUSEKEEPING
+from simulator.costs.host import HOST
+from simulator.costs.housekeeping import HANDED_OVER, HOUSEKEEPING, OPAQUE
 from simulator.costs.rule import OTHER, Rule
 
 
@@ -35,6 +37,11 @@ def _rules() -> dict[str, Rule]:
     for category, ops in HANDED_OVER:
         for op in ops.split():
             rules[op] = Rule(category, nothing, nothing, launches=False)
+    for op in OPAQUE.split():
+        rules[op] = Rule(OTHER, nothing, tensors, opaque=True)
+    for core_ps, parts, assumes, ops in HOST:
+        for op in ops.split():
+            rules[op] = rules[op]._replace(core_ps=core_ps, parts=parts, assumes=assumes)
     return rules
 
 

@@ -60,6 +60,11 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "RaggedTensorToSparse RaggedTensorToVariant RaggedTensorFromVariant RaggedTensorToVariantGradient"),
     (ARRAY, each_input(1), tensors, "", "TopK TopKV2 NthElement ApproxTopK LowerBound UpperBound"),
     (ARRAY, sort, tensors, "", "SparseReorder"),
+    (ARRAY, each_input(10), tensors, "",
+     "SetSize DenseToDenseSetOperation DenseToSparseSetOperation SparseToSparseSetOperation SparseCross SparseCrossV2 "
+     "SparseCrossHashed RaggedCross RaggedFillEmptyRows RaggedFillEmptyRowsGrad"),
+    (ARRAY, each_input(1), tensors, "",
+     "SparseBincount RaggedBincount DenseCountSparseOutput SparseCountSparseOutput RaggedCountSparseOutput"),
     (ARRAY, each_input(10), tensors, "", "Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2"),
     (ARRAY, each_output(10), tensors, "",
      "ResizeBilinear ResizeBilinearGrad CropAndResize CropAndResizeGradImage CropAndResizeGradBoxes "
@@ -137,7 +142,7 @@ HOUSEKEEPING: tuple[Row, ...] = (
     # one data set element is handed over; its preparation runs beside the step
     (OTHER, nothing, nothing, "",
      "IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional OptionalGetValue OptionalFromValue "
-     "OptionalHasValue OptionalNone MultiDeviceIteratorGetNextFromShard DatasetToSingleElement"),
+     "OptionalHasValue OptionalNone MultiDeviceIteratorGetNextFromShard"),
 
     (CHECKPOINT, nothing, tensors, "",
      "Save SaveV2 SaveSlices Restore RestoreV2 RestoreSlice MergeV2Checkpoints ShardedFilename ShardedFilespec "
@@ -151,10 +156,12 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "DeserializeSparse DeserializeManySparse AsString StringToNumber StringJoin StringSplit StringSplitV2 "
      "StringStrip StringLength StringLower StringUpper StringFormat StringNGrams Substr RegexReplace "
      "RegexFullMatch StaticRegexReplace StaticRegexFullMatch ReduceJoin StringToHashBucket "
-     "StringToHashBucketFast StringToHashBucketStrong UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode "
-     "UnicodeTranscode Fingerprint ScalarSummary HistogramSummary ImageSummary AudioSummary AudioSummaryV2 "
+     "StringToHashBucketFast StringToHashBucketStrong _TensorToHashBucketFast UnsortedSegmentJoin UnicodeScript "
+     "UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode "
+     "UnicodeTranscode Fingerprint ScalarSummary HistogramSummary AudioSummary AudioSummaryV2 "
      "TensorSummary TensorSummaryV2 MergeSummary WriteSummary WriteScalarSummary WriteHistogramSummary "
-     "WriteImageSummary Print PrintV2 GetSessionHandle GetSessionHandleV2 GetSessionTensor"),
+     "Print PrintV2 GetSessionHandle GetSessionHandleV2 GetSessionTensor"),
+    (OTHER, nothing, tensors, "max_images", "ImageSummary WriteImageSummary"),
     # a guess: entropy coding and the inverse transform take about 50 operations per sample
     (OTHER, each(50), tensors, "",
      "DecodeJpeg DecodeAndCropJpeg DecodePng DecodeImage DecodeGif DecodeBmp DecodeWebP EncodeJpeg "
@@ -183,6 +190,12 @@ HOUSEKEEPING: tuple[Row, ...] = (
      "TensorListScatterIntoExistingList TensorListSplit"),
 )
 
+# What these compute is not in the graph: Python, and pipelines that are run whole within a step.
+OPAQUE = (
+    "PyFunc PyFuncStateless EagerPyFunc ReduceDataset DatasetToTFRecord ExperimentalDatasetToTFRecord SaveDataset "
+    "SaveDatasetV2 InitializeTableFromDataset DatasetToSingleElement"
+)
+
 # What the executor does on the host: a reference is handed on, a handle made, a shape read. No kernel starts and no
 # bytes move, on a GPU neither (their kernels there touch host memory only).
 # category, ops
@@ -192,7 +205,7 @@ HANDED_OVER: tuple[tuple[str, str], ...] = (
      "PlaceholderWithDefault _Arg _Retval _DeviceArg _DeviceRetval FakeParam Identity IdentityN RefIdentity "
      "StopGradient PreventGradient Reshape QuantizedReshape Squeeze ExpandDims Bitcast Rank Shape ShapeN Size "
      "EnsureShape _ArrayToList _ListToArray DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugGradientIdentity "
-     "DebugGradientRefIdentity SetSize TensorArrayWriteV3 TensorArrayWriteV2 TensorArrayWrite TensorArrayV3 "
+     "DebugGradientRefIdentity TensorArrayWriteV3 TensorArrayWriteV2 TensorArrayWrite TensorArrayV3 "
      "TensorArrayV2 TensorArray TensorArrayGradV3 TensorArrayGradV2 TensorArrayGrad TensorArrayGradWithShape "
      "TensorArraySizeV3 TensorArraySizeV2 TensorArraySize TensorArrayCloseV3 TensorArrayCloseV2 TensorArrayClose "
      "TensorListReserve EmptyTensorList TensorListPushBack TensorListPushBackBatch TensorListSetItem "

@@ -1,11 +1,5 @@
-"""Estimate how long each op takes on each kind of device: a roofline with a launch overhead.
+"""Estimate how long each op takes on each kind of device, by a roofline (`work`) with a launch overhead.
 
-    time = launch + max(flops / peak, bytes / bandwidth)
-
-The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
-the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
-peaks of the device: measured times (`calibrate`) say better. A peak is that of the number format in which the op
-computes (`precision`), for products and convolutions of tensor cores or AMX.
 Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device; so does, on a GPU, the
 launch of a kernel that works in host memory alone.
 
@@ -14,88 +8,66 @@ A graph of thousands of nodes has some hundred different ones: each is priced on
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.cluster.peaks import peak
 from simulator.columns import flags, ids, ints
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.precision import is_complex, number_format, real_operations
+from simulator.costs.notes import assumptions
 from simulator.costs.residents import MAX_RANK, resident_bytes
-from simulator.costs.rule import CHECKPOINT, Rule
-from simulator.costs.table import FALLBACK, MAX_NS, STATIC, CostTable
+from simulator.costs.rule import Rule
+from simulator.costs.table import FALLBACK, STATIC, CostTable
+from simulator.costs.work import DISPATCH_NS, Work, time_of, work_of
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.dtypes import INT32
 from simulator.graph.graph import Graph, Shape
-from simulator.units import Nanos
-from simulator.wording import by_count
-
-DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
-STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
-MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
-
-
-class _Work(NamedTuple):
-    """What one op does, wherever it runs."""
-
-    flops: int  # operations on real numbers
-    moved: int  # bytes
-    scratch: int  # bytes
-    number: str  # the format in which it computes
-    matrix: bool  # on matrix units, where there are some
-    capped: bool  # one of the counts was larger than MAX_COUNT
 
 
 def estimate(graph: Graph, cluster: Cluster) -> CostTable:
     """Price every node on every device kind of the cluster.
 
-    Ops that the table of `costs/flops.py` lacks cost a launch and the bytes of their known tensors; they are marked
-    FALLBACK and named in the notes, as are ops that lack attributes. Tensors of unknown size count no bytes. Raises
+    Ops that the table of `costs/flops.py` lacks cost a launch and the bytes of their known tensors, and calls of what
+    is not in the graph (py_func) a call; both are marked FALLBACK and named in the notes, as are ops that lack
+    attributes and sizes that are assumed. Tensors of unknown size count no bytes. Raises
     ClusterError if two devices of one kind differ in type or speed.
     """
     priced, which = _instances(graph)
-    works = [_work(rule, instance) for rule, instance in priced]
+    works = [work_of(rule, instance) for rule, instance in priced]
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
-    unlisted = np.array([rule is FALLBACK_RULE for rule, _ in priced], bool)[which]
+    rules = [rule for rule, _ in priced]
+    fallback = np.array([rule is FALLBACK_RULE or rule.opaque for rule in rules], bool)[which]
     resident, resident_notes = resident_bytes(graph)
-    capped = int(np.array([work.capped for work in works], bool)[which].sum())
     models = _models(cluster)
-    run_ns = _run_ns(graph, models, priced, works, which)
+    run_ns = _run_ns(graph, models, rules, works, which)
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
         scratch_bytes=ints(column[:, 2]),
         resident_bytes=resident,
-        source=ids(np.where(unlisted, FALLBACK, STATIC)),
+        source=ids(np.where(fallback, FALLBACK, STATIC)),
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
-        notes=(*_notes(graph, unlisted, capped), *_assumed(models, works, which, run_ns), *resident_notes),
+        notes=(*assumptions(graph, models, rules, works, which, run_ns), *resident_notes),
     )
-
-
-def price(rule: Rule, instance: Instance, device: Device) -> Nanos:
-    """The time of one op on one device, launch included, whether or not TensorFlow has a kernel for it there."""
-    return _time(rule, _work(rule, instance), device)
 
 
 def _run_ns(
     graph: Graph,
     models: Sequence[Device],
-    priced: Sequence[tuple[Rule, Instance]],
-    works: Sequence[_Work],
+    rules: Sequence[Rule],
+    works: Sequence[Work],
     which: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
     """[N, K] time per node and kind, -1 without a kernel."""
-    times = [[_time(rule, work, model) for model in models] for (rule, _), work in zip(priced, works, strict=True)]
+    times = [[time_of(rule, work, model) for model in models] for rule, work in zip(rules, works, strict=True)]
     run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
-    launched = np.array([rule.launches for rule, _ in priced], bool)[which]
+    launched = np.array([rule.launches for rule in rules], bool)[which]
     for column, model in enumerate(models):
         if model.type == "GPU":
             run_ns[launched & _in_host_memory(graph), column] -= model.launch_ns - DISPATCH_NS
@@ -143,30 +115,8 @@ def _bounded(shape: Shape | None) -> Shape | None:
     return None if shape is not None and len(shape) > MAX_RANK else shape
 
 
-def _work(rule: Rule, instance: Instance) -> _Work:
-    operations = real_operations(rule, instance, rule.flops(instance))
-    exact = (operations, rule.moved(instance), rule.scratch(instance))
-    flops, moved, scratch = (min(max(0, count), MAX_COUNT) for count in exact)
-    matrix = rule.on_matrix_units and not is_complex(instance.input_types)
-    return _Work(flops, moved, scratch, number_format(rule, instance), matrix, max(exact) > MAX_COUNT)
-
-
-def _time(rule: Rule, work: _Work, device: Device) -> Nanos:
-    if not rule.launches:
-        return DISPATCH_NS
-    rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
-    speed, _ = _speed(work, device)
-    busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
-    return min(device.launch_ns + busy, MAX_NS)
-
-
-def _speed(work: _Work, device: Device) -> tuple[int, bool]:
-    """Operations per second at the device's peak, and whether they are assumed."""
-    return peak(device.flop_per_s, device.peaks, work.number, matrix=work.matrix)
-
-
 def _models(cluster: Cluster) -> list[Device]:
-    """[K] one device of each kind; all of a kind must have the same speed."""
+    """[K] one device of each kind; all of a kind must have the same speed, and the fewest cores of one count."""
     models: dict[str, Device] = {}
     for device in cluster.devices:
         if min(device.flop_per_s, device.bytes_per_s) < 1:
@@ -180,7 +130,8 @@ def _models(cluster: Cluster) -> list[Device]:
                     f"{cluster.name}: {model.name} and {device.name} are both of kind {device.kind!r} but differ in "
                     f"{name}; give them kinds of their own"
                 )
-    return [models[kind] for kind in cluster.kinds]
+    fewest = {kind: min(device.cores for device in cluster.devices if device.kind == kind) for kind in cluster.kinds}
+    return [replace(models[kind], cores=fewest[kind]) for kind in cluster.kinds]
 
 
 def _in_host_memory(graph: Graph) -> npt.NDArray[np.bool_]:
@@ -211,41 +162,3 @@ def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
             answers[supported] = tuple(device_type in found for device_type in types)
         exists.append(answers[supported])
     return flags(np.array(exists, bool).reshape(len(graph), len(types)))
-
-
-def _notes(graph: Graph, unlisted: npt.NDArray[np.bool_], capped: int) -> tuple[str, ...]:
-    notes = []
-    lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
-    if lacking:
-        notes.append(
-            f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
-            f"kernel of their op: {by_count(lacking)}"
-        )
-    if unlisted.any():
-        counts = Counter(graph.ops[node] for node in np.flatnonzero(unlisted).tolist())
-        notes.append(
-            f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_count(counts)}"
-        )
-    if capped:
-        notes.append(f"work or bytes of {capped} nodes are beyond 2^60 and were capped: are their shapes right?")
-    return tuple(notes)
-
-
-def _assumed(
-    models: Sequence[Device],
-    works: Sequence[_Work],
-    which: npt.NDArray[np.int64],
-    run_ns: npt.NDArray[np.int64],
-) -> list[str]:
-    """A note for each kind that lacks the speed in a format in which ops compute, with the number of its ops."""
-    notes = []
-    for column, model in enumerate(models):
-        guessed = [work.flops > 0 and _speed(work, model)[1] for work in works]
-        nodes = np.flatnonzero(np.array(guessed, bool)[which] & (run_ns[:, column] >= 0)).tolist()
-        if nodes:
-            counts = Counter(works[which[node]].number for node in nodes)
-            notes.append(
-                f"number formats whose speed {model.kind} does not give, and how many nodes compute in them: "
-                f"{by_count(counts)}; float64 is taken as half as fast as float32, the others as equally fast"
-            )
-    return notes

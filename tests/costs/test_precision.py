@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.cluster.cluster import Device
 from simulator.cluster.models import find_model
 from simulator.cluster.notation import read_notation
 from simulator.cluster.peaks import FORMATS, Peaks, peak, read_peaks
 from simulator.costs.flops import RULES
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.precision import number_format
-from simulator.costs.roofline import estimate, price
+from simulator.costs.roofline import estimate
+from simulator.costs.rule import Rule
+from simulator.costs.work import time_of, work_of
 from simulator.graph.dtypes import NAMES, SIZE
 from tests.costs.test_roofline import CPU, GPU, cluster, device
 from tests.strategies import Rows, shapes_attr, type_attr
@@ -44,6 +47,10 @@ def instance(op: str, shapes: tuple[tuple[int, ...], ...], name: str) -> Instanc
     sizes = tuple(SIZE[dtype] * prod(shape) for shape in shapes)
     types = (dtype,) * len(shapes)
     return Instance(op, shapes, shapes[:1], sizes, sizes[:1], {}, types, types[:1])
+
+
+def price(rule: Rule, of: Instance, place: Device) -> int:
+    return time_of(rule, work_of(rule, of), place)
 
 
 SHAPES = st.lists(st.integers(1, 300), min_size=2, max_size=4).map(tuple)

@@ -11,8 +11,9 @@ from simulator.cluster.peaks import UNSAID, Peaks, peak
 from simulator.costs.flops import FALLBACK_RULE, rule
 from simulator.costs.formulas.instance import Instance
 from simulator.costs.precision import number_format, real_operations
-from simulator.costs.roofline import DISPATCH_NS, MAX_COUNT, estimate
+from simulator.costs.roofline import estimate
 from simulator.costs.table import FALLBACK, MAX_NS
+from simulator.costs.work import DISPATCH_NS, MAX_COUNT
 from simulator.errors import ClusterError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
@@ -104,7 +105,7 @@ def test_no_kernel_no_time() -> None:
     made.add("a", "Mul", ["x", "x"], T=type_attr(7))
     made.add("x", "Placeholder", dtype=type_attr(7))
     costs = estimate(made.built(), BOTH)
-    assert costs.run_ns[0].tolist() == [1000, -1]
+    assert costs.run_ns[0].tolist() == [1000 + 25_000, -1]
     assert (costs.run_ns[1] == -1).all()  # nobody multiplies strings
 
 
@@ -217,7 +218,9 @@ def test_each_node_costs_what_it_costs_alone(graph: Graph) -> None:
             speed, _ = peak(place.flop_per_s, place.peaks, number, matrix=priced.on_matrix_units)
             work = -(-costs.flops[node] * 10**9 // speed)
             traffic = -(-costs.moved_bytes[node] * 10**9 // place.bytes_per_s)
-            busy = place.launch_ns + max(work, traffic) if priced.launches else DISPATCH_NS
+            core_ps = priced.core_ps(instance) if place.type == "CPU" else 0
+            core = -(-core_ps // (1000 * min(place.cores, max(1, priced.parts(instance)))))
+            busy = place.launch_ns + max(work, traffic, core) if priced.launches else DISPATCH_NS
             assert costs.run_ns[node, column] == (busy if place.type in kinds else -1)
 
 

@@ -1,0 +1,156 @@
+"""Units of which scalar kernels take a time each on a core: numbers, strings, boxes, samples of an image."""
+
+from __future__ import annotations
+
+from math import prod
+
+from simulator.costs.formulas.instance import Formula, Instance, at, elements
+from simulator.graph.dtypes import STRING, base
+from simulator.graph.graph import Shape
+
+IMAGE = (375, 500, 3)
+"""The image for one whose size the graph does not hold: the most frequent size in ImageNet (ILSVRC2012)."""
+
+
+_MANY = 2**30  # more than any device has cores
+_UNIQUE_NUMBER, _UNIQUE_STRING = 14, 36  # ns
+_BEAM_WIDTH = 100  # the default
+_IMAGE_WORDS = "images of 500 x 375"
+
+
+def of_core(call_ns: int, *terms: tuple[int, Formula]) -> Formula:
+    """Picoseconds of one core: so many nanoseconds per call, and for each term its picoseconds per unit."""
+    return lambda instance: 1000 * call_ns + sum(each_ps * units(instance) for each_ps, units in terms)
+
+
+def alone(instance: Instance) -> int:
+    """One thread runs the kernel."""
+    return 1
+
+
+def divided(instance: Instance) -> int:
+    """As many threads as there are run it."""
+    return _MANY
+
+
+def of_input(slot: int) -> Formula:
+    """The numbers or strings of that input."""
+    return lambda instance: elements(at(instance.inputs, slot))
+
+
+def of_inputs(instance: Instance) -> int:
+    """The numbers or strings of all inputs."""
+    return sum(map(elements, instance.inputs))
+
+
+def of_outputs(instance: Instance) -> int:
+    """The numbers or strings of all outputs."""
+    return sum(map(elements, instance.outputs))
+
+
+def _rows(shape: Shape | None) -> int:
+    """The first dimension; of a scalar, and where it is unknown, 1."""
+    return shape[0] if shape and shape[0] >= 0 else 1
+
+
+def rows_of(slot: int) -> Formula:
+    """The rows of that input."""
+    return lambda instance: _rows(at(instance.inputs, slot))
+
+
+def rows_out(instance: Instance) -> int:
+    """The rows of the longest output."""
+    return max(map(_rows, instance.outputs), default=1)
+
+
+def rows_before(instance: Instance) -> int:
+    """The rows that all dimensions of the first input but the last make."""
+    return elements((at(instance.inputs, 0) or ())[:-1])
+
+
+def chosen(instance: Instance) -> int:
+    """The numbers of the first output."""
+    return elements(at(instance.outputs, 0))
+
+
+def features(instance: Instance) -> int:
+    """Examples times features: an output is one."""
+    return elements(at(instance.inputs, 0)) * len(instance.outputs)
+
+
+def elements_in(instance: Instance) -> int:
+    """The elements that go into a queue: the rows of the last input."""
+    return _rows(at(instance.inputs, -1))
+
+
+def hashed(instance: Instance) -> int:
+    """Nanoseconds to look each element up in a set: a number or a string."""
+    strings = bool(instance.input_types) and base(instance.input_types[0]) == STRING
+    return elements(at(instance.inputs, 0)) * (_UNIQUE_STRING if strings else _UNIQUE_NUMBER)
+
+
+def beams(instance: Instance) -> int:
+    """Logits times the beam's width."""
+    attr = instance.attrs.get("beam_width")
+    width = min(int(attr.i), 2**16) if attr is not None else _BEAM_WIDTH
+    return elements(at(instance.inputs, 0)) * max(1, width)
+
+
+def decoded(instance: Instance) -> int:
+    """The samples of the image that comes out; of `IMAGE` where its size is known once it is there."""
+    shape = at(instance.outputs, 0)
+    if shape and -1 not in shape:
+        return elements(shape)
+    channels = shape[-1] if shape and shape[-1] > 0 else IMAGE[-1]
+    frames = [size for size in (shape or ())[:-3] if size > 0]
+    return prod(frames) * prod(IMAGE[:2]) * channels
+
+
+def encoded(instance: Instance) -> int:
+    """The samples of the image that goes in, its first input; of `IMAGE` where its size is unknown."""
+    shape = at(instance.inputs, 0)
+    return elements(shape) if shape and -1 not in shape else prod(IMAGE)
+
+
+def summarised(instance: Instance) -> int:
+    """The samples of the images that go into a summary: of a batch the first `max_images`, three by default."""
+    images = at(instance.inputs, 1)
+    if not images or -1 in images:
+        return prod(IMAGE)
+    attr = instance.attrs.get("max_images")
+    most = min(images[0], max(1, int(attr.i)) if attr is not None else 3)
+    return most * elements(images[1:])
+
+
+def kept_pairs(instance: Instance) -> int:
+    """Pairs of boxes that are kept: each is compared with those before it."""
+    kept = elements(at(instance.outputs, 0))
+    return kept * kept // 2
+
+
+def unsized_output(instance: Instance) -> str:
+    """What `decoded` assumes; nothing where the output's shape is known."""
+    shape = at(instance.outputs, 0)
+    return "" if shape and -1 not in shape else _IMAGE_WORDS
+
+
+def unsized_input(instance: Instance) -> str:
+    """What `encoded` assumes; nothing where the input's shape is known."""
+    shape = at(instance.inputs, 0)
+    return "" if shape and -1 not in shape else _IMAGE_WORDS
+
+
+def unsized_images(instance: Instance) -> str:
+    """What `summarised` assumes; nothing where the images' shape is known."""
+    shape = at(instance.inputs, 1)
+    return "" if shape and -1 not in shape else _IMAGE_WORDS
+
+
+def unsized_strings(instance: Instance) -> str:
+    """Strings of no size that a graph could hold."""
+    return "strings of 16 bytes"
+
+
+def unsized_file(instance: Instance) -> str:
+    """Files of no size that a graph could hold."""
+    return "files of 110 kB"

@@ -1,0 +1,70 @@
+"""One op, priced: what it does, and how long that takes on a device.
+
+    time = launch + max(flops / peak, bytes / bandwidth, on a CPU: core time / cores that share it)
+
+The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
+the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
+peaks of the device: measured times (`calibrate`) say better. A peak is that of the number format in which the op
+computes (`precision`), for products and convolutions of tensor cores or AMX.
+Kernels of scalar code, on strings, files, tables and sets, are far from both roofs: their time on a core is measured
+(`host.py`), and where one thread runs it, the device is busy for all of it (docs/decisions, 0025).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simulator.cluster.cluster import Device
+from simulator.cluster.peaks import peak
+from simulator.costs.formulas.instance import Instance
+from simulator.costs.precision import is_complex, number_format, real_operations
+from simulator.costs.rule import CHECKPOINT, Rule
+from simulator.costs.table import MAX_NS
+from simulator.units import Nanos
+
+DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
+STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
+MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
+
+
+class Work(NamedTuple):
+    """What one op does, wherever it runs."""
+
+    flops: int  # operations on real numbers
+    moved: int  # bytes
+    scratch: int  # bytes
+    core_ps: int  # picoseconds of one core, where a CPU does it
+    parts: int  # into which they can be split for several cores
+    number: str  # the format in which it computes
+    matrix: bool  # on matrix units, where there are some
+    assumed: str  # a size that the graph does not hold; "" if there is none
+    capped: bool  # one of the counts was larger than MAX_COUNT
+
+
+def work_of(rule: Rule, instance: Instance) -> Work:
+    """What an op of that rule does."""
+    operations = real_operations(rule, instance, rule.flops(instance))
+    exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
+    flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
+    matrix = rule.on_matrix_units and not is_complex(instance.input_types)
+    number, assumed = number_format(rule, instance), rule.assumes(instance)
+    return Work(
+        flops, moved, scratch, core_ps, max(1, rule.parts(instance)), number, matrix, assumed, max(exact) > MAX_COUNT
+    )
+
+
+def time_of(rule: Rule, work: Work, device: Device) -> Nanos:
+    """The time of the work on a device, launch included, whether or not TensorFlow has a kernel for it there."""
+    if not rule.launches:
+        return DISPATCH_NS
+    rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
+    speed, _ = speed_of(work, device)
+    busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
+    if device.type == "CPU" or rule.opaque:
+        busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
+    return min(device.launch_ns + busy, MAX_NS)
+
+
+def speed_of(work: Work, device: Device) -> tuple[int, bool]:
+    """Operations per second at the device's peak, and whether they are assumed."""
+    return peak(device.flop_per_s, device.peaks, work.number, matrix=work.matrix)
