@@ -61,9 +61,17 @@ def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
             rows = np.unique(of[np.ix_(here, there)]).tolist()
             joined = [pace for row in rows if (pace := known[row]) is not None]
             if source != target and joined:
-                fixed, rate, send, receive = zip(*joined, strict=True)
-                # a hand-over has no rate, as bytes cost no time there
-                ways[target][source] = Pace(min(fixed), min(rate) and max(rate), min(send), min(receive))
+                rates = [pace.bytes_per_s for pace in joined]
+                ways[target][source] = Pace(
+                    min(pace.latency_ns for pace in joined),
+                    min(rates) and max(rates),  # a hand-over has no rate, as bytes cost no time there
+                    min(pace.send_ns for pace in joined),
+                    min(pace.receive_ns for pace in joined),
+                    min(pace.send_ps_per_byte for pace in joined),
+                    min(pace.receive_ps_per_byte for pace in joined),
+                    max(pace.send_cores for pace in joined),  # with more cores nothing takes longer
+                    max(pace.receive_cores for pace in joined),
+                )
     return run_ns, ways
 
 

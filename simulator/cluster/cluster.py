@@ -13,7 +13,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from simulator.cluster.peaks import UNSAID, Peaks
-from simulator.cluster.protocols import IN_PROCESS, MAX_LATENCY_NS, PLAIN, Protocol, find_protocol, lane_ns, spoken
+from simulator.cluster.protocols import (
+    IN_PROCESS,
+    MAX_LATENCY_NS,
+    PLAIN,
+    Protocol,
+    beside_ns,
+    find_protocol,
+    lane_ns,
+    spoken,
+)
 from simulator.columns import Ids, ids
 from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos, is_whole
@@ -202,15 +211,16 @@ class Cluster:
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """How long a message is on its way besides the time of its bytes on the wires; a hand-over's time.
 
-        Its wires' latencies, its protocol's, and what its ends work that takes no lane. Raises LookupError if the two
-        devices have no route.
+        Its wires' latencies, its protocol's, and what its ends work that takes no lane while no bytes are on the wires.
+        Raises LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:
             return self.handover_ns
         wires, protocol = self._link_latency_ns, self.protocol(source, target)
-        ends = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
-        beside = sum(work - lane_ns(work, cores) for work, cores in zip(ends, self.cores(source, target), strict=True))
+        works = protocol.pack_ns(nbytes), protocol.unpack_ns(nbytes)
+        fixed, cores = (protocol.send_ns, protocol.receive_ns), self.cores(source, target)
+        beside = beside_ns(fixed, works, cores, self._wire_ns(route, nbytes))
         return protocol.latency_ns + beside + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
@@ -219,9 +229,7 @@ class Cluster:
         What its two ends work in their lanes, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two
         devices have no route.
         """
-        route = self._route(source, target)
-        rate = min((self.links[link].bytes_per_s for link in route), default=None)
-        return self.latency_ns(source, target, nbytes) + (0 if rate is None else -(-nbytes * 10**9 // rate))
+        return self.latency_ns(source, target, nbytes) + self._wire_ns(self._route(source, target), nbytes)
 
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """How long a transfer takes a lane of the CPU that stands for the source, `home[source]`, before it is sent."""
@@ -230,6 +238,10 @@ class Cluster:
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """How long a transfer takes a lane of the CPU that stands for the target, `home[target]`, after it arrived."""
         return lane_ns(self.protocol(source, target).unpack_ns(nbytes), self.cores(source, target)[1])
+
+    def _wire_ns(self, route: tuple[int, ...], nbytes: Bytes) -> Nanos:
+        rate = min((self.links[link].bytes_per_s for link in route), default=None)
+        return 0 if rate is None else -(-nbytes * 10**9 // rate)
 
     def _route(self, source: int, target: int) -> tuple[int, ...]:
         route = self.routes[source][target]

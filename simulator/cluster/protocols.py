@@ -5,8 +5,9 @@
 A link says what its hardware takes; a protocol what every message takes besides. `request_ns` and `latency_ns` are
 waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work of one core
 of the CPU that stands for the device. Of the c cores for which a lane of that CPU stands a message needs one, so it
-takes the lane for a c-th of its work; for the rest it is on its way, as in a latency. Where the software has no more
-than t threads for messages, c is t at most.
+takes the lane for a c-th of its work; for the rest it is on its way, as in a latency, but as far as bytes are worked on
+while others are on the wires, at the same time. Where the software has no more than t threads for messages, c is t at
+most.
 """
 
 from __future__ import annotations
@@ -68,6 +69,19 @@ class Protocol:
 def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
     """For how long the work of one core takes a lane that stands for so many, rounded up."""
     return -(-work_ns // cores)
+
+
+def beside_ns(fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tuple[int, int], wire_ns: Nanos) -> Nanos:
+    """For how long a message is on its way because of what its ends work outside their lanes.
+
+    `fixed` is their work per message, `works` all of it, `cores` for how many cores their lanes stand, and `wire_ns`
+    the time of the bytes on the wires. Bytes are packed, sent and unpacked in a stream, so the slowest of the three
+    counts, but for what the lanes do, which have their share of the work before the message goes, and after it came.
+    """
+    lanes = [lane_ns(work, of) for work, of in zip(works, cores, strict=True)]
+    alone = sum(work - lane_ns(work, of) for work, of in zip(fixed, cores, strict=True))
+    stream_ns = max(wire_ns, *(work - each for work, each in zip(works, fixed, strict=True)))
+    return max(alone, sum(fixed) + stream_ns - wire_ns - sum(lanes))
 
 
 PLAIN = Protocol("plain", source="wires alone")

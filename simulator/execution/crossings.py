@@ -34,7 +34,7 @@ class Crossings:
     host: Flags  # [X] arrives in host memory
     way: Ids  # [X] row of Tables.ways
     wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
-    latency_ns: Ints  # [X] of its way, and what its ends work that takes no lane
+    latency_ns: Ints  # [X] of its way, and what its ends work that takes no lane while no bytes are on the wires
     pack_ns: Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none
     unpack_ns: Ints  # [X] of the one that stands for the target
     of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
@@ -80,14 +80,19 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     packed = _work(ways.send_ns[way], ways.send_ps_per_byte[way], nbytes)
     unpacked = _work(ways.receive_ns[way], ways.receive_ps_per_byte[way], nbytes)
     pack, unpack = -(-packed // ways.send_cores[way]), -(-unpacked // ways.receive_cores[way])
+    wire = bytes_ns(ways.bytes_per_s[way], nbytes)
+    sends, receives = ways.send_ns[way], ways.receive_ns[way]  # as `beside_ns`
+    alone = sends + receives - -(-sends // ways.send_cores[way]) - -(-receives // ways.receive_cores[way])
+    stream = np.maximum(np.maximum(packed - sends, unpacked - receives), wire)
+    beside = np.maximum(alone, sends + receives + stream - wire - pack - unpack)
     return Crossings(
         tensor=ids(tensor[chosen]),
         source=start,
         target=end,
         host=flags(host[chosen]),
         way=ids(way),
-        wire_ns=bytes_ns(ways.bytes_per_s[way], nbytes),
-        latency_ns=ints(ways.latency_ns[way] + (packed - pack) + (unpacked - unpack)),
+        wire_ns=wire,
+        latency_ns=ints(ways.latency_ns[way] + beside),
         pack_ns=ints(pack),
         unpack_ns=ints(unpack),
         of_edge=ids(of_edge),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from simulator.cluster.protocols import beside_ns, lane_ns
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, UnsupportedError
 from simulator.units import Bytes, Nanos
@@ -24,13 +25,17 @@ _NO_BOUND = np.iinfo(np.int64).max
 class Pace(NamedTuple):
     """What a transfer takes that waits for nothing: the wires, and the work of the processors at both ends."""
 
-    fixed_ns: Nanos  # latency and work per message
+    latency_ns: Nanos
     bytes_per_s: int  # of the wires; 0 where bytes cost no time there
+    send_ns: Nanos  # per message
+    receive_ns: Nanos
     send_ps_per_byte: int
     receive_ps_per_byte: int
+    send_cores: int  # of the lane
+    receive_cores: int
 
 
-AT_ONCE = Pace(0, 0, 0, 0)  # from a device to itself
+AT_ONCE = Pace(0, 0, 0, 0, 0, 0, 1, 1)  # from a device to itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +60,8 @@ class Ways:
     @cached_property
     def paces(self) -> tuple[Ids, tuple[Pace | None, ...]]:
         """[D, D] the row of the pace between two devices, and the different paces, which are few; None: no way."""
-        fixed = self.latency_ns + self.send_ns + self.receive_ns
-        columns = (fixed, self.bytes_per_s, self.send_ps_per_byte, self.receive_ps_per_byte)
+        work = (self.send_ns, self.receive_ns, self.send_ps_per_byte, self.receive_ps_per_byte)
+        columns = (self.latency_ns, self.bytes_per_s, *work, self.send_cores, self.receive_cores)
         rows: dict[tuple[int, ...], int] = {}
         of_way = [rows.setdefault(row, len(rows)) for row in zip(*(column.tolist() for column in columns), strict=True)]
         of = np.array([*of_way, len(rows)], np.int64)[self.of]  # the last is that of -1
@@ -77,11 +82,16 @@ class Discipline:
 def alone_ns(pace: Pace, nbytes: Bytes) -> Nanos:
     """From the moment at which a transfer is asked for until its readers have it, if it waits for nothing.
 
-    Each part is rounded up, as the engine does. How much of the work takes lanes makes no difference.
+    Each part is rounded up, as the engine does.
     """
-    fixed, rate, send, receive = pace
-    wire = -(-nbytes * 10**9 // rate) if rate else 0
-    return fixed + wire + -(-nbytes * send // PS_PER_NS) + -(-nbytes * receive // PS_PER_NS)
+    wire = -(-nbytes * 10**9 // pace.bytes_per_s) if pace.bytes_per_s else 0
+    fixed, cores = (pace.send_ns, pace.receive_ns), (pace.send_cores, pace.receive_cores)
+    works = (
+        pace.send_ns - (-nbytes * pace.send_ps_per_byte // PS_PER_NS),
+        pace.receive_ns - (-nbytes * pace.receive_ps_per_byte // PS_PER_NS),
+    )
+    lanes = lane_ns(works[0], cores[0]) + lane_ns(works[1], cores[1])
+    return pace.latency_ns + wire + lanes + beside_ns(fixed, works, cores, wire)
 
 
 def ways_of(cluster: Cluster) -> Ways:

@@ -66,10 +66,12 @@ def test_a_small_message_takes_the_hop_that_was_measured(text: str) -> None:
 
 
 def test_over_the_loopback_a_byte_takes_what_was_measured_in_all(tmp_path: Path) -> None:
-    cluster = load_cluster({"worker": ["a:1", "a:2"]})
-    nbytes = 10**9
-    whole = cluster.pack_ns(0, 1, nbytes) + cluster.transfer_ns(0, 1, nbytes) + cluster.unpack_ns(0, 1, nbytes)
-    assert 0.9 <= nbytes / whole <= 1.9  # GB/s
+    """With a core to spare both ends work at once; on one core each, one after the other."""
+    nbytes, many = 10**9, load_cluster({"worker": ["a:1", "a:2"]})
+    one = replace(many, devices=tuple(replace(device, cores=1) for device in many.devices))
+    for cluster, least, most in ((many, 2.2, 3.6), (one, 0.9, 1.9)):
+        whole = cluster.pack_ns(0, 1, nbytes) + cluster.transfer_ns(0, 1, nbytes) + cluster.unpack_ns(0, 1, nbytes)
+        assert least <= nbytes / whole <= most  # GB/s
 
 
 def test_another_protocol_changes_the_hop_and_not_the_wires() -> None:

@@ -296,6 +296,7 @@ class _Run:
     def _work_ns(self, kind: int, crossing: Crossing) -> int:
         end = self.rows[crossing.node] if kind == PACK else crossing.target
         cores = self.on.devices[int(self.on.home[end])].cores
+        cores = min(cores, self._protocol(crossing).threads or cores)
         return math.ceil(Fraction(self._whole_ns(kind, crossing), cores))
 
     def _whole_ns(self, kind: int, crossing: Crossing) -> int:
@@ -318,8 +319,21 @@ class _Run:
         route = self._route(crossing)
         if not route:
             return self.on.handover_ns
-        beside = sum(self._whole_ns(kind, crossing) - self._work_ns(kind, crossing) for kind in (PACK, UNPACK))
-        return sum(link.latency_ns for link in route) + self._protocol(crossing).latency_ns + beside
+        protocol = self._protocol(crossing)
+        fixed = {PACK: protocol.send_ns, UNPACK: protocol.receive_ns}
+        cores = [min(each, protocol.threads or each) for each in self._lanes_of(crossing)]
+        aside = sum(fixed[kind] - math.ceil(Fraction(fixed[kind], of)) for kind, of in zip(fixed, cores, strict=True))
+        wire = self._bytes_ns(crossing, route)
+        streamed = max(wire, *(self._whole_ns(kind, crossing) - fixed[kind] for kind in fixed))
+        in_lanes = sum(self._work_ns(kind, crossing) for kind in fixed)
+        beside = max(aside, sum(fixed.values()) + streamed - wire - in_lanes)
+        return sum(link.latency_ns for link in route) + protocol.latency_ns + beside
+
+    def _lanes_of(self, crossing: Crossing) -> tuple[int, int]:
+        """The cores for which the lanes at both ends stand."""
+        ends = (self.rows[crossing.node], crossing.target)
+        sends, receives = (self.on.devices[int(self.on.home[end])].cores for end in ends)
+        return sends, receives
 
     def _bytes_ns(self, crossing: Crossing, links: list[Link]) -> int:
         rates = [link.bytes_per_s for link in links]

@@ -1,4 +1,6 @@
-"""The work for a message is that of one core: a lane that stands for more has only its share of it."""
+"""The work for a message is that of one core: a lane that stands for more has only its share of it, and the rest is
+done while bytes are on the wires.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.cluster import CONTENTIONS, MAX_CORES, Cluster
+from simulator.cluster.cluster import CONTENTIONS, MAX_CORES, Cluster, with_protocol
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError
@@ -55,15 +57,26 @@ def test_one_core_works_on_one_message_after_the_other(graph: Graph, data: st.Da
 
 
 @given(st.integers(0, 10**6), PROTOCOLS, NUMBERS, NUMBERS, st.sampled_from(CONTENTIONS))
-def test_a_lone_transfer_takes_as_long_with_any_number_of_cores(
+def test_a_lone_transfer_is_packed_sent_and_unpacked_in_a_stream_by_many_cores(
     size: int, protocol: Protocol, here: int, there: int, contention: str
 ) -> None:
+    """By one core at each end one after the other; with many the slowest of the three counts, and work per message."""
     one = replace(apart(2), between_tasks=protocol)
-    many = with_cores(one, [here, there])
-    spans = [makespan(sending(on, [4 * size]), [0, 1], contention=contention) for on in (one, many)]
-    assert spans[0] == spans[1]
-    ends = many.pack_ns(0, 1, 4 * size) + many.unpack_ns(0, 1, 4 * size)
-    assert spans[1] == protocol.request_ns + ends + many.transfer_ns(0, 1, 4 * size)
+    some, many = with_cores(one, [here, there]), with_cores(one, [MAX_CORES])
+    spans = [makespan(sending(on, [4 * size]), [0, 1], contention=contention) for on in (one, some, many)]
+    assert spans[0] >= spans[1] >= spans[2]
+    for on, span in zip((one, some, many), spans, strict=True):
+        ends = on.pack_ns(0, 1, 4 * size) + on.unpack_ns(0, 1, 4 * size)
+        assert span == protocol.request_ns + ends + on.transfer_ns(0, 1, 4 * size)
+    fixed = protocol.send_ns + protocol.receive_ns
+    works = [protocol.pack_ns(4 * size) - protocol.send_ns, protocol.unpack_ns(4 * size) - protocol.receive_ns]
+    wire = with_protocol(one, "plain").transfer_ns(0, 1, 4 * size)
+    around = protocol.request_ns + protocol.latency_ns + fixed
+    assert spans[0] == around + wire + sum(works)
+    latency = with_protocol(one, "plain").latency_ns(0, 1)
+    assert spans[2] >= around + latency + max(wire - latency, *works)
+    if not protocol.threads:
+        assert spans[2] <= around + latency + max(wire - latency, *works) + sum(works) // MAX_CORES + 3
 
 
 @given(st.integers(1, 20), st.integers(0, 19), st.integers(1, 10**6), st.booleans())
@@ -79,6 +92,7 @@ def test_as_many_messages_as_cores_pass_side_by_side(count: int, idle: int, size
     alone = makespan(sending(on, [4 * size]), [0, 1])
     assert makespan(tables, rows) == alone + (count - 1) * work, "one core"
     many = sending(with_cores(on, [cores]), [4 * size] * count)
+    alone = makespan(sending(with_cores(on, [cores]), [4 * size]), [0, 1])
     shares = (count - 1) * -(-work // cores)
     assert alone <= makespan(many, rows) == alone + shares
     assert shares < work + count
@@ -86,14 +100,13 @@ def test_as_many_messages_as_cores_pass_side_by_side(count: int, idle: int, size
 
 @given(st.integers(1, 20), st.integers(0, 19), st.integers(1, 10**6))
 def test_no_more_cores_work_on_messages_than_there_are_threads(threads: int, more: int, size: int) -> None:
-    """A message alone takes as long with few threads; many keep the lane busy as if it had no more cores than those."""
-    on = replace(apart(2), between_tasks=COPIES)
-    limited = replace(on, between_tasks=replace(COPIES, threads=threads))
+    """Messages keep a lane busy as if it had no more cores than those."""
+    limited = replace(apart(2), between_tasks=replace(COPIES, threads=threads))
     few, many = (with_cores(limited, [cores]) for cores in (threads, threads + more))
-    spans = [makespan(sending(one, [4 * size] * 5), [0, 1] * 5) for one in (few, many)]
-    assert spans[0] == spans[1]
+    for count in (1, 5):
+        spans = [makespan(sending(on, [4 * size] * count), [0, 1] * count) for on in (few, many)]
+        assert spans[0] == spans[1]
     assert many.cores(0, 1) == (threads, threads)
-    assert makespan(sending(many, [4 * size]), [0, 1]) == makespan(sending(on, [4 * size]), [0, 1])
 
 
 def test_a_small_message_overtakes_a_large_one() -> None:
@@ -105,9 +118,9 @@ def test_a_small_message_overtakes_a_large_one() -> None:
     assert outcome.pack_end_ns.tolist() == [3000, 3012]
     assert outcome.transfer_start_ns.tolist() == [3000, 4000]
     assert outcome.wire_end_ns.tolist() == [4000, 4004]
-    # 150 ns of latency, what is left of packing, and three quarters of 2000 ns, or of 8
-    assert outcome.transfer_end_ns.tolist() == [4000 + 150 + 6000 + 1500, 4004 + 150 + 24 + 6]
-    assert outcome.unpack_end_ns.tolist() == [11_650 + 500, 4184 + 2]
+    # 150 ns of latency, and what is left of packing, which takes longest, less what lanes and wire had of that time
+    assert outcome.transfer_end_ns.tolist() == [4000 + 150 + 9000 - 3000 - 1000 - 500, 4004 + 150 + 36 - 12 - 4 - 2]
+    assert outcome.unpack_end_ns.tolist() == [8650 + 500, 4172 + 2]
     for contention in CONTENTIONS:
         for order in ("fifo", "tensorflow"):
             check_equal(tables, [0, 1, 0, 1], None, order, contention)

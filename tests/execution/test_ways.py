@@ -9,7 +9,7 @@ import pytest
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.cluster.reading import load_cluster
-from simulator.execution.ways import alone_ns, ways_of
+from simulator.execution.ways import AT_ONCE, alone_ns, ways_of
 from tests.execution.cases import apart, cluster, with_cores
 
 OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
@@ -39,7 +39,7 @@ def test_the_columns_of_a_way_are_those_of_its_pair(on: Cluster) -> None:
             way, pace = int(ways.of[source, target]), paces[kind[source, target]]
             if route is None or source == target:
                 assert way == -1
-                assert pace == (None if route is None else (0, 0, 0, 0))
+                assert pace == (None if route is None else AT_ONCE)
                 continue
             seen.append(way)
             protocol = on.protocol(source, target)

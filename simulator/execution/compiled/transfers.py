@@ -41,6 +41,18 @@ def _share(work_ns: int, cores: int) -> int:
 
 
 @inner
+def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
+    """What the work outside the lanes adds to a message's latency; see `protocols.beside_ns`."""
+    sends, receives = places.send_ns[path], places.receive_ns[path]
+    here, there = places.send_cores[path], places.receive_cores[path]
+    alone = sends + receives - _share(sends, here) - _share(receives, there)
+    stream = max(wire_ns, packed - sends, unpacked - receives)
+    lanes = _share(packed, here) + _share(unpacked, there)
+    beside: int = max(alone, sends + receives + stream - wire_ns - lanes)
+    return beside
+
+
+@inner
 def place_of(values: Ids, value: int) -> int:
     """Where a value is."""
     for at in range(len(values)):
@@ -128,7 +140,7 @@ def find(
                         wire_ns = places.big_ns[place_of(places.big, carried), path]
                         if wire_ns < 0:
                             return REFUSED
-                    late = latency_ns[path]
+                    late, alone_ns = latency_ns[path], wire_ns
                     total += late + wire_ns
                     if full and flowing[path] and nbytes > 0:
                         if nbytes > MAX_FLOW_BYTES:
@@ -142,10 +154,9 @@ def find(
                         if pack < 0 or unpack < 0:
                             return REFUSED
                         total += pack + unpack
-                        late += pack + unpack  # of this the lanes take their part
+                        late += _beside(places, path, pack, unpack, alone_ns)
                         pack = _share(pack, places.send_cores[path])
                         unpack = _share(unpack, places.receive_cores[path])
-                        late -= pack + unpack
                         took_ns[n + transfers], took_ns[n + edges + transfers] = pack, unpack
                         end[row(home[source])] += pack > 0
                         end[row(home[target])] += unpack > 0
