@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
     from simulator.bounds import lower_bound as lower_bound
     from simulator.cluster.cluster import Cluster as Cluster
+    from simulator.cluster.ignoring import without_devices as without_devices
     from simulator.cluster.reading import load_cluster as load_cluster
     from simulator.comparison import compare as compare
     from simulator.costs.calibration import calibrate as calibrate
@@ -72,6 +73,7 @@ _EXPORTS = {
     "replicate": "simulator.training.programs.replication.replicating",
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
+    "without_devices": "simulator.cluster.ignoring",
     "with_shapes": "simulator.graph.shapes",
 }
 

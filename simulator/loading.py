@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from simulator.cluster.ignoring import without_devices
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import read_graph
@@ -27,23 +28,28 @@ def load(
     batch: int = 1,
     feeds: Mapping[str, Shape] = MappingProxyType({}),
     keep_calls: bool = False,
+    ignore_devices: bool = False,
     infer: Infer | None = ask_tensorflow,
 ) -> Graph:
     """Load a graph ready to be placed and simulated, as the command does.
 
     `source` is whatever `read_graph` takes: a path, bytes, a message, a `tf.Graph`, a concrete function, a Graph. Calls
     are expanded, and functional control flow is lowered, as `inline` and `lower` do; with `keep_calls` a call stays a
-    single node, as TensorFlow's placer sees it, and takes no time for its body. `batch` and `feeds` (tensor name ->
-    shape) say how large the tensors are, as in `with_shapes`; what they leave open is asked of TensorFlow by `infer`,
-    in a process of its own. Without TensorFlow, or with None, such tensors follow the batch, or stay of unknown size.
+    single node, as TensorFlow's placer sees it, and takes no time for its body. `ignore_devices` drops the graph's
+    device strings first, as `without_devices` does. `batch` and `feeds` (tensor name -> shape) say how large the
+    tensors are, as in `with_shapes`; what they leave open is asked of TensorFlow by `infer`, in a process of its own.
+    Without TensorFlow, or with None, such tensors follow the batch, or stay of unknown size.
 
     A Graph that was loaded before keeps the shapes that it has. Raises GraphError as `read_graph`, `inline` and
     `with_shapes` do.
     """
-    return with_shapes(flat(source, keep_calls=keep_calls), batch=batch, feeds=feeds, infer=infer)
+    graph = flat(source, keep_calls=keep_calls, ignore_devices=ignore_devices)
+    return with_shapes(graph, batch=batch, feeds=feeds, infer=infer)
 
 
-def flat(source: object, *, keep_calls: bool = False) -> Graph:
+def flat(source: object, *, keep_calls: bool = False, ignore_devices: bool = False) -> Graph:
     """The graph without calls, or with `keep_calls` as TensorFlow places it; its shapes are those of the source."""
     graph = read_graph(source)
+    if ignore_devices:
+        graph = without_devices(graph)
     return lower(graph if keep_calls else inline(graph))

@@ -62,6 +62,7 @@ def run(
     feeds: Mapping[str, Sequence[int]] | Texts = (),
     batch: int = 1,
     keep_calls: bool = False,
+    ignore_devices: bool = False,
     soft: bool = True,
     master: str | None = None,
     flavour: str = "local",

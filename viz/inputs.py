@@ -96,17 +96,25 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
         say("asking TensorFlow for shapes")
         return ask_tensorflow(graph, feeds)
 
-    feeds, batch, keep_calls = request.feeds, request.batch, request.keep_calls
+    feeds, batch = request.feeds, request.batch
+    keep_calls, ignore_devices = request.keep_calls, request.ignore_devices
     if request.training is None:
-        return load(request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, infer=ask)
-    graph = flat(request.graph, keep_calls=keep_calls)  # what a function captures is fed to one step, but many share it
+        return load(
+            request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices, infer=ask
+        )
+    # what a function captures is fed to one step, but many share it
+    graph = flat(request.graph, keep_calls=keep_calls, ignore_devices=ignore_devices)
     held = {graph.names[row] for row in captured(graph)}
     feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
     return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds, infer=ask)
 
 
 def _cluster(request: Request, graph: Graph) -> Cluster:
-    cluster = default_cluster(graph) if request.cluster is None else load_cluster(request.cluster)
+    cluster = (
+        default_cluster(graph, ignored=request.ignore_devices)
+        if request.cluster is None
+        else load_cluster(request.cluster)
+    )
     if request.protocol is not None:
         cluster = with_protocol(cluster, request.protocol)
     return cluster if request.master is None else connected(cluster, request.master)

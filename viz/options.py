@@ -69,6 +69,7 @@ def _add_step(group: argparse._ArgumentGroup) -> None:
 def _add_placement(group: argparse._ArgumentGroup) -> None:
     """The machines, the placement, and how the TensorFlow session is set up that is predicted."""
     add = group.add_argument
+    add("--ignore-devices", action="store_true", help="drop the graph's device strings before it is placed")
     add("--cluster", metavar="C", help="the machines (see below)")
     add(
         "--algorithm",

@@ -57,10 +57,24 @@ def record(scene: Scene) -> Mapping[str, Any]:
         "devices": devices(scene),
         "out_of_memory": _out_of_memory(scene),
         "recv_scheduling": _late(scene),
+        "pinned": _pinned(scene),
         "training": None if scene.training is None else figures.record(scene.training),
         "counts": counts(scene),
         "notes": tables.result_notes(scene),
         "check": scene.check,
+    }
+
+
+def _pinned(scene: Scene) -> Mapping[str, Any] | None:
+    """What device strings hold on CPUs. Any: JSON."""
+    held = scene.pinned
+    if held is None:
+        return None
+    return {
+        "critical_ns": dict(held.shares),
+        "devices": list(held.devices),
+        "device_strings": held.strings,
+        "makespan_ns": {"with": held.makespan_ns, "without": held.without_ns},
     }
 
 

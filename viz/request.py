@@ -39,6 +39,7 @@ class Request:
     batch: int = 1
     keep_calls: bool = False
     costs: tuple[str, ...] = ()  # files of measured times
+    ignore_devices: bool = False
     soft: bool = True
     master: str | None = None
     flavour: str = "local"
@@ -81,6 +82,7 @@ def read_request(asked: argparse.Namespace) -> Request:
         batch=asked.batch,
         keep_calls=asked.keep_calls,
         costs=tuple(asked.costs),
+        ignore_devices=asked.ignore_devices,
         soft=asked.soft,
         master=asked.master,
         flavour=asked.flavour,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from placement.handing import name_of
@@ -10,14 +11,17 @@ from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.ignoring import without_devices
 from simulator.comparison.logged import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning import Partitions, partition
 from simulator.wording import counted
 from viz.inputs import Inputs, read_inputs
+from viz.pinning import HELD, Pinned, affordable, pinned
 from viz.request import Request
 from viz.scene import Scene
 from viz.training.trained import Trained
@@ -33,6 +37,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
     given = read_inputs(request, say)
     assignment = _placed(request, given, say)
     partitions, trace, received = _simulated(request, given, assignment, say)
+    held = None if given.training is not None else pinned(given, assignment, partitions, trace)
     scene = Scene(
         title="standard input" if request.graph == "-" else _shown(Path(request.name).name),
         graph=given.graph,
@@ -44,6 +49,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         trace=trace,
         lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, prepared=given.prepared),
         received=received,
+        pinned=None if held is None else _freed(request, given, held, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
         notes=(*_unused(request, given.cluster), *_made(request, given)),
     )
@@ -135,6 +141,21 @@ def _simulated(
     else:
         received = receive_late(pieces, cluster, run)
     return received.partitions, received.trace, received
+
+
+def _freed(request: Request, given: Inputs, held: Pinned, trace: Trace, say: Callable[[str], None]) -> Pinned | None:
+    """With the makespan of the step that is placed again without the strings; None where that cannot be or run."""
+    if not affordable(trace):
+        return held
+    free = replace(given, graph=without_devices(given.graph, HELD))
+    try:
+        assignment = _placed(replace(request, check=False), free, say)
+        partitions, freed, _ = _simulated(request, free, assignment, say)
+    except SimvizError:  # the step is what was asked for, and it is there
+        return None
+    if out_of_memory(freed, partitions, given.cluster) is not None:
+        return None
+    return replace(held, without_ns=freed.makespan)
 
 
 def _trained(

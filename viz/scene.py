@@ -15,6 +15,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions
 from simulator.units import Nanos
+from viz.pinning import Pinned
 from viz.training.trained import Trained
 
 
@@ -32,6 +33,7 @@ class Scene:
     trace: Trace
     lower_bound_ns: Nanos
     received: Received | None = None  # what delaying Recvs has changed; None: none was to be delayed
+    pinned: Pinned | None = None  # what device strings hold on CPUs; None: no noticeable part of the step
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()

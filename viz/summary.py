@@ -28,6 +28,7 @@ def summarise(scene: Scene) -> str:
         _late(scene),
         _moved(scene),
         _critical(scene),
+        _pinned(scene),
         *(summary_lines(scene.training) if scene.training is not None else ()),
         *_counted(scene),
         *_check(scene),
@@ -154,6 +155,11 @@ def _critical(scene: Scene) -> str:
         return ""
     parts = [f"{share.what} {share.nanos / whole:.0%}" for share in shares]
     return f"critical   {', '.join(parts)} of the makespan on the critical path"
+
+
+def _pinned(scene: Scene) -> str:
+    """What device strings cost that hold ops on a CPU."""
+    return f"pinned     {scene.pinned}" if scene.pinned is not None and scene.pinned.told else ""
 
 
 def _counted(scene: Scene) -> list[str]:

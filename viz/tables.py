@@ -234,7 +234,8 @@ def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
 
 def notes(scene: Scene) -> list[str]:
     """Everything that the reader should know about the result, each sentence once, from all values of the scene."""
-    return list(dict.fromkeys((*scene.graph.notes, *scene.cluster.notes, *result_notes(scene))))
+    pinned = (f"Pinned: {scene.pinned}.",) if scene.pinned is not None and scene.pinned.told else ()
+    return list(dict.fromkeys((*pinned, *scene.graph.notes, *scene.cluster.notes, *result_notes(scene))))
 
 
 def result_notes(scene: Scene) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -16,7 +17,7 @@ from simulator.cluster.tf_config import read_tf_config
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.wording import near
+from simulator.wording import by_count, near
 
 NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 MAX_FILE_BYTES = 4 * 2**20
@@ -122,15 +123,17 @@ def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) ->
     return ",".join(parts) or None
 
 
-def default_cluster(graph: Graph) -> Cluster:
+def default_cluster(graph: Graph, *, ignored: bool = False) -> Cluster:
     """The cluster of a graph when none was given: what it names, else one host with four GPUs; the notes say which.
+
+    `ignored` says that the graph had device strings, which were dropped.
 
     Raises ClusterError when the graph names more devices than a cluster may have.
     """
     named = named_cluster(graph)
     if named is None:
         cluster = read_notation(NO_DEVICES)
-        said = f"no cluster was given and the graph names no device: one host with four GPUs ({NO_DEVICES})"
+        said = f"no cluster was given and {_unnamed(graph, ignored=ignored)}: one host with four GPUs ({NO_DEVICES})"
     else:
         try:
             cluster = read_notation(named)
@@ -140,3 +143,13 @@ def default_cluster(graph: Graph) -> Cluster:
             ) from None
         said = f"no cluster was given: {named}, as the graph's device strings name it"
     return replace(cluster, notes=(said, *cluster.notes))
+
+
+def _unnamed(graph: Graph, *, ignored: bool) -> str:
+    """What the device strings say of a graph that names no cluster."""
+    if ignored:
+        return "the graph's device strings are ignored"
+    strings = Counter(repr(text) for text in graph.requested if text)
+    if not strings:
+        return "the graph names no device"
+    return f"the graph's device strings ({by_count(strings, 3)}) name no GPU and no second task"

@@ -292,6 +292,20 @@ def test_the_cluster_that_a_graph_names(devices: Sequence[str], named: str | Non
     assert "no cluster was given" in cluster.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (["", ""], "the graph names no device"),
+        (["/device:CPU:0", "/device:CPU:0"], "strings ('/device:CPU:0' 2) name no GPU and no second task"),
+        (["/job:localhost/cpu:0", "/device:TPU:0"], "name no GPU and no second task"),
+    ],
+)
+def test_what_device_strings_say_is_not_denied(devices: Sequence[str], said: str) -> None:
+    graph = build(["a", "b"], ["NoOp"] * 2, devices, [[]] * 2, [{}] * 2)
+    assert said in default_cluster(graph).notes[0]
+    assert "are ignored" in default_cluster(graph, ignored=True).notes[0]
+
+
 def test_a_graph_that_names_too_much_is_told_so() -> None:
     graph = build(["a"], ["NoOp"], ["/job:worker/task:999999999"], [[]], [{}])
     with pytest.raises(ClusterError, match="give --cluster"):
