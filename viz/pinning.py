@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from placement.placing import ALGORITHMS
 from simulator.assignment import COLOCATED, REQUESTED, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
@@ -49,7 +50,7 @@ class Pinned:
         strings = counted(self.strings, "device string")
         said = f"{parts} of the makespan are held on {some(self.devices, 2)} by {strings}"
         if self.without_ns is None:
-            return f"{said}; the step is too large to be simulated again without them: --ignore-devices does"
+            return f"{said}; --ignore-devices simulates the step without any"
         return f"{said}; without them the step takes {show_nanos(self.without_ns)}, not {show_nanos(self.makespan_ns)}"
 
     @property
@@ -82,9 +83,9 @@ def pinned(given: Inputs, assignment: Assignment, partitions: Partitions, trace:
     return Pinned(shown, names, len(asks), trace.makespan)
 
 
-def affordable(trace: Trace) -> bool:
-    """Whether the step is small enough to be placed and simulated once more."""
-    return len(trace.node) + len(trace.transfer) <= MOST_TASKS
+def affordable(assignment: Assignment, trace: Trace) -> bool:
+    """Whether it is cheap to place and simulate the step once more: a small one, by no algorithm of the user's own."""
+    return assignment.asked in tuple(ALGORITHMS) and len(trace.node) + len(trace.transfer) <= MOST_TASKS
 
 
 def _asking(graph: Graph, step: Step) -> list[int]:

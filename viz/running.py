@@ -49,7 +49,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         trace=trace,
         lower_bound_ns=lower_bound(given.graph, given.cluster, given.costs, step=given.step, prepared=given.prepared),
         received=received,
-        pinned=None if held is None else _freed(request, given, held, trace, say),
+        pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
         notes=(*_unused(request, given.cluster), *_made(request, given)),
     )
@@ -143,9 +143,11 @@ def _simulated(
     return received.partitions, received.trace, received
 
 
-def _freed(request: Request, given: Inputs, held: Pinned, trace: Trace, say: Callable[[str], None]) -> Pinned | None:
+def _freed(
+    request: Request, given: Inputs, held: Pinned, first: Assignment, trace: Trace, say: Callable[[str], None]
+) -> Pinned | None:
     """With the makespan of the step that is placed again without the strings; None where that cannot be or run."""
-    if not affordable(trace):
+    if not affordable(first, trace):
         return held
     free = replace(given, graph=without_devices(given.graph, HELD))
     try:
