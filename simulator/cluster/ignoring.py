@@ -45,7 +45,7 @@ def _bare(text: str, device_type: str | None) -> str:
         return ""
     try:
         spec = parse(text)
-    except ClusterError:
+    except ClusterError:  # the placer reports it with the name of the node
         return text
     return str(spec._replace(type=None, id=None)) if spec.type == device_type else text
 
