@@ -111,7 +111,7 @@ def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
             f"{scene.cluster.name} lacks devices of the log: {some(check['no_devices'], 3)}; describe its cluster"
         )
     if check["only_ours"]:
-        calls = "; it has calls as single nodes, as --keep-calls does" if scene.graph.ends else ""
+        calls = "; it has calls as single nodes, as --keep-calls does" if scene.graph.expanded else ""
         said.append(f"the log lacks {counted(len(check['only_ours']), 'node')}: {some(check['only_ours'], 3)}{calls}")
     if check["only_logged"]:
         only = check["only_logged"]

@@ -102,7 +102,7 @@ def _complain(message: str) -> None:
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """(path, suffix) of what is to be drawn; refused here if it could not be written later."""
-    from viz.writing import check_place, check_suffix
+    from viz.writing import check_is_not_read, check_place, check_suffix
 
     paths = list(dict.fromkeys(asked.output))
     if not paths and asked.json is None:
@@ -110,6 +110,7 @@ def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     found = [(path, check_suffix(path)) for path in paths]
     for path, suffix in found:
         check_place(path, folder=suffix == ".partitions")
+        check_is_not_read(path, asked.graph)
     if asked.json == "-" and sys.stdout is None:  # started with it closed
         raise SimvizError("--json -: standard output is closed; give a file")
     if asked.json not in (None, "-"):
@@ -138,8 +139,9 @@ def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None
         _write(scene, asked, outputs, say, written)
     if not asked.quiet and asked.json != "-":
         from viz.summary import summarise
+        from viz.writing import remark
 
-        _tell("\n".join([summarise(scene), *(f"wrote      {path}" for path in written)]))
+        _tell("\n".join([summarise(scene), *(f"wrote      {path}{remark(path, scene)}" for path in written)]))
     return _verdict(scene)
 
 

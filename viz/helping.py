@@ -28,6 +28,7 @@ algorithms:
 output:
   -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
                                NAME.partitions (a folder of GraphDefs, one per device)
+  -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
   --json FILE                  everything as one JSON object; with - it goes to standard output and nothing else does
 
 examples:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from simulator.errors import SimvizError
 from simulator.files import mode, replace_file
+from simulator.graph.loading.sources import SAVED_MODEL_FILES
+from viz import placed
 from viz.scene import Scene
 
-SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions")
+SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions", *placed.SUFFIXES)
 
 
 def check_suffix(path: str) -> str:
@@ -35,6 +37,21 @@ def check_place(path: str, *, folder: bool = False) -> None:
         raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
 
 
+def remark(path: str, scene: Scene) -> str:
+    """What the reader of a file that was written should know, in brackets; mostly nothing."""
+    said = placed.said_of_placed(scene) if path.endswith(placed.SUFFIXES) else ""
+    return f" ({said})" if said else ""
+
+
+def check_is_not_read(path: str, source: object) -> None:
+    """Raise SimvizError if the file is the one that the graph is read from: it would be lost."""
+    if not isinstance(source, str | os.PathLike) or not os.path.exists(path):
+        return
+    for read in (Path(source), *(Path(source) / name for name in SAVED_MODEL_FILES)):
+        if read.exists() and os.path.samefile(path, read):
+            raise SimvizError(f"{path}: the graph is read from it; choose another name")
+
+
 def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
     """The content of a file with that suffix: bytes, or file names with their text for a folder."""
     if suffix == ".html":
@@ -53,6 +70,8 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
         from simulator.partitioning import partition_files
 
         return partition_files(scene.partitions)
+    if suffix in placed.SUFFIXES:
+        return placed.draw_placed(scene, suffix)
     from viz.dot import draw_graph, render
 
     source = draw_graph(scene)

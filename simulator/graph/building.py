@@ -43,6 +43,7 @@ def build(
     queue_runners: Sequence[str] = (),
     ends: Sequence[str] = (),
     keeps_calls: bool = False,
+    meta_graph: Proto | None = None,
     source: str = "a graph in memory",
     notes: Sequence[str] = (),
 ) -> Graph:
@@ -82,6 +83,7 @@ def build(
         queue_runners=tuple(queue_runners),
         ends=tuple(ends),
         keeps_calls=keeps_calls,
+        meta_graph=meta_graph,
         source=source,
         notes=(*notes, *tensors.notes),
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from google.protobuf import text_format
 
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.messages import GraphDef, Proto
+from simulator.graph.inlining.attributes import COLOCATION
+from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
+
+_COLOCATED = b"loc:@"
 
 
 def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
@@ -31,6 +34,52 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
     for function_name, gradient in graph.gradients.items():
         message.library.gradient.add(function_name=function_name, gradient_func=gradient)
     return message
+
+
+def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:
+    """The graph as a GraphDef in which every node asks for its device, so that hard placement gives it that.
+
+    Colocation with a node on another device, or with one that is not there, is left out: soft placement has given it
+    up, and hard placement would refuse it. Raises GraphError as `graph_def` does.
+    """
+    message = graph_def(graph, devices=devices)
+    together: dict[str, set[str]] = {}
+    for name, device in zip(graph.names, devices, strict=True):
+        together.setdefault(device, set()).add(name)
+    for node in message.node:
+        untie(node, together[node.device])
+    return message
+
+
+def untie(node: Proto, inside: Set[str]) -> None:
+    """Take out of a node's `_class`, in place, the colocation with nodes that are not among these."""
+    if COLOCATION not in node.attr:
+        return
+    tied = node.attr[COLOCATION].list.s
+    kept = [entry for entry in tied if not entry.startswith(_COLOCATED) or _name(entry) in inside]
+    if not kept:
+        del node.attr[COLOCATION]
+    elif len(kept) < len(tied):
+        del tied[:]
+        tied.extend(kept)
+
+
+def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
+    """The MetaGraphDef that the graph came in, with the graph of `placed_graph_def` in it; the rest is as it was.
+
+    Collections and signatures name nodes by names that are all still there. Raises GraphError where the graph came in
+    none.
+    """
+    if graph.meta_graph is None:
+        raise GraphError(f"{graph.source} is no MetaGraph, so it has no collections to write. Use .pb or .pbtxt.")
+    message = MetaGraphDef()
+    message.CopyFrom(graph.meta_graph)
+    message.graph_def.CopyFrom(placed_graph_def(graph, devices))
+    return message
+
+
+def _name(entry: bytes) -> str:
+    return entry.removeprefix(_COLOCATED).decode("utf-8", "replace")
 
 
 def to_text(message: Proto) -> str:

@@ -109,6 +109,7 @@ class Graph:
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages
     notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
+    meta_graph: Proto | None = None  # the MetaGraphDef that it was read from; None: it came as a GraphDef, or was made
     keeps_calls: bool = False  # calls that stay single nodes are meant to: else a step that runs one is refused
     lowered: Lowered | None = None  # where TensorFlow's passes made this graph of another; None: it is as imported
 
@@ -149,6 +150,11 @@ class Graph:
         if self.lowered is not None:
             return self.lowered.creation
         return creation_of(self.names, self.edge_src, self.edge_dst, self.edge_tensor < 0, self.order)
+
+    @property
+    def expanded(self) -> bool:
+        """Whether calls were expanded; what TensorFlow lowers by itself is none of them."""
+        return bool((self if self.lowered is None else self.lowered.given).ends)
 
     def imported(self) -> Graph:
         """The same nodes as TensorFlow would number them if it were handed this graph as it stands."""

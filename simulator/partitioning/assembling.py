@@ -48,6 +48,7 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
         signatures={},
         train_ops=(),
         queue_runners=(),
+        meta_graph=None,
         lowered=None,
         source=f"the pieces of {graph.source}",
     )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 
-from simulator.graph.exporting import graph_def, to_text
-from simulator.graph.messages import Proto
+from simulator.graph.exporting import graph_def, to_text, untie
 from simulator.partitioning.partitions import Partitions
-
-_COLOCATED = b"loc:@"
 
 
 def partition_files(partitions: Partitions) -> dict[str, str]:
@@ -32,24 +28,8 @@ def partition_files(partitions: Partitions) -> dict[str, str]:
         device = int(partitions.device[row])
         node = pieces[device].node.add()
         node.CopyFrom(whole.node[row])
-        _untie(node, inside[device])
+        untie(node, inside[device])
     return {_file_name(partitions.devices[row]): to_text(pieces[row]) for row in used}
-
-
-def _untie(node: Proto, inside: Set[str]) -> None:
-    """Take out of `_class` the nodes that are not in the piece."""
-    if "_class" not in node.attr:
-        return
-    tied = node.attr["_class"].list.s
-    kept = [entry for entry in tied if not entry.startswith(_COLOCATED) or _name(entry) in inside]
-    del tied[:]
-    tied.extend(kept)
-    if not kept:
-        del node.attr["_class"]
-
-
-def _name(entry: bytes) -> str:
-    return entry.removeprefix(_COLOCATED).decode("utf-8", "replace")
 
 
 def _importable(partitions: Partitions) -> tuple[str, ...]:

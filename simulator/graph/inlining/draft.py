@@ -244,6 +244,7 @@ def finish(draft: Draft, graph: Graph, library: Mapping[str, Proto], notes: Sequ
         queue_runners=graph.queue_runners,
         ends=graph.ends or [graph.names[row] for row in np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()],
         keeps_calls=graph.keeps_calls,
+        meta_graph=graph.meta_graph,
         source=graph.source,
         notes=(*graph.notes, *notes),
     )

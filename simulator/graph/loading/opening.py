@@ -193,6 +193,7 @@ def _from_meta_graph(meta_graph: Proto, label: str, rows: Rows) -> Graph:
         signatures=signatures,
         train_ops=tuple(dict.fromkeys(train_ops)),
         queue_runners=_run_in_loops(meta_graph, label),
+        meta_graph=meta_graph,
     )
 
 
@@ -246,6 +247,7 @@ def _built(
     signatures: Mapping[str, Signature] | None = None,
     train_ops: tuple[str, ...] = (),
     queue_runners: tuple[str, ...] = (),
+    meta_graph: Proto | None = None,
 ) -> Graph:
     rest = rows.rest
     return build(
@@ -261,5 +263,6 @@ def _built(
         signatures=signatures or {},
         train_ops=train_ops,
         queue_runners=queue_runners,
+        meta_graph=meta_graph,
         source=label,
     )

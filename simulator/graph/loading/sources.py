@@ -16,7 +16,7 @@ MAX_FILE_BYTES = 2**31  # no protobuf message is larger
 MAX_STREAM_BYTES = 2**29  # from a pipe or out of gzip, where the size is not known beforehand
 STANDARD_INPUT = "-"
 _GZIP = b"\x1f\x8b"
-_SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
@@ -46,10 +46,10 @@ def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
 
 
 def _saved_model(folder: Path) -> Path:
-    for name in _SAVED_MODEL:
+    for name in SAVED_MODEL_FILES:
         if (folder / name).is_file():
             return folder / name
-    versions = sorted({found.parent.name for name in _SAVED_MODEL for found in folder.glob(f"*/{name}")})
+    versions = sorted({found.parent.name for name in SAVED_MODEL_FILES for found in folder.glob(f"*/{name}")})
     hint = f" Did you mean {folder / versions[-1]}?" if versions else " Name the file in it that holds the graph."
     raise GraphError(f"{folder} is a folder without saved_model.pb or saved_model.pbtxt.{hint}")
 
