@@ -47,6 +47,7 @@ def _judged(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Ints]:
             device[None],
             order=order,
             contention=problem.contention,
+            flavour=problem.flavour,
             priorities=plan.priority if order == "priority" else None,
             engine=engine,
             peaks=peaks,

@@ -59,6 +59,7 @@ def place(
     seen: Mapping[str, str] = MappingProxyType({}),
     order: str = "auto",
     contention: str = "serial",
+    flavour: str = "auto",
 ) -> Assignment:
     """Give every node of the graph a device.
 
@@ -70,7 +71,7 @@ def place(
     algorithms that draw; none of these does, so the result does not depend on it. `prepared` is what `prepare` makes of
     the same values, where the caller has it already. `seen`, node -> device, is where TensorFlow put nodes: the
     algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and `contention` are those of
-    `simulate`, and how the plans that a search finds are judged by it.
+    `simulate`, `flavour` is that of `partition`: by these the plans that a search finds are judged.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
     SimvizError for an algorithm that there is not, that fails, or whose plan is none.
@@ -87,6 +88,7 @@ def place(
         seen=_rows(graph, cluster, seen),
         order=order,
         contention=contention,
+        flavour=flavour,
     )
     if name not in _WITHOUT_COSTS or solver is not None:
         require_feasible(problem)

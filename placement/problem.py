@@ -62,6 +62,7 @@ class Problem:
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
     order: str  # as in `simulate`, like the next one: how a plan would run
     contention: str
+    flavour: str  # as in `partition`: how it would be cut
 
     @property
     def tables(self) -> Tables:
@@ -100,6 +101,7 @@ def pose(
     seen: Mapping[int, int] = MappingProxyType({}),
     order: str = "auto",
     contention: str = "serial",
+    flavour: str = "auto",
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one."""
     tables = prepared.tables
@@ -142,6 +144,7 @@ def pose(
         seen=seen,
         order=order,
         contention=contention,
+        flavour=flavour,
     )
 
 

@@ -32,7 +32,7 @@ def clients(
     algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
     seed: int = 0,
-    flavour: str = "local",
+    flavour: str = "auto",
     order: str = "auto",
     contention: str = "serial",
     trips: Mapping[str, int] | None = None,
@@ -73,6 +73,7 @@ def clients(
                     seed=seed,
                     order=order,
                     contention=contention,
+                    flavour=flavour,
                     prepared=prepare(program.graph, step, own, priced, trips=trips, branches=branches, seed=seed),
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)

@@ -114,8 +114,13 @@ def _critical_path_ns(tables: Tables) -> Nanos:
 
 
 def _waits(ways: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
-    """[to][from] how long a value of that size is on its way between kinds, packed and unpacked."""
-    return [[alone_ns(pace, nbytes) for pace in row] for row in ways]
+    """[to][from] how long a value of that size is on its way between kinds, packed and unpacked.
+
+    A master's cut sends a value to one device of a task, which hands it on: by way of a third kind it may be faster.
+    """
+    direct = [[alone_ns(pace, nbytes) for pace in row] for row in ways]
+    kinds = range(len(direct))
+    return [[min(direct[to][by] + direct[by][of] for by in kinds) for of in kinds] for to in kinds]
 
 
 def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:

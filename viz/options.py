@@ -8,7 +8,7 @@ from viz.arguments import Arguments, whole_number
 from viz.helping import ALGORITHMS as ALGORITHMS
 from viz.helping import EPILOG, Options, algorithm
 
-FLAVOURS = ("local", "master")  # of simulator.partitioning, written out: --help must not load it
+FLAVOURS = ("auto", "local", "master")  # of simulator.partitioning, written out: --help must not load it
 RECV_SCHEDULING = ("whitepaper", "tensorflow")
 ORDERS = ("auto", "fifo", "priority", "tensorflow")
 CONTENTIONS = ("serial", "fair", "none")
@@ -94,8 +94,10 @@ def _add_placement(group: argparse._ArgumentGroup) -> None:
     add(
         "--flavour",
         choices=FLAVOURS,
-        default="local",
-        help="who cuts: a local session, by device; or a master by task, then its workers by device (default: local)",
+        default="auto",
+        help="who cuts: auto, whoever does in such a cluster; local, one session by device, as none over several tasks "
+        "does; master, a master by task, then its workers by device (default: auto, which is local where there is one "
+        "task, else master)",
     )
 
 
@@ -135,7 +137,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
         choices=RECV_SCHEDULING,
         help="delay Recvs: whitepaper, each until its copy is needed, by a simulation's latest times (2015, section "
         "5.2), where that costs no time and no memory; tensorflow, as a master's option enable_recv_scheduling does, "
-        "by the place of nodes in the graph alone, with --flavour master (default: none is delayed)",
+        "by the place of nodes in the graph alone, and only a master has it (default: none is delayed)",
     )
     add(
         "--engine",

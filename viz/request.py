@@ -42,7 +42,7 @@ class Request:
     ignore_devices: bool = False
     soft: bool = True
     master: str | None = None
-    flavour: str = "local"
+    flavour: str = "auto"
     recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
     order: str = "auto"  # as in `simulate`, like the next one and `engine`
     contention: str = "serial"

@@ -103,8 +103,16 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
         for t in used
     )
     carriers = tuple((wires.link_bytes_per_s.item(link), wires.link_contention[link]) for link in links)
+    tasks: dict[int, int] = {}  # what a cut hands on within a task depends on who shares one
     devices = tuple(
-        (problem.cluster.kind_of[d], tables.lanes.item(d), problem.cpu[d], problem.capacity[d], number[problem.home[d]])
+        (
+            tasks.setdefault(problem.cluster.task_of[d], len(tasks)),
+            problem.cluster.kind_of[d],
+            tables.lanes.item(d),
+            problem.cpu[d],
+            problem.capacity[d],
+            number[problem.home[d]],
+        )
         for d in used
     )
     return tuple(number[d] for d in targets), devices, ways, carriers

@@ -99,6 +99,20 @@ def crossings(tables: Tables, device: Ids) -> Crossings:
     )
 
 
+def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
+    """Whether a master's cut makes other transfers than `crossings`: some tensor goes to several devices of a task.
+
+    It crosses to the first of them alone, whose worker hands it on. `task` is that of each device, [D].
+    """
+    tensor, target = tables.edge_tensor.astype(np.int64), device[tables.consumer]
+    away = (task[_sources(tables, device, target)] != task[target]) & ~tables.stays[tensor]
+    tensor, target = tensor[away], target[away]
+    host = tables.cpu[target] | tables.consumer_host[away]
+    tasks, devices = int(task.max(initial=0)) + 1, len(task)
+    of_device = np.unique((tensor * devices + target) * 2 + host)
+    return len(np.unique((tensor * tasks + task[target]) * 2 + host)) < len(of_device)
+
+
 def copied(tables: Tables, device: Ids) -> Flags:
     """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays."""
     found = tables.replicable & tables.cpu[device[tables.tensor_op]]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ints, ints
+from simulator.assignment import Assignment
+from simulator.columns import Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.choosing import choose, load, loads
-from simulator.execution.crossings import checked, crossings
+from simulator.execution.crossings import checked, crossings, hands_on
 from simulator.execution.engine import Column, chosen_order
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
@@ -26,7 +27,8 @@ from simulator.execution.flat import CODES, GIVEN_UP, STUCK
 from simulator.execution.flattening import flattened, workspace
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared
-from simulator.execution.tables import Tables
+from simulator.execution.tables import Tables, of_partitions
+from simulator.partitioning import flavour_of, partition
 from simulator.units import Nanos
 
 OVER: Nanos = 2**62  # later than any makespan
@@ -57,6 +59,7 @@ def evaluate(
     threads: int | None = ...,
     stop: bool = ...,
     engine: str = ...,
+    flavour: str = ...,
     peaks: Literal[False] = ...,
 ) -> Ints: ...
 
@@ -72,6 +75,7 @@ def evaluate(
     threads: int | None = ...,
     stop: bool = ...,
     engine: str = ...,
+    flavour: str = ...,
     peaks: Literal[True],
 ) -> tuple[Ints, Matrix]: ...
 
@@ -87,6 +91,7 @@ def evaluate(
     threads: int | None = ...,
     stop: bool = ...,
     engine: str = ...,
+    flavour: str = ...,
     peaks: bool,
 ) -> Ints | tuple[Ints, Matrix]: ...
 
@@ -101,11 +106,14 @@ def evaluate(
     threads: int | None = None,
     stop: bool = False,
     engine: str = "auto",
+    flavour: str = "auto",
     peaks: bool = False,
 ) -> Ints | tuple[Ints, Matrix]:
     """[B] the makespan of each assignment [B, N], a device per node of the graph; with `peaks` also [B, D] bytes.
 
-    It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `priorities`
+    It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `flavour` is
+    that of `partition`. A master's cut that hands a tensor on within a task is made for each such assignment, which
+    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. `priorities`
     are [N], or [B, N], for order="priority". `threads`: by default one per processor. With `stop`, an assignment that
     takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
     makespan is OVER, and so are its peaks -1. `engine` is "python", "compiled" or, by "auto", the compiled one wherever
@@ -123,18 +131,74 @@ def evaluate(
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if engine == "auto" else choose(engine, 0)
     rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]), compiled)
+    handing = _handing_on(prepared, rows, flavour)
+    _check(prepared, rows, handing)
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
     with ThreadPoolExecutor(threads or _processors()) as pool:
         each = _shares(pool, threads or _processors())
         for first in range(0, len(rows), size):
-            block = slice(first, first + size)
-            mine = orders if len(orders) < 2 else orders[block]
-            _run_block(rule, rows[block], mine, limit, each, makespans[block], held[block])
-            limit = min(limit, int(makespans[block].min()))
+            block = np.arange(first, min(first + size, len(rows)))
+            whole = block[~handing[block]]
+            mine = orders if len(orders) < 2 else orders[whole]
+            ends, most = makespans[whole], held[whole] if peaks else held
+            _run_block(rule, rows[whole], mine, limit, each, ends, most)
+            makespans[whole] = ends
+            if peaks:
+                held[whole] = most
+            for row in block[handing[block]].tolist():
+                own, device, mine = _pieces(prepared, _table(assignments)[row], _of_row(priorities, row), rule)
+                at = slice(row, row + 1)
+                _run_block(own, device, mine, limit, _alone, makespans[at], held[at])
+            limit = min(limit, int(makespans[block].min(initial=limit)))
     makespans.setflags(write=False)
     held.setflags(write=False)
     return (makespans, held) if peaks else makespans
+
+
+def _handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
+    """[B] whether the cut of each assignment hands a tensor on within a task, which the tables of a step do not know.
+
+    Such an assignment is cut, and its pieces are run.
+    """
+    found = np.zeros(len(rows), bool)
+    if prepared.given is None:
+        return found
+    cluster = prepared.given.cluster
+    task = ids(cluster.task_of)
+    if flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster):
+        found[:] = [hands_on(prepared.tables, ids(row), task) for row in rows]
+    return found
+
+
+def _pieces(
+    prepared: Prepared, assignment: npt.NDArray[np.integer], priority: Column | None, rule: _Rule
+) -> tuple[_Rule, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The pieces of an assignment [N] as a master and its workers cut them: how they run, [1, n] devices and orders."""
+    given = prepared.given
+    assert given is not None
+    names = tuple(device.name for device in given.cluster.devices)
+    nothing = ids(np.zeros(len(assignment)))
+    placed = Assignment(names, ids(assignment), nothing, "given", "given")
+    cut = partition(given.graph, placed, given.cluster, step=given.step, flavour="master")
+    how = {"trips": given.trips, "branches": given.branches, "seed": given.seed}
+    tables, device = of_partitions(cut, given.cluster, given.costs, **how)
+    order = np.zeros((0, len(tables)), np.int32)
+    if priority is not None:
+        order = np.argsort(np.asarray(priority)[cut.origin[tables.node]], kind="stable")[None].astype(np.int32)
+    return replace(rule, tables=tables, rest_ns=ints([])), device[None], order
+
+
+def _of_row(priorities: Column | None, row: int) -> Column | None:
+    """Those of one assignment."""
+    if priorities is None:
+        return None
+    given = np.atleast_2d(_table(priorities))
+    return given[min(row, len(given) - 1)]
+
+
+def _alone(work: Callable[[int, int], None], count: int) -> None:
+    work(0, 1)
 
 
 def _processors() -> int:
@@ -143,7 +207,7 @@ def _processors() -> int:
 
 
 def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """[B, n] the device of each op, checked."""
+    """[B, n] the device of each op."""
     tables = prepared.tables
     given = _table(assignments)
     if given.ndim != 2 or given.shape[1] != len(prepared.names) or given.dtype.kind not in "iu":
@@ -166,16 +230,21 @@ def _rows(prepared: Prepared, assignments: Sequence[Sequence[int]] | npt.NDArray
     found = given.take(tables.node, axis=1).astype(np.int32, copy=False)
     found[:, bound] = tables.bound[bound]
     found.setflags(write=False)
+    return found
+
+
+def _check(prepared: Prepared, rows: npt.NDArray[np.int32], handing: npt.NDArray[np.bool_]) -> None:
+    """Raise where a device lacks a kernel, or a transfer a route; which transfers a cut makes is known only by it."""
+    tables = prepared.tables
     lost = (tables.latency_ns < 0).any()
-    for row in range(len(found) if lost or prepared.lacks_kernels else 0):
+    for row in range(len(rows) if lost or prepared.lacks_kernels else 0):
         try:
-            column = checked(tables, found[row])
-            if lost:
+            column = checked(tables, rows[row])
+            if lost and not handing[row]:
                 crossings(tables, column)
         except SimvizError as error:
             error.args = (f"Assignment {row}: {error}",)
             raise
-    return found
 
 
 def _table(values: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -22,12 +22,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """What a step was prepared of: the arguments of `prepare`."""
+
+    graph: Graph
+    step: Step
+    cluster: Cluster
+    costs: CostTable
+    trips: Mapping[str, int] | None
+    branches: Mapping[str, Choice] | None
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A step on a cluster, ready for many assignments. Axes: N nodes of the graph, n ops of the tables."""
 
     tables: Tables
     names: tuple[str, ...]  # [N]
     moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
+    given: Given | None = None  # None: tables alone, which can't be cut
 
     @cached_property
     def lacks_kernels(self) -> bool:
@@ -77,4 +91,5 @@ def prepare(
     clients = int((tables.bound >= 0).sum())
     there = {*np.flatnonzero(step.runs).tolist(), *range(len(graph), len(graph) + clients)}
     moves = (move for move in moves_of_step(graph, step) if there.issuperset(move))
-    return Prepared(tables, graph.names, tuple(moves))
+    given = Given(graph, step, cluster, costs, trips, branches, seed)
+    return Prepared(tables, graph.names, tuple(moves), given)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.errors import SimvizError
 from simulator.graph.dtypes import base
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.draft import (
@@ -31,7 +32,19 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Attrs, Graph
     from simulator.graph.step import Exchange
 
-LOCAL, MASTER = FLAVOURS = ("local", "master")
+AUTO, LOCAL, MASTER = FLAVOURS = ("auto", "local", "master")
+
+
+def flavour_of(flavour: str, cluster: Cluster) -> str:
+    """LOCAL or MASTER: AUTO is what a session does, which is local where there is one task, else a master's.
+
+    Raises SimvizError for a flavour that there is not.
+    """
+    if flavour not in FLAVOURS:
+        raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
+    if flavour != AUTO:
+        return flavour
+    return LOCAL if len(cluster.tasks) == 1 else MASTER
 
 
 def client_nodes(graph: Graph, given: Exchange, cluster: Cluster, flavour: str) -> list[NodeRow]:

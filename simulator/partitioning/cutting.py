@@ -17,7 +17,7 @@ from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
 from simulator.partitioning.attributes import INCARNATION
-from simulator.partitioning.client import FLAVOURS, LOCAL, MASTER, attach, client_nodes
+from simulator.partitioning.client import AUTO, LOCAL, MASTER, attach, client_nodes, flavour_of
 from simulator.partitioning.control_flow import moves, settled
 from simulator.partitioning.control_loops import close_loops
 from simulator.partitioning.draft import CONTROL, LAST, Added, step_wires
@@ -49,25 +49,25 @@ def partition(
     cluster: Cluster,
     *,
     step: Step,
-    flavour: str = LOCAL,
+    flavour: str = AUTO,
     recv_scheduling: bool = False,
     seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
-    Flavour "local": in one session, whatever the tasks. "master": a master cuts by task, then each worker cuts its
-    piece by device. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
+    Flavour "auto": as the session of such a cluster does, so "local" where it has one task and "master" where it has
+    several. "local": by device in one go; over several tasks no session does so. "master": a master cuts by task, then
+    each worker cuts its piece by device, so that a tensor comes to a task once and is handed on there. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
     and fetched begins and ends in nodes on the client's device. With `recv_scheduling` a master's workers delay their
     Recvs, as the option `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved
     control flow: it is taken over where TensorFlow decides by chance, and nowhere else.
 
-    Raises SimvizError if the assignment or the step is one of another graph or cluster, or a device is none of it;
+    Raises SimvizError for a flavour that there is not, and if the assignment or the step is one of another graph or cluster, or a device is none of it;
     UnsupportedError if Recvs are scheduled and a loop crosses devices.
     """
-    if flavour not in FLAVOURS:
-        raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
+    flavour = flavour_of(flavour, cluster)
     if recv_scheduling and flavour == LOCAL:
-        raise SimvizError("A local session does not schedule Recvs; take the flavour 'master'.")
+        raise SimvizError("A local session, as that of one task, does not schedule Recvs; take the flavour 'master'.")
     levels = [local_level(cluster)] if flavour == LOCAL else [master_level(cluster), worker_level(cluster)]
     cut = _cut(graph, assignment, cluster, step, levels, _How(flavour, recv_scheduling, seen))
     return replace(cut, graph=imported(cut.graph))
@@ -123,6 +123,7 @@ def _cut(
         graph=with_starts(pieces),
         device=pieces.device,
         origin=pieces.origin,
+        flavour=how.flavour,
         priority=None if assignment.priority is None else ints(assignment.priority[pieces.origin]),
         inserted=pieces.inserted,
         endpoint=pieces.endpoint,

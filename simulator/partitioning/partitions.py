@@ -39,6 +39,7 @@ class Partitions:
     nbytes: Ints  # [X] -1 unknown
     key: tuple[str, ...]  # [X] rendezvous key
     devices: tuple[str, ...]  # [D] full device names
+    flavour: str  # who cut: "local", a session by device; "master", a master by task and then each worker by device
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know

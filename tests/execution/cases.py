@@ -112,8 +112,10 @@ def assigned(on: Cluster, rows: Sequence[int]) -> Assignment:
     return Assignment(tuple(d.name for d in on.devices), ids(rows), ids(np.zeros(len(rows))), "by hand", "by hand")
 
 
+TWO_BY_TWO = cluster(["a:0/CPU:0", "b:0/CPU:0", "b:0/GPU:0", "b:0/GPU:1"])
 CLUSTERS = st.sampled_from(
     [
+        TWO_BY_TWO,
         apart(1),
         apart(3),
         apart(3, shared=True),

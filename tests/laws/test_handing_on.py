@@ -1,0 +1,110 @@
+"""A master sends a tensor to a task once, and its worker hands it on: the judge of plans knows that, and so do bounds.
+
+`tests/laws/test_cut_and_whole.py` has the same law for cuts that hand nothing on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.bounds import lower_bound
+from simulator.cluster.cluster import Link
+from simulator.cluster.reading import load_cluster
+from simulator.columns import ids
+from simulator.execution.crossings import hands_on
+from simulator.execution.evaluate import evaluate
+from simulator.execution.preparing import prepare
+from simulator.execution.simulate import simulate
+from simulator.partitioning import FLAVOURS, partition
+from tests.execution.cases import TWO_BY_TWO, assigned, cluster, costs, runs, steps, whole
+from tests.laws.test_cut_and_whole import free_constants
+from tests.strategies import Rows, typed
+from tests.strategies import rows as drafts
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_plans_are_judged_by_the_cut_that_is_made_of_them(data: st.DataObject) -> None:
+    graph = data.draw(drafts().map(free_constants)).built()
+    step = data.draw(st.just(whole(graph)) | steps(graph))
+    on, priced, rows = data.draw(runs(graph))
+    flavour = data.draw(st.sampled_from(FLAVOURS))
+    plans = [rows, [data.draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]]
+    prepared = prepare(graph, step, on, priced)
+    ends, peaks = evaluate(prepared, plans, flavour=flavour, engine="python", peaks=True)
+    assert evaluate(prepared, plans, flavour=flavour, engine="python").tolist() == ends.tolist()
+    bound = lower_bound(graph, on, priced, step=step, prepared=prepared)
+    for plan, end, peak in zip(plans, ends.tolist(), peaks.tolist(), strict=True):
+        pieces = partition(graph, assigned(on, plan), on, step=step, flavour=flavour)
+        trace = simulate(pieces, on, priced)
+        assert (trace.makespan, trace.peak_bytes.tolist()) == (end, peak)
+        assert bound <= end
+
+
+def test_a_tensor_goes_to_a_task_once_and_is_handed_on_there() -> None:
+    draft = Rows()
+    draft.add("v", "Placeholder", **typed("Placeholder", (1000,)))
+    for name in "xy":
+        draft.add(name, "Neg", ["v"], **typed("Neg", (1000,)))
+    graph, on = draft.built(), TWO_BY_TWO
+    step, priced = whole(graph), costs(graph, on, [0, 1000, 1000])
+    prepared, plan = prepare(graph, step, on, priced), [0, 2, 3]
+    assert on.client == 0
+    wire = 100 + 4000  # to the GPU that reads it first, and again from that to the other
+    master = partition(graph, assigned(on, plan), on, step=step)
+    local = partition(graph, assigned(on, plan), on, step=step, flavour="local")
+    assert [(one.flavour, one.src_device.tolist(), one.dst_device.tolist()) for one in (master, local)] == [
+        ("master", [0, 2], [2, 3]),
+        ("local", [0, 0], [2, 3]),
+    ]
+    assert evaluate(prepared, [plan], engine="python").tolist() == [2 * wire + 1000]
+    assert evaluate(prepared, [plan], engine="python", flavour="local").tolist() == [wire + 1000]
+    assert hands_on(prepared.tables, prepared.tables.placed(ids(plan)), ids(on.task_of))
+    assert not hands_on(prepared.tables, prepared.tables.placed(ids([0, 2, 2])), ids(on.task_of))
+
+
+def test_a_bound_knows_that_a_value_may_take_a_way_through_another_kind() -> None:
+    """From the CPU of a to that of b directly is slow; by b's GPU, which reads it first in host memory, it is fast."""
+    slow, fast = 10**6, 10**10
+    links = [Link("slow", 0, slow), Link("in", 0, fast), Link("over", 0, fast)]
+    on = cluster(
+        ["a:0/CPU:0", "b:0/GPU:0", "c:0/GPU:0", "c:0/CPU:0"],
+        links,
+        {(0, 1): (0,), (0, 2): (0,), (0, 3): (0,), (1, 2): (1,), (2, 3): (2,), (1, 3): (0,)},
+    )
+    draft = Rows()
+    draft.add("v", "Placeholder", **typed("Placeholder", (1000,)))
+    draft.add("x", "Neg", ["v"], **typed("Neg", (1000,)))
+    graph = draft.built()
+    priced = costs(graph, on, 10)
+    step = whole(graph)
+    ends = evaluate(prepare(graph, step, on, priced), [[0, row] for row in range(4)], engine="python")
+    assert lower_bound(graph, on, priced, step=step) <= ends.min()
+
+
+@pytest.mark.parametrize("described", ["2gpu", "ps=1,worker=1x2gpu"])
+def test_by_default_the_cut_is_that_of_a_session_of_such_a_cluster(described: str) -> None:
+    graph = Rows()
+    graph.add("v", "VariableV2", **typed("VariableV2", (10,)))
+    graph.add("x", "Neg", ["v"], **typed("Neg", (10,)))
+    built, on = graph.built(), load_cluster(described)
+    pieces = partition(built, assigned(on, [0, len(on) - 1]), on, step=whole(built))
+    assert pieces.flavour == ("local" if described == "2gpu" else "master")
+    assert any("_S" in name for name in pieces.graph.names) == (pieces.flavour == "master")
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_stopped_early_makes_no_difference(data: st.DataObject) -> None:
+    graph = data.draw(drafts().map(free_constants)).built()
+    priced = costs(graph, TWO_BY_TWO, 100)
+    count = st.integers(0, 3)
+    plans = np.array([[data.draw(count) for _ in range(len(graph))] for _ in range(2)] * 40, np.int64)
+    prepared = prepare(graph, whole(graph), TWO_BY_TWO, priced)
+    every = evaluate(prepared, plans, engine="python")
+    stopped = evaluate(prepared, plans, engine="python", stop=True)
+    assert int(stopped.min()) == int(every.min())
+    assert ((stopped == every) | (stopped > every)).all()
