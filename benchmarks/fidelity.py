@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from placement import place
-from placement.constraints import constrain
 from simulator import choose_step, estimate, inline, load_cluster, partition, read_graph
 from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
+from simulator.constraints.constraints import constrain
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower

@@ -11,7 +11,6 @@ from placement.algorithms.requested import requested
 from placement.algorithms.single import single
 from placement.algorithms.tensorflow import tensorflow
 from placement.algorithms.whitepaper import whitepaper
-from placement.constraints import Constraints, constrain
 from placement.handing import Algorithm, name_of, plan_by
 from placement.judging import verdict
 from placement.offering import find
@@ -20,6 +19,7 @@ from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELA
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
+from simulator.constraints.constraints import Constraints, constrain
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared, prepare
@@ -105,6 +105,7 @@ def place(
         used=result.used,
         priority=None if plan.priority is None else ints(plan.priority),
         notes=(*constraints.notes, *plan.notes, *result.notes),
+        constraints=constraints,
         log_order=None if plan.log_order is None else ids(plan.log_order),
     )
 

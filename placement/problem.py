@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from placement.constraints import Constraints
 from simulator.cluster.cluster import Cluster
+from simulator.constraints.constraints import Constraints
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables

@@ -22,7 +22,8 @@ ROOMS = {
     "simulator.graph": set(),
     "simulator.cluster": {"simulator.graph"},
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
-    "simulator.partitioning": {"simulator.graph", "simulator.cluster"},
+    "simulator.constraints": {"simulator.graph", "simulator.cluster"},
+    "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.constraints"},
     "simulator.execution": {"simulator.graph", "simulator.cluster", "simulator.costs", "simulator.partitioning"},
     "simulator.training": {
         "simulator.graph",

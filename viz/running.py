@@ -175,8 +175,8 @@ def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
     """Options that change nothing here, or show what nobody does, in sentences."""
     if request.flavour == "local" and len(cluster.tasks) > 1:
         return (
-            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, as no TensorFlow makes it: each "
-            "device fetches for itself. Without --flavour local a tensor comes to a task once and is handed on there.",
+            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, as no TensorFlow makes it: "
+            "each device fetches for itself. By default a tensor comes to a task once and is handed on there.",
         )
     if request.protocol is not None and len(cluster.tasks) == 1:
         return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)

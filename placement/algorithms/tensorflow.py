@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement.ordering import placement_order
 from placement.problem import Plan, Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
+from simulator.constraints.ordering import placement_order
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
 from simulator.wording import counted

@@ -15,20 +15,19 @@ from typing import Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from simulator.assignment import Assignment
-from simulator.columns import Ints, ids, ints
+from simulator.columns import Ints, ints
 from simulator.errors import SimvizError
 from simulator.execution.choosing import choose, load, loads
-from simulator.execution.crossings import checked, crossings, hands_on
+from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Column, chosen_order
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
 from simulator.execution.flat import CODES, GIVEN_UP, STUCK
 from simulator.execution.flattening import flattened, workspace
+from simulator.execution.handing_on import handing_on, pieces
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared
-from simulator.execution.tables import Tables, of_partitions
-from simulator.partitioning import flavour_of, partition
+from simulator.execution.tables import Tables
 from simulator.units import Nanos
 
 OVER: Nanos = 2**62  # later than any makespan
@@ -131,7 +130,7 @@ def evaluate(
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
     compiled = loads() if engine == "auto" else choose(engine, 0)
     rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]), compiled)
-    handing = _handing_on(prepared, rows, flavour)
+    handing = handing_on(prepared, rows, flavour)
     _check(prepared, rows, handing)
     size = BLOCK if stop else max(len(rows), 1)
     limit = OVER
@@ -147,8 +146,8 @@ def evaluate(
             if peaks:
                 held[whole] = most
             for row in block[handing[block]].tolist():
-                own, device, mine = _pieces(prepared, _table(assignments)[row], _of_row(priorities, row), rule)
-                at = slice(row, row + 1)
+                tables, device, mine = pieces(prepared, _table(assignments)[row], _of_row(priorities, row))
+                own, at = replace(rule, tables=tables, rest_ns=ints([])), slice(row, row + 1)
                 _run_block(own, device, mine, limit, _alone, makespans[at], held[at])
             limit = min(limit, int(makespans[block].min(initial=limit)))
     makespans.setflags(write=False)
@@ -156,45 +155,13 @@ def evaluate(
     return (makespans, held) if peaks else makespans
 
 
-def _handing_on(prepared: Prepared, rows: npt.NDArray[np.int32], flavour: str) -> npt.NDArray[np.bool_]:
-    """[B] whether the cut of each assignment hands a tensor on within a task, which the tables of a step do not know.
-
-    Such an assignment is cut, and its pieces are run.
-    """
-    found = np.zeros(len(rows), bool)
-    if prepared.given is None:
-        return found
-    cluster = prepared.given.cluster
-    task = ids(cluster.task_of)
-    if flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster):
-        found[:] = [hands_on(prepared.tables, ids(row), task) for row in rows]
-    return found
-
-
-def _pieces(
-    prepared: Prepared, assignment: npt.NDArray[np.integer], priority: Column | None, rule: _Rule
-) -> tuple[_Rule, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The pieces of an assignment [N] as a master and its workers cut them: how they run, [1, n] devices and orders."""
-    given = prepared.given
-    assert given is not None
-    names = tuple(device.name for device in given.cluster.devices)
-    nothing = ids(np.zeros(len(assignment)))
-    placed = Assignment(names, ids(assignment), nothing, "given", "given")
-    cut = partition(given.graph, placed, given.cluster, step=given.step, flavour="master")
-    how = {"trips": given.trips, "branches": given.branches, "seed": given.seed}
-    tables, device = of_partitions(cut, given.cluster, given.costs, **how)
-    order = np.zeros((0, len(tables)), np.int32)
-    if priority is not None:
-        order = np.argsort(np.asarray(priority)[cut.origin[tables.node]], kind="stable")[None].astype(np.int32)
-    return replace(rule, tables=tables, rest_ns=ints([])), device[None], order
-
-
-def _of_row(priorities: Column | None, row: int) -> Column | None:
+def _of_row(priorities: Column | None, row: int) -> Matrix | None:
     """Those of one assignment."""
     if priorities is None:
         return None
     given = np.atleast_2d(_table(priorities))
-    return given[min(row, len(given) - 1)]
+    mine: Matrix = given[min(row, len(given) - 1)]
+    return mine
 
 
 def _alone(work: Callable[[int, int], None], count: int) -> None:

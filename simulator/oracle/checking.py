@@ -159,14 +159,14 @@ def _cut(
     """
     pieces = () if seen.refusal is not None else seen.partitions
     if seen.oracle != STAND_INS:
-        ours = partition(graph, assignment, cluster, step=step, flavour="local", seen=moved)
+        ours = partition(graph, assignment, cluster, step=step, flavour="local", legal=False, seen=moved)
         return compare(ours, pieces, graph=graph)
     sent = partition_by_task(graph, assignment, cluster, step=step, seen=moved)
     own = cluster.client_task
     if sum(device.task == own for device in cluster.devices) == 1:
         return compare(sent, pieces, graph=graph)
     others = compare(sent, pieces, graph=graph, tasks=[task for task in cluster.tasks if task != own])
-    cut = partition(graph, assignment, cluster, step=step, flavour="master", seen=moved)
+    cut = partition(graph, assignment, cluster, step=step, flavour="master", legal=False, seen=moved)
     further = compare(cut, pieces, graph=graph, tasks=(own,))
     return Comparison(
         others.agree + further.agree,

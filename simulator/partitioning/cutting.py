@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from simulator.columns import Ids, Ints, ids, ints
+from simulator.constraints.legality import require_legal
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
@@ -51,24 +52,33 @@ def partition(
     step: Step,
     flavour: str = AUTO,
     recv_scheduling: bool = False,
+    legal: bool = True,
     seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
     Flavour "auto": as the session of such a cluster does, so "local" where it has one task and "master" where it has
     several. "local": by device in one go; over several tasks no session does so. "master": a master cuts by task, then
-    each worker cuts its piece by device, so that a tensor comes to a task once and is handed on there. Names, attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed
-    and fetched begins and ends in nodes on the client's device. With `recv_scheduling` a master's workers delay their
-    Recvs, as the option `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved
-    control flow: it is taken over where TensorFlow decides by chance, and nowhere else.
+    each worker cuts its piece by device, so that a tensor comes to a task once and is handed on there. Names,
+    attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed and fetched begins and ends
+    in nodes on the client's device. With `recv_scheduling` a master's workers delay their Recvs, as the option
+    `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved control flow: it is taken over
+    where TensorFlow decides by chance, and nowhere else.
 
-    Raises SimvizError for a flavour that there is not, and if the assignment or the step is one of another graph or cluster, or a device is none of it;
+    An assignment that TensorFlow would not take is refused (`simulator.constraints.require_legal`). With legal=False
+    any is cut, by the same rules, for research into what no TensorFlow runs.
+
+    Raises InfeasibleError for such an assignment, naming rule, nodes and devices. Raises SimvizError for a flavour that
+    there is not, if the assignment or the step is one of another graph or cluster, or if a device is none of it, and
     UnsupportedError if Recvs are scheduled and a loop crosses devices.
     """
     flavour = flavour_of(flavour, cluster)
     if recv_scheduling and flavour == LOCAL:
         raise SimvizError("A local session, as that of one task, does not schedule Recvs; take the flavour 'master'.")
     levels = [local_level(cluster)] if flavour == LOCAL else [master_level(cluster), worker_level(cluster)]
+    if legal:
+        _check_fitting(graph, assignment, cluster, step)
+        require_legal(graph, assignment, cluster, soft=assignment.constraints is None or assignment.constraints.soft)
     cut = _cut(graph, assignment, cluster, step, levels, _How(flavour, recv_scheduling, seen))
     return replace(cut, graph=imported(cut.graph))
 
@@ -97,20 +107,7 @@ def _cut(
     levels: Sequence[Level],
     how: _How,
 ) -> Partitions:
-    names = tuple(one.name for one in cluster.devices)
-    if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
-        raise SimvizError(
-            f"The values do not belong together: a graph of {len(graph)} nodes on {cluster.name}, an assignment of "
-            f"{len(assignment)} nodes to {len(assignment.devices)} devices, a step of {len(step.runs)} nodes. Place "
-            "this graph on this cluster first."
-        )
-    known = (assignment.device >= 0) & (assignment.device < len(names))
-    if not known.all():
-        node = int(np.argmin(known))
-        raise SimvizError(
-            f"Node {graph.names[node]!r} is on device {int(assignment.device[node])}; {cluster.name} has {len(names)} "
-            "devices, from 0."
-        )
+    names = _check_fitting(graph, assignment, cluster, step)
     client = exchange(graph, step)
     first, *later = levels
     ready, refused, notes = _ready(graph, step, client, cluster, assignment, first.suffix, how)
@@ -132,6 +129,25 @@ def _cut(
         notes=notes,
         **_transfers(graph, client, pieces, names),
     )
+
+
+def _check_fitting(graph: Graph, assignment: Assignment, cluster: Cluster, step: Step) -> tuple[str, ...]:
+    """The names of the devices. Raises SimvizError for values that do not belong together."""
+    names = tuple(one.name for one in cluster.devices)
+    if assignment.devices != names or not len(assignment) == len(step.runs) == len(graph):
+        raise SimvizError(
+            f"The values do not belong together: a graph of {len(graph)} nodes on {cluster.name}, an assignment of "
+            f"{len(assignment)} nodes to {len(assignment.devices)} devices, a step of {len(step.runs)} nodes. Place "
+            "this graph on this cluster first."
+        )
+    known = (assignment.device >= 0) & (assignment.device < len(names))
+    if not known.all():
+        node = int(np.argmin(known))
+        raise SimvizError(
+            f"Node {graph.names[node]!r} is on device {int(assignment.device[node])}; {cluster.name} has {len(names)} "
+            "devices, from 0."
+        )
+    return names
 
 
 def _ready(

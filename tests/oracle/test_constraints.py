@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from placement.constraints import constrain
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
+from simulator.constraints.constraints import constrain
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from placement.grouping import EXEMPT
 from simulator.cluster.reading import load_cluster
+from simulator.constraints.grouping import EXEMPT
 from simulator.errors import OracleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from placement.constraints import constrain
-from placement.inspecting import inspected
 from placement.placing import place
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
+from simulator.constraints.constraints import constrain
+from simulator.constraints.inspecting import inspected
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower

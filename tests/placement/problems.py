@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement.constraints import constrain
 from placement.problem import Problem, pose
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.columns import flags, ids, ints
+from simulator.constraints.constraints import constrain
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import prepare
 from simulator.graph.graph import Graph

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from placement.constraints import Constraints, constrain
-from placement.grouping import merge_types
 from simulator.cluster.reading import load_cluster
+from simulator.constraints.constraints import Constraints, constrain
+from simulator.constraints.grouping import merge_types
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.messages import AttrValue
 from tests.strategies import Rows, colocation, type_attr, typed

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.algorithms.single import all_on, single
-from placement.constraints import constrain
 from placement.judging import fits, makespan, verdict
 from placement.placing import ALGORITHMS, place
 from placement.problem import Plan, pose
@@ -24,6 +23,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
+from simulator.constraints.constraints import constrain
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution import engine

@@ -2,9 +2,9 @@
 
 import pytest
 
-from placement.constraints import constrain
 from placement.placing import place
 from simulator.cluster.reading import load_cluster
+from simulator.constraints.constraints import constrain
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.inlining import lower
 from simulator.oracle.complaints import complaint

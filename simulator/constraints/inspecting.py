@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement.initialising import DeviceTypes
 from simulator.cluster.devicespec import DeviceSpec
+from simulator.constraints.initialising import DeviceTypes
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.building import build

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from placement.colocating import colocate
-from placement.grouping import Groups
-from placement.initialising import DeviceTypes
-from placement.ordering import placement_order
-from placement.refusals import no_device
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import Flags, Ids, flags, ids
+from simulator.constraints.colocating import colocate
+from simulator.constraints.grouping import Groups
+from simulator.constraints.initialising import DeviceTypes
+from simulator.constraints.ordering import placement_order
+from simulator.constraints.refusals import no_device
 from simulator.graph import ops
 from simulator.graph.graph import Graph
 
@@ -28,9 +28,14 @@ from simulator.graph.graph import Graph
 class Constraints:
     """Axes: N nodes, G groups (in order of their first member), D devices."""
 
+    graph: Graph
+    devices: tuple[str, ...]  # [D] full names
+    soft: bool
     group: Ids  # [N] row of the node's group
     members: tuple[tuple[int, ...], ...]  # [G] nodes, ascending
     allowed: tuple[tuple[int, ...], ...]  # [G] device rows, the one that TensorFlow prefers first; never empty
+    # [G] all devices with a kernel for every member in the job, replica and task that they ask for; hard: as `allowed`
+    may: tuple[tuple[int, ...], ...]
     asked: Flags  # [G] some member asks for a job, a task, a type or a number
     specs: tuple[DeviceSpec, ...]  # [N] what the node itself asks for
     dropped: tuple[tuple[int, str], ...] = ()  # (node, key): `_class` entries that soft placement gave up
@@ -57,10 +62,15 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
         notes = (
             f"soft placement gave up {len(dropped)} colocation requests that cannot be met, first that of {first!r}",
         )
+    allowed, may = _allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)
     return Constraints(
+        graph=graph,
+        devices=tuple(device.name for device in cluster.devices),
+        soft=soft,
         group=ids(group),
         members=tuple(map(tuple, members)),
-        allowed=tuple(_allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)),
+        allowed=tuple(allowed),
+        may=tuple(may),
         asked=flags([groups.requested[root] != ANYWHERE for root in row_of_root]),
         specs=tuple(specs),
         dropped=tuple(dropped),
@@ -77,18 +87,22 @@ def _allowed(
     specs: list[DeviceSpec],
     *,
     soft: bool,
-) -> list[tuple[int, ...]]:
-    """Per group its devices; of those without one the first in placement order is refused."""
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Per group `allowed` and `may`; of those without a device the first in placement order is refused."""
     devices = [parse(device.name) for device in cluster.devices]
-    known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[int, ...]] = {}
-    found = []
+    known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    found, may = [], []
     failed = []
     for row, root in enumerate(roots):
         key = (groups.requested[root], groups.resource[root], groups.types[root])
         if key not in known:
-            known[key] = _candidates(cluster, devices, *key, soft=soft)
-        found.append(known[key])
-        if not known[key]:
+            chosen = _candidates(cluster, devices, *key, soft=soft)
+            asked = key[0]._replace(type=None, id=None)
+            able = _preferred(cluster, key[2], (row for row, device in enumerate(devices) if matches(asked, device)))
+            known[key] = chosen, able if soft else chosen
+        found.append(known[key][0])
+        may.append(known[key][1])
+        if not known[key][0]:
             failed.append(row)
     if failed:
         failing = {node: row for row in failed for node in members[row]}
@@ -96,7 +110,7 @@ def _allowed(
         first = next(node for node in (*early, *late) if node in failing)
         row = failing[first]
         raise no_device(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
-    return found
+    return found, may
 
 
 def _candidates(

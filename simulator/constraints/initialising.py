@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from placement import refusals
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, parse, parse_beginning
+from simulator.constraints import refusals
 from simulator.errors import ClusterError, SimvizError
 from simulator.graph import ops
 from simulator.graph.graph import Graph

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from placement import grouping
-from placement.grouping import Groups
-from placement.host_variants import host_bound
-from placement.initialising import initial
-from placement.inspecting import Tied, body_of, inspected, require_functions, signature
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec
+from simulator.constraints import grouping
+from simulator.constraints.grouping import Groups
+from simulator.constraints.host_variants import host_bound
+from simulator.constraints.initialising import initial
+from simulator.constraints.inspecting import Tied, body_of, inspected, require_functions, signature
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Graph
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement.initialising import DeviceTypes
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, specialise
+from simulator.constraints.initialising import DeviceTypes
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
 from simulator.graph.dtypes import REF, RESOURCE, VARIANT
-from simulator.graph.graph import Graph
+from simulator.graph.graph import Attrs, Graph
 from simulator.graph.ops import registry
 
 # InputColocationExemptionRegistry of TensorFlow 2.21: ops that take resources from other devices than their own.
@@ -102,12 +102,12 @@ def tie_edges(groups: Groups, graph: Graph, *, soft: bool, passed_over: Collecti
 
     Raises InfeasibleError where the ends exclude each other: an edge is never given up.
     """
-    for source, target in _tied_edges(graph):
+    for source, target in tied_edges(graph):
         if source not in passed_over and target not in passed_over:
             tie_edge(groups, graph, source, target, soft=soft)
 
 
-def _tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
+def tied_edges(graph: Graph) -> Iterator[tuple[int, int]]:
     """The edges that tie their ends together, in the order of TensorFlow's edge ids."""
     data = np.flatnonzero(graph.edge_tensor >= 0)
     dtype = graph.tensor_dtype[graph.edge_tensor[data]]
@@ -176,7 +176,7 @@ def tie_classes(groups: Groups, graph: Graph, *, soft: bool) -> list[tuple[int, 
     Returns the entries (node, key) that soft placement gave up: of two nodes that ask for different tasks, are
     variables with different places, or have no device type in common. Hard placement raises InfeasibleError for these.
     """
-    keys = [_class_keys(attrs) if "_class" in attrs else () for attrs in graph.attrs]
+    keys = [class_keys(attrs) for attrs in graph.attrs]
     mentioned = {key for row in keys for key in row}
     if not mentioned:
         return []
@@ -221,8 +221,11 @@ def limit(
     groups.types[root] = merge_types(groups.types[root], types) or groups.types[root]
 
 
-def _class_keys(attrs: object) -> tuple[str, ...]:
-    value = attrs["_class"]  # type: ignore[index]  # a mapping to AttrValue messages, whose fields no checker knows
+def class_keys(attrs: Attrs) -> tuple[str, ...]:
+    """The names that a node's `_class` lists."""
+    if "_class" not in attrs:
+        return ()
+    value = attrs["_class"]
     return tuple(
         item[len(_PREFIX) :].decode("utf-8", "backslashreplace") for item in value.list.s if item.startswith(_PREFIX)
     )
