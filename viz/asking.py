@@ -8,9 +8,12 @@ from typing import Any
 
 from placement.placing import place
 from simulator.assignment import Assignment
+from simulator.cluster.cluster import Cluster
 from simulator.errors import GraphError, InfeasibleError, OracleError
 from simulator.execution.laws import check_trace
-from simulator.oracle import check, check_refusal, extended
+from simulator.oracle import check, check_refusal, conversation, extended
+from simulator.oracle.child import Asking
+from simulator.oracle.measurement import STAND_INS
 from simulator.partitioning import partition
 from viz.checked import shortened
 from viz.inputs import Inputs
@@ -24,31 +27,63 @@ def checked(request: Request, scene: Scene) -> Scene:
 
 
 def _answer(request: Request, scene: Scene) -> Mapping[str, Any]:
-    """Any: the JSON object of --check."""
+    """Any: the JSON object of --check.
+
+    The cut that is compared is that of the assignment that is shown. Where the session that is shown can't be had,
+    TensorFlow is asked twice: where a session that can be had places the graph, and then, with the devices that are
+    shown written into every node, how it cuts it (docs/decisions/0021-a-check-is-of-what-is-shown.md).
+    """
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here
-    moved = 0
     longer = extended(cluster)
+    with conversation() as asking:
+        if request.predicts and longer is cluster:
 
-    def predicted(seen: Mapping[str, str]) -> Assignment:
-        return place(graph, longer, scene.costs, step=step, algorithm=request.algorithm, soft=request.soft, seen=seen)
+            def informed(seen: Mapping[str, str]) -> Assignment:
+                return _placed(request, scene, cluster, seen)
 
-    if request.predicts and longer is not cluster:  # what is asked about is what is predicted
-        cluster, assignment = longer, predicted({})
-        partitions = partition(graph, assignment, cluster, step=step)
-        moved = sum(scene.assignment.name_of(row) != assignment.name_of(row) for row in range(len(graph)))
-    found: Mapping[str, Any] = check(
-        graph,
-        cluster,
-        assignment,
-        partitions,
-        step,
-        mode="predict" if request.predicts else "pin",
-        soft=request.soft,
-        informed=predicted if request.predicts else None,
-    )
+            found = check(
+                graph, cluster, assignment, partitions, step,
+                mode="predict", soft=request.soft, informed=informed, asking=asking,
+            )  # fmt: skip
+        else:
+            found = check(graph, cluster, assignment, partitions, step, mode="pin", asking=asking)
+        session = {"shown": cluster.client_task, "asked": longer.client_task, "same": longer is cluster}
+        if request.predicts and longer is not cluster:
+            found, moved = _for_the_other_session(request, scene, longer, found, asking)
+            session["elsewhere"] = moved
+    compared = "master" if found["oracle"] == STAND_INS else "local"
+    cut = {"shown": partitions.flavour, "compared": compared, "same": partitions.flavour == compared}
     laws = [*found["laws"], *check_trace(scene.trace, scene.partitions, scene.cluster)]
-    return {**found, "laws": laws, "moved_by_added_task": moved}
+    return {"session": session, "cut": cut, **found, "laws": laws}
+
+
+def _placed(request: Request, scene: Scene, cluster: Cluster, seen: Mapping[str, str]) -> Assignment:
+    how = {"algorithm": request.algorithm, "soft": request.soft}
+    return place(scene.graph, cluster, scene.costs, step=scene.step, seen=seen, **how)  # type: ignore[arg-type]
+
+
+def _for_the_other_session(
+    request: Request, scene: Scene, longer: Cluster, pinned: Mapping[str, Any], asking: Asking
+) -> tuple[dict[str, Any], int]:
+    """What was found of the cut that is shown, with the placement by the session that can be had; and how many nodes
+    that one places elsewhere than is shown.
+    """
+    graph, step = scene.graph, scene.step
+    there = _placed(request, scene, longer, {})
+    found = check(
+        graph, longer, there, partition(graph, there, longer, step=step), step,
+        mode="predict", soft=request.soft, asking=asking,
+        informed=lambda seen: _placed(request, scene, longer, seen),
+    )  # fmt: skip
+    moved = sum(scene.assignment.name_of(row) != there.name_of(row) for row in range(len(graph)))
+    placed = found["placement"]["of"] - found["placement"]["agree"]
+    differences = [*found["differences"][:placed], *pinned["differences"]]
+    of_cut = {key: pinned[key] for key in ("partition", "unseen_cuts", "foreseen")}
+    refused = found["refused"] or pinned["refused"]
+    laws = [*found["laws"], *pinned["laws"]]
+    told = {**found, **of_cut, "pinned": pinned["placement"], "differences": differences}
+    return {**told, "refused": refused, "laws": laws}, moved
 
 
 def refused_alike(request: Request, given: Inputs, error: InfeasibleError | GraphError) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from simulator.cluster.client import can_hold_master, connected, short_task
 from simulator.wording import LISTED, counted, some
 from viz.scene import Scene
 from viz.training.trained import Trained
@@ -22,6 +23,7 @@ ASKED = {
     "real GPUs": "a session on the GPUs of this machine",
     "placement log": "a log that TensorFlow wrote with log_device_placement; nothing was asked now",
 }
+CUTS = {"local": "by device, as a session of one process makes it", "master": "a master's, by task"}
 _LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # of devices, in a sentence of TensorFlow's, which may end within one
 
 
@@ -48,7 +50,14 @@ class Agreement:
 def agreements(check: Mapping[str, Any]) -> list[Agreement]:
     """What the JSON object of --check counts; Any: JSON."""
     found = []
-    for key, what in (("placement", "placement"), ("log_order", "order of placing"), ("partition", "partition")):
+    session = check.get("session", {"same": True})
+    there = "" if session["same"] or check["mode"] == "pin" else f" by a session at {short_task(session['asked'])}"
+    for key, what in (
+        ("placement", f"placement{there}"),
+        ("log_order", f"order of placing{there}"),
+        ("pinned", "placement as shown, written into every node,"),
+        ("partition", "partition as shown" if check.get("cut", {"same": True})["same"] else "partition by task"),
+    ):
         part = check.get(key)
         if part:
             found.append(Agreement(what, part["agree"], part["of"], part.get("raw")))
@@ -87,7 +96,7 @@ def told(scene: Scene) -> Mapping[str, Any] | None:
         return None
     counts = [{**asdict(one), "undone": one.undone} for one in agreements(check)]
     said = {"agreements": counts, "question": question(check), "asked": asked(check), "notes": notes(scene)}
-    return {**check, **said, "refused": refusal(check)}
+    return {**check, **said, "first": apart(scene), "refused": refusal(check)}
 
 
 def _which(trained: Trained) -> str:
@@ -124,6 +133,56 @@ def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def apart(scene: Scene) -> list[str]:
+    """How what TensorFlow was asked differs from what is shown, a sentence each: said before all else."""
+    check = scene.check
+    if check is None:
+        return []
+    return [*_of_session(scene, check), *_of_cut(check)]
+
+
+def _of_session(scene: Scene, check: Mapping[str, Any]) -> list[str]:
+    """Any: the JSON of the check."""
+    session = check.get("session", {"same": True})
+    if session["same"]:
+        return []
+    shown, asked = short_task(session["shown"]), short_task(session["asked"])
+    other = next((task for task in scene.cluster.tasks if can_hold_master(connected(scene.cluster, task))), None)
+    moved, nodes = session.get("elsewhere"), len(scene.graph)
+    why = f"a real master owns CPUs alone and can't be {shown}"
+    asking = f"not the session that is shown: {why}; one at {asked} was asked"
+    if check.get("refused"):
+        return [asking]
+    if moved is None:
+        what = "the shown device was written into every node"
+    elif moved:
+        what = (
+            f"that session places {moved} of {counted(nodes, 'node')} elsewhere than is shown, so for these nobody has "
+            "confirmed the shown device"
+        )
+    else:
+        what = f"that session places all {counted(nodes, 'node')} as is shown"
+    if ends := int((scene.partitions.endpoint >= 0).sum()):
+        what += f"; {counted(ends, 'end')} of feeds and fetches there, not at {shown}"
+    instead = short_task(other) if other else "standin_client:0"
+    return [f"{asking}: {what}. --master {instead} shows a session that can be asked"]
+
+
+def _of_cut(check: Mapping[str, Any]) -> list[str]:
+    """Any: the JSON of the check."""
+    cut, said = check.get("cut", {"same": True}), []
+    if not cut["same"]:
+        said.append(
+            f"not the cut that is shown: that one is {CUTS[cut['shown']]}, and what could be compared is "
+            f"{CUTS[cut['compared']]}, of the same placement"
+        )
+    if unseen := check.get("unseen_cuts"):
+        said.append(
+            f"not compared: the cut between devices of one task ({some(unseen, 2)}), which stand-ins do not make"
+        )
+    return said
+
+
 def notes(scene: Scene) -> list[str]:
     """What else the reader of the check should know, a sentence each: what it is about, and what it leaves out."""
     check = scene.check
@@ -132,15 +191,6 @@ def notes(scene: Scene) -> list[str]:
     said = [] if scene.training is None else [_which(scene.training)]
     if check["mode"] == "log":
         return [*said, *_of_log(scene, check)]
-    added = check.get("added_task")
-    if added and added not in scene.cluster.tasks:
-        moved = f"it moves {counted(check.get('moved_by_added_task', 0), 'node')} of the prediction"
-        what = moved if check["mode"] == "predict" else "nothing is placed there"
-        said.append(f"compared with {added} added, as TensorFlow's master owns CPUs only; {what}")
-    if unseen := check.get("unseen_cuts"):
-        said.append(
-            f"not compared: the cut between devices of one task ({some(unseen, 2)}), which stand-ins do not make"
-        )
     if bodies := check.get("bodies"):
         said.append(f"not compared: {counted(bodies, 'node')} of bodies that TensorFlow's runtime places by itself")
     return said

@@ -209,6 +209,8 @@ def _verdict(scene: Scene) -> int:
     check = scene.check
     if check is None:
         return 0
+    if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
+        _complain(f"the check is of another {' and another '.join(other)} than is shown; its first lines say how")
     claimed = check.get("predicts", True)  # with a log: what does not claim to do as TensorFlow does can't fail
     failed = [str(one) for one in agreements(check) if claimed and one.agree != one.of]
     if check["refused"]:

@@ -191,6 +191,7 @@ def _check(scene: Scene) -> list[str]:
     check = scene.check
     who = f"TensorFlow {check['tensorflow']} ({check['oracle']})" if check["mode"] != "log" else check["log"]
     lines = [f"check      {who}, {check['mode']}: {checked.question(check)}"]
+    lines += [f"  {sentence}" for sentence in checked.apart(scene)]
     if check.get("refused"):
         foreseen = ", as predicted" if check.get("foreseen") else ""
         return [*lines, f"  refused{foreseen}: {checked.refusal(check)}"]

@@ -213,13 +213,8 @@ def of_partitions(
     refuse_calls(graph, range(len(graph)))
     is_send, is_recv = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
     is_send[partitions.send], is_recv[partitions.recv] = True, True
-    others = np.flatnonzero(
-        ~is_send
-    )  # in graph order, which settles who is first among equals, whoever wrote the pieces
-    others = others[
-        np.lexsort((np.where(partitions.inserted, 0, partitions.origin)[others], partitions.inserted[others]))
-    ]
-    node = np.concatenate([others, partitions.send]).astype(np.int64)
+    order = np.lexsort((np.where(partitions.inserted, 0, partitions.origin), partitions.inserted))  # equals' turns
+    node = np.concatenate([order[~is_send[order]], partitions.send]).astype(np.int64)
     row_op = np.empty(len(graph), np.int64)
     row_op[node] = np.arange(len(node))
     kinds = tuple(graph.ops[row] for row in node.tolist())

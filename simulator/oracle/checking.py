@@ -44,7 +44,8 @@ def check(
     """Ask TensorFlow and count where it agrees: the `check` of the JSON, described in docs/json.md.
 
     "predict": does it place and cut this graph as we say? "pin": with our device written into every node, and hard
-    placement, does it accept the placement and cut the graph as we say? What is compared with its cut is ours of the
+    placement (soft, where the placement rests on `_class` entries that soft placement gave up), does it accept the
+    placement and cut the graph as we say? What is compared with its cut is ours of the
     same flavour, whatever the flavour of `partitions`, of which only the laws are checked: by device for a session of
     one process, by task for a master over stand-in workers. A graph that TensorFlow refuses agrees nowhere, and
     `refused` holds its sentence; `foreseen`: we say so too. Raises OracleError if TensorFlow is missing or mute.
@@ -56,8 +57,12 @@ def check(
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
     pinned = [assignment.name_of(row) for row in range(len(graph))] if mode == "pin" else None
-    hard = mode == "pin"
-    asked = graph.imported() if hard else graph  # devices can be written into the nodes that there are in the end
+    # written into every node, what soft placement gave up of `_class` is refused by hard placement
+    given_up = assignment.constraints is not None and bool(assignment.constraints.dropped)
+    hard = mode == "pin" and not given_up
+    asked = (
+        graph if pinned is None else graph.imported()
+    )  # devices can be written into the nodes that there are in the end
     seen = observe(
         asked, cluster, step=step, soft=soft and not hard, devices=pinned, timeout_s=timeout_s, asking=asking
     )

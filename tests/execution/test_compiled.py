@@ -107,7 +107,7 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
     tables = of_step(graph, step, on, priced)
     check_equal(tables, tables.placed(ids(rows)), None, **options)
     flavour = "master" if late else "local"
-    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=flavour, recv_scheduling=late)
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=step, flavour=flavour, recv_scheduling=late)
     check_equal(*of_partitions(pieces, on, priced), None, **options)
 
 
@@ -118,7 +118,7 @@ def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on:
     priced = costs(graph, on, [seed % (row + 2) for row in range(len(graph))])
     tables = of_step(graph, whole(graph), on, priced, trips={"*": trips})
     check_equal(tables, tables.placed(ids(rows)), None, order)
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     check_equal(*of_partitions(pieces, on, priced, trips={"*": trips}), None, order)
 
 
@@ -292,7 +292,7 @@ def test_evaluating_is_simulating_the_pieces(data: st.DataObject) -> None:
     on, priced, rows = data.draw(runs(graph))
     contention = data.draw(st.sampled_from(CONTENTIONS))
     step = data.draw(steps(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=step)
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=step)
     expected = simulate(pieces, on, priced, contention=contention)
     spans, peaks = evaluate(prepare(graph, step, on, priced), [rows, rows], peaks=True, contention=contention)
     assert spans.tolist() == [expected.makespan] * 2

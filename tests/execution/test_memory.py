@@ -21,7 +21,7 @@ from tests.strategies import Rows, loop, typed
 
 
 def simulated(graph: Graph, on: Cluster, rows: list[int], **rest: list[int]) -> tuple[Trace, Partitions]:
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     return simulate(pieces, on, costs(graph, on, 10, **rest)), pieces
 
 
@@ -159,7 +159,7 @@ def test_a_trace_that_does_not_say_whose_memory_it_holds_is_refused() -> None:
 def test_what_is_alive_at_a_peak_adds_up_to_it(data: st.DataObject) -> None:
     graph = data.draw(dags())
     on, priced, rows = data.draw(runs(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     trace = simulate(pieces, on, priced)
     for device in range(len(on)):
         found = at_peak(trace, pieces, device)

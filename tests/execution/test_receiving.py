@@ -52,7 +52,7 @@ def served(count: int, *, run_ns: int = 1000, size: int = 25) -> tuple[Received,
     graph, on = layers(count, size=size), apart(2)
     rows = [0 if name.startswith("v") else 1 for name in graph.names]
     priced = costs(graph, on, [0 if name.startswith("v") else run_ns for name in graph.names])
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     return receive_late(pieces, on, running(on, priced)), on, graph
 
 
@@ -155,7 +155,7 @@ def test_layers_of_any_size_and_speed_never_hold_more(data: st.DataObject) -> No
     rows = [0 if name.startswith("v") else 1 for name in graph.names]
     took = [0 if name.startswith("v") else data.draw(st.integers(1, 5000)) for name in graph.names]
     priced = costs(graph, on, took, scratch=[data.draw(st.sampled_from([0, 100])) for _ in took])
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     found = receive_late(pieces, on, running(on, priced))
     assert found.trace.makespan == found.without.makespan
     assert (found.trace.peak_bytes <= found.without.peak_bytes).all()
@@ -180,7 +180,7 @@ def test_nobody_waits_for_what_may_not_run() -> None:
     graph, on = draft.built(), apart(2)
     rows = [0 if name in ("p", "v", "vr") else 1 for name in graph.names]
     priced = costs(graph, on, [0 if name in ("v", "vr") else 1000 for name in graph.names])
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     found = receive_late(pieces, on, running(on, priced))
     late = found.partitions.graph
     assert [late.inputs_of(int(found.partitions.recv[row])) for row in found.delayed.tolist()] == [("^h",)]
@@ -245,7 +245,7 @@ def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_
 ) -> None:
     graph = data.draw(st.one_of(graphs(), dags()))
     on, priced, rows, how = data.draw(worlds(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=data.draw(steps(graph)))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=data.draw(steps(graph)))
     trace = simulate(pieces, on, priced, **how)
     found = slack(trace, pieces, on)
     for end, latest in zip(found.end_ns, found.latest_ns, strict=True):

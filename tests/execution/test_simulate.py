@@ -102,7 +102,7 @@ def test_a_missing_route_is_told_by_the_names_of_the_graph(flavour: str) -> None
         ([0, 0, 1, 0], "the control edge from 'a'"),
         ([0, 0, 0, 1], "the control edge from 'x'"),
     ):
-        pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
+        pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph), flavour=flavour)
         with pytest.raises(ClusterError, match=rf"no route from /job:a/.* to /job:b/.* {re.escape(what)} would have"):
             simulate(pieces, on, costs(graph, on))
 
@@ -113,7 +113,7 @@ def test_what_has_no_size_counts_alike_in_the_step_and_in_its_pieces(
 ) -> None:
     step = data.draw(steps(graph))
     on, priced, rows = data.draw(runs(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=flavour)
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=step, flavour=flavour)
     unknown = sum(unknown_shapes(graph, step).values())
     said = f"{counted(unknown, 'tensor')} of unknown size, without memory here."
     assert [note for note in simulate(pieces, on, priced).notes if "without memory" in note] == [said] * (unknown > 0)

@@ -45,7 +45,9 @@ def check(
 ) -> None:
     """With the given trips, branches and seed; every op in every iteration, dead or live."""
     step = whole(graph) if step is None else step
-    pieces = partition(graph, assigned(on, rows), on, step=step, flavour="local")  # a master's: test_handing_on.py
+    pieces = partition(
+        graph, assigned(on, rows), on, legal=False, step=step, flavour="local"
+    )  # a master's: test_handing_on.py
     cut, device = of_partitions(pieces, on, priced, **options)
     tables = of_step(graph, step, on, priced, **options)
     inputs = np.diff(pieces.graph.in_ptr)

@@ -78,7 +78,9 @@ def told(
 def check(data: st.DataObject, graph: Graph) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
     step = data.draw(steps(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
+    pieces = partition(
+        graph, assigned(on, rows), on, legal=False, step=step, flavour=data.draw(st.sampled_from(FLAVOURS))
+    )
     trace = simulate(pieces, on, priced, **how)
     counted = Recount(trace, pieces, on, priced, *told(pieces, on, priced, **how))
     moments = counted.instants()

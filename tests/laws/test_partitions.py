@@ -39,7 +39,7 @@ def test_the_pieces_of_a_step_are_lawful(seed: int, on: Cluster, loops: int, dat
     placed = assigned(on, devices)
     assert graph_laws(graph) == []
     for flavour in FLAVOURS:
-        pieces = partition(graph, placed, on, step=step, flavour=flavour)
+        pieces = partition(graph, placed, on, legal=False, step=step, flavour=flavour)
         assert partition_laws(graph, step, on, placed, pieces) == []
         for transfer, tensor in enumerate(pieces.tensor.tolist()):
             name = graph.tensor_name(tensor) if tensor >= 0 else f"^{graph.names[-1 - tensor]}"
@@ -50,7 +50,7 @@ def test_the_pieces_of_a_step_are_lawful(seed: int, on: Cluster, loops: int, dat
 def test_the_pieces_of_the_whole_are_lawful(graph: Graph, on: Cluster, random: Random) -> None:
     placed = assigned(on, [random.randrange(len(on)) for _ in range(len(graph))])
     for flavour in FLAVOURS:
-        pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
+        pieces = partition(graph, placed, on, legal=False, step=whole(graph), flavour=flavour)
         assert partition_laws(graph, whole(graph), on, placed, pieces) == []
 
 
@@ -191,7 +191,7 @@ def test_two_copies_of_a_constant_may_go_to_one_device() -> None:
     rows.add("next", "NextIteration", ["switch:1"], T=type_attr())
     graph = rows.built()
     placed = assigned(on, [0, 2, 0, 2, 2, 2, 2, 2])
-    pieces = partition(graph, placed, on, step=whole(graph))
+    pieces = partition(graph, placed, on, legal=False, step=whole(graph))
 
     assert pieces.device[pieces.graph.index["enter"]] == 2
     assert sorted(zip(pieces.src_device.tolist(), pieces.dst_device.tolist(), strict=True)) == [(0, 2), (1, 2)]

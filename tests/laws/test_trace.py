@@ -25,7 +25,9 @@ def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject)
     graph = data.draw(graphs())
     on, priced, rows = data.draw(runs(graph))
     step = data.draw(steps(graph))
-    pieces = partition(graph, assigned(on, rows), on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
+    pieces = partition(
+        graph, assigned(on, rows), on, legal=False, step=step, flavour=data.draw(st.sampled_from(FLAVOURS))
+    )
     order = data.draw(st.sampled_from(["fifo", "tensorflow"]))
     trace = simulate(pieces, on, priced, order=order, contention=data.draw(st.sampled_from(CONTENTIONS)))
     assert trace.order == order
@@ -41,7 +43,7 @@ def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
     draft.add("x", "Placeholder", **typed("Placeholder", (4,)))
     loop(draft, start="x")
     graph, on = draft.built(), apart(2)
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10))
     assert check_trace(trace, pieces, on) == []
     assert trace.notes[0] == "Loops whose trips nothing says run once: 'while'."

@@ -81,7 +81,7 @@ def simulated(
     trips: Mapping[str, int] | None = None,
 ) -> Times:
     """Start and end of every op in our simulation; where one runs several times, of its last run."""
-    pieces = partition(graph, assigned(on, rows), on, step=choose_step(graph, fetches=[fetch]))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=choose_step(graph, fetches=[fetch]))
     trace = simulate(pieces, on, priced, trips=trips)
     spans = zip(trace.start_ns.tolist(), trace.end_ns.tolist(), strict=True)
     return dict(zip((pieces.graph.names[row] for row in trace.node.tolist()), spans, strict=True))

@@ -1,4 +1,4 @@
-"""An assignment of one's own is refused if and only if TensorFlow, with hard placement, would not run it as it stands."""
+"""An assignment is refused if and only if TensorFlow, with hard placement, would not run it as it stands."""
 
 import random
 from dataclasses import replace

@@ -22,7 +22,7 @@ CPUS = [f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(3)]
 
 def cut(rows: Rows, devices: list[int], on: Any = None) -> Partitions:
     graph = rows.built()
-    return partition(graph, assigned(on or apart(3), devices), on or apart(3), step=whole(graph))
+    return partition(graph, assigned(on or apart(3), devices), on or apart(3), step=whole(graph), flavour="local")
 
 
 def listed(pieces: Partitions) -> dict[str, tuple[str, int, tuple[str, ...]]]:
@@ -112,7 +112,7 @@ def test_a_copy_waits_for_what_is_fed_where_its_original_waited_for_the_placehol
     rows.add("v", "Neg", ["k"], T=type_attr())
     graph = rows.built()
     step = choose_step(graph, feeds=["a:0"], fetches=["u", "v"])
-    pieces = partition(graph, assigned(apart(3), [0, 0, 0, 0, 1]), apart(3), step=step)
+    pieces = partition(graph, assigned(apart(3), [0, 0, 0, 0, 1]), apart(3), step=step, flavour="local")
 
     found = listed(pieces)
     assert found["_arg_a_0_0/_3"] == ("Identity", 1, ("_arg_a_0_0/_2",)), (
@@ -130,7 +130,7 @@ def test_a_constant_is_not_copied(spoil: str) -> None:
     graph = rows.built()
     step = choose_step(graph, fetches=["a", "b"], feeds=["k:0"] if spoil == "fed" else [])
     devices = [0, 1 if spoil == "one target" else 0, 1]
-    pieces = partition(graph, assigned(apart(3), devices), apart(3), step=step)
+    pieces = partition(graph, assigned(apart(3), devices), apart(3), step=step, flavour="local")
 
     assert ("k" in pieces.graph.index) == (spoil != "fed")
     assert not any("replicate" in name for name in pieces.graph.names)
@@ -185,7 +185,7 @@ def test_control_flow_goes_where_its_values_are() -> None:
     rows.add("s", "Switch", ["x", "p"], T=type_attr())
     rows.add("n", "Neg", ["s:1"], T=type_attr())
     graph = rows.built()
-    pieces = partition(graph, assigned(apart(3), [0, 1, 1, 2, 2]), apart(3), step=whole(graph))
+    pieces = partition(graph, assigned(apart(3), [0, 1, 1, 2, 2]), apart(3), step=whole(graph), flavour="local")
 
     assert pieces.device[pieces.graph.index["s"]] == 0
     assert pieces.device[~pieces.inserted].tolist() == [0, 1, 1, 0, 2]
@@ -233,7 +233,7 @@ def test_what_is_fed_comes_from_the_client_and_what_is_fetched_goes_there() -> N
     rows.add("z", "Neg", ["y"], T=type_attr())
     graph = rows.built()
     step = choose_step(graph, feeds=["y:0"], fetches=["z:0"])
-    pieces = partition(graph, assigned(apart(3), [0, 1, 2]), apart(3), step=step)
+    pieces = partition(graph, assigned(apart(3), [0, 1, 2]), apart(3), step=step, flavour="local")
 
     assert listed(pieces) == {
         "z": ("Neg", 2, ("_arg_y_0_0/_1",)),
@@ -312,7 +312,8 @@ def test_a_piece_ties_no_node_to_one_that_it_lacks() -> None:
     rows.add("alone", "Neg", ["elsewhere"], T=type_attr(), _class=colocation("pruned"))
     rows.add("kept", "Add", ["alone", "here"], T=type_attr(), _class=colocation("elsewhere", "here", "pruned"))
     graph = rows.built()
-    pieces = partition(graph, assigned(apart(3), [1, 0, 1, 1, 1]), apart(3), step=choose_step(graph, fetches=["kept"]))
+    step = choose_step(graph, fetches=["kept"])
+    pieces = partition(graph, assigned(apart(3), [1, 0, 1, 1, 1]), apart(3), step=step, legal=False)
     message = text_format.Parse(partition_files(pieces)["job_w_replica_0_task_1_device_CPU_0.pbtxt"], GraphDef())
     ties = {node.name: list(node.attr["_class"].list.s) for node in message.node if "_class" in node.attr}
     assert ties == {"kept": [b"loc:@here"]}

@@ -39,7 +39,7 @@ def client(
     """A client of the graph: `where` has the device of each node (else 0), `run_ns` its time (else 0)."""
     rows = [where.get(node, 0) for node in graph.names]
     priced = costs(graph, on, [run_ns.get(node, 0) for node in graph.names])
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     program = Program(name, on.devices[task].task, graph, (), role=role, examples=examples, counts=counts)
     return Client(program, pieces), priced
 

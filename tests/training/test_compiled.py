@@ -132,7 +132,9 @@ def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
         rows = [random.randrange(len(on)) for _ in graph.names]
         role = "traffic" if row and random.random() < 0.2 else "worker"
         program = Program(f"worker:{row}", random.choice(on.tasks), graph, (), role=role, examples=random.randrange(9))  # type: ignore[arg-type]
-        given.append((Client(program, partition(graph, assigned(on, rows), on, step=whole(graph))), priced))
+        given.append(
+            (Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced)
+        )
     start = [random.choice([0, 0, 70]) for _ in given]
     made, laid = crew(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
     gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.idle.tolist()]  # traffic takes time
@@ -157,7 +159,7 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
     for row in range(random.randrange(1, 4)):
         rows = [random.randrange(len(on)) for _ in graph.names]
         program = Program(f"worker:{row}", on.tasks[row], graph, ())
-        pieces = partition(graph, assigned(on, rows), on, step=whole(graph))
+        pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
         given.append((Client(program, pieces), costs(graph, on, times)))
     made, laid = crew(given, on, steps=random.randrange(1, 12))
     made = disturbed(random, made, on) if random.random() < 0.7 else made

@@ -1,12 +1,12 @@
 """What --check found, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from simulator.cluster.client import with_client
+from simulator.cluster.client import STANDIN_CLIENT, with_client
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
@@ -26,8 +26,14 @@ FOUND = {
     "placement": {"agree": 224, "of": 224, "raw": 220},
     "log_order": {"agree": 223, "of": 224},
     "partition": {"agree": 170, "of": 170, "raw": 170},
+    "session": {
+        "shown": "/job:worker/replica:0/task:0",
+        "asked": "/job:standin_client/replica:0/task:0",
+        "same": False,
+        "elsewhere": 1,
+    },
+    "cut": {"shown": "master", "compared": "master", "same": True},
     "added_task": "/job:standin_client/replica:0/task:0",
-    "moved_by_added_task": 1,
     "unseen_cuts": ["/job:worker/replica:0/task:0"],
     "bodies": 2,
     "differences": [],
@@ -36,21 +42,23 @@ FOUND = {
 }
 
 
-def scene(**changes: Sequence[Any] | int | str) -> Scene:
+def scene(**changes: Sequence[Any] | Mapping[str, Any] | int | str) -> Scene:
     return replace(example(), check={**FOUND, **changes})
 
 
 def test_each_count_says_how_much_of_it_stands_by_itself() -> None:
     assert [str(one) for one in checked.agreements(FOUND)] == [
-        "placement agrees for 224 of 224 nodes, 220 before undoing what is by chance",
-        "order of placing agrees for 223 of 224 nodes",
-        "partition agrees for 170 of 170 nodes, as they stand",
+        "placement by a session at standin_client:0 agrees for 224 of 224 nodes, 220 before undoing what is by chance",
+        "order of placing by a session at standin_client:0 agrees for 223 of 224 nodes",
+        "partition as shown agrees for 170 of 170 nodes, as they stand",
     ]
 
 
 def test_what_is_asked_about_and_what_is_not_compared_are_said() -> None:
-    added, unseen, bodies = checked.notes(scene())
-    assert added.endswith("added, as TensorFlow's master owns CPUs only; it moves 1 node of the prediction")
+    (bodies,) = checked.notes(scene())
+    session, unseen = checked.apart(scene())
+    assert session.startswith("not the session that is shown: a real master owns CPUs alone and can't be worker:0; ")
+    assert "one at standin_client:0 was asked: that session places 1 of 224 nodes elsewhere than is shown" in session
     assert unseen == (
         "not compared: the cut between devices of one task (/job:worker/replica:0/task:0), which stand-ins do not make"
     )
@@ -58,13 +66,27 @@ def test_what_is_asked_about_and_what_is_not_compared_are_said() -> None:
 
 
 def test_a_pinned_placement_is_no_prediction_that_could_move() -> None:
-    (added,) = checked.notes(scene(mode="pin", unseen_cuts=[], bodies=0))
-    assert added.endswith("owns CPUs only; nothing is placed there")
+    session = {"shown": "/job:worker/replica:0/task:0", "asked": STANDIN_CLIENT, "same": False}
+    (said,) = checked.apart(scene(mode="pin", unseen_cuts=[], bodies=0, session=session))
+    assert "one at standin_client:0 was asked: the shown device was written into every node" in said
+
+
+def test_what_differs_from_what_is_shown_is_said_before_anything_else() -> None:
+    cut = {"shown": "local", "compared": "master", "same": False}
+    lines = summarise(scene(cut=cut)).splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("check"))
+    assert [line[2:40] for line in lines[at + 1 : at + 4]] == [
+        "not the session that is shown: a real ",
+        "not the cut that is shown: that one is",
+        "not compared: the cut between devices ",
+    ]
+    assert "partition by task agrees for 170 of 170 nodes, as they stand" in lines[at + 6]
 
 
 def test_a_client_task_that_the_user_chose_was_not_added() -> None:
-    own = replace(scene(unseen_cuts=[], bodies=0), cluster=with_client(example().cluster))
-    assert checked.notes(own) == []
+    session = {"shown": STANDIN_CLIENT, "asked": STANDIN_CLIENT, "same": True}
+    own = replace(scene(unseen_cuts=[], bodies=0, session=session), cluster=with_client(example().cluster))
+    assert checked.notes(own) == checked.apart(own) == []
 
 
 @pytest.mark.parametrize("end", [" ]", "]"])
@@ -81,9 +103,11 @@ def test_a_list_of_devices_that_the_sentence_does_not_finish_is_not_counted() ->
 
 
 def test_the_summary_tells_a_refusal_with_its_node_and_no_counts() -> None:
-    said = summarise(scene(refused="Cannot assign a device for operation a: because", foreseen=True)).splitlines()
+    refusal = "Cannot assign a device for operation a: because"
+    said = summarise(scene(refused=refusal, foreseen=True, unseen_cuts=[])).splitlines()
     at = next(at for at, line in enumerate(said) if line.startswith("check"))
-    assert said[at + 1 :] == ["  refused, as predicted: Cannot assign a device for operation a: because"]
+    assert said[at + 1].endswith("can't be worker:0; one at standin_client:0 was asked")
+    assert said[at + 2 :] == ["  refused, as predicted: Cannot assign a device for operation a: because"]
 
 
 @pytest.mark.parametrize("algorithm", ["tensorflow", "whitepaper"])

@@ -130,7 +130,7 @@ def test_every_way_to_delay_recvs_says_what_it_changed(
     ("arguments", "words"),
     [
         (["nowhere.pbtxt"], "nowhere.pbtxt"),
-        ([GRAPH, "--recv-scheduling", "tensorflow"], "'master'"),
+        ([GRAPH, "--flavour", "local", "--recv-scheduling", "tensorflow"], "'master'"),
         ([GRAPH, "--cluster", "ps=1,wrker"], "not a part"),
         ([GRAPH, "--cluster", "nope.toml"], "nope.toml"),
         ([GRAPH, "--fetch", "los:0"], "loss"),

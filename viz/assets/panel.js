@@ -100,15 +100,17 @@ function checkCard(model, state) {
     part.undone || null,
   ];
   const said = [...(check.notes ?? []), ...(check.laws ?? [])];
+  const list = (lines) => (lines.length ? element("ul", "notes", ...lines.map((line) => element("li", "", String(line)))) : null);
   return card(
     check.log ? "Compared with " + check.log : "Checked with TensorFlow " + (check.tensorflow ?? ""),
+    list(check.first ?? []),
     facts(
       ...(check.refused ? [] : (check.agreements ?? []).map(agreed)),
       check.refused && [check.foreseen ? "refused, as predicted" : "refused", element("span", check.foreseen ? "" : "bad", String(check.refused))],
       check.mode && [String(check.mode), check.question || null],
       check.oracle && ["asked", String(check.oracle), check.asked || null],
     ),
-    said.length ? element("ul", "notes", ...said.map((line) => element("li", "", String(line)))) : null,
+    list(said),
     ...differenceLists(model, state, check.differences ?? []),
   );
 }

@@ -65,7 +65,7 @@ def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
 @given(st.integers(0, 2**32), CLUSTERS, st.integers(0, 3), st.sampled_from(FLAVOURS))
 def test_traces_of_loops_anywhere_are_lawful(seed: int, on: Cluster, trips: int, flavour: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour=flavour)
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph), flavour=flavour)
     trace = simulate(pieces, on, costs(graph, on, 10), trips={"*": trips})
     assert check_trace(trace, pieces, on) == []
     prepared = prepare(graph, whole(graph), on, costs(graph, on, 10), trips={"*": trips})
@@ -260,7 +260,9 @@ def test_recvs_that_wait_for_a_moment_inside_a_loop_are_refused(count: int) -> N
         last = draft.add(f"n{at}", "Neg", [last], **typed("Neg", (4,)))
     graph, on = draft.built(), cluster(["w:0/CPU:0", "w:0/CPU:1", "w:1/CPU:0"])
     rows = [int(name[1:]) % 2 if name[0] == "n" else 0 for name in graph.names]
-    pieces = partition(graph, assigned(on, rows), on, step=whole(graph), flavour="master", recv_scheduling=True)
+    pieces = partition(
+        graph, assigned(on, rows), on, legal=False, step=whole(graph), flavour="master", recv_scheduling=True
+    )
     with pytest.raises(
         UnsupportedError, match=r"wait for 'synch_\d+_G\d+', which follows a node inside the loop 'while'"
     ):

@@ -153,7 +153,7 @@ def towers(count: int, *, fed: bool, split: bool = False) -> tuple[Cluster, list
     fetches = [f"loss{k}" for k in range(count)]
     step = simulator.choose_step(graph, feeds=["x:0"] if fed else [], fetches=fetches)
     rows = [0 if name in ("x", "whole") else 1 + int(name[-1]) for name in graph.names]
-    pieces = partition(graph, assigned(on, rows), on, step=step)
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=step)
     program = Program("worker:0", on.client_task, graph, tuple(fetches), feeds=("x:0",) if fed else ())
     return on, [(Client(program, pieces), costs(graph, on, 1000))]
 
