@@ -31,7 +31,7 @@ def _answer(request: Request, scene: Scene) -> Mapping[str, Any]:
 
     The cut that is compared is that of the assignment that is shown. Where the session that is shown can't be had,
     TensorFlow is asked twice: where a session that can be had places the graph, and then, with the devices that are
-    shown written into every node, how it cuts it (docs/decisions/0021-a-check-is-of-what-is-shown.md).
+    shown written into every node, how it cuts it (docs/decisions/0029-a-check-is-of-what-is-shown.md).
     """
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here
