@@ -123,7 +123,8 @@ def test_what_is_dead_crosses_and_takes_no_bytes() -> None:
     predicate(rows)
     conditional(rows, "c", "x", "p", other="there")
     graph, on = rows.built(), apart(2)
-    pieces = partition(graph, assigned(on, [int(name == "there") for name in graph.requested]), on, step=whole(graph))
+    placed = assigned(on, [int(name == "there") for name in graph.requested])
+    pieces = partition(graph, placed, on, step=whole(graph), legal=False)  # "there" is no device
     trace = simulate(pieces, on, costs(graph, on, 10), branches={"p": True})
     assert trace.transfer_dead.tolist() == [True, True]  # there and back
     assert (trace.transfer_end_ns - trace.transfer_start_ns).tolist() == [100, 100]  # its latency alone
@@ -182,7 +183,7 @@ def test_chance_is_the_same_in_whole_and_pieces(seed: int, probability: float, f
     graph, on = rows.built(), apart(2)
     options: dict[str, Any] = {"branches": {"p": probability}, "seed": seed}
     placed = assigned(on, [row % 2 for row in range(len(graph))])
-    pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour)
+    pieces = partition(graph, placed, on, step=whole(graph), flavour=flavour, legal=False)
     cut, _ = of_partitions(pieces, on, costs(graph, on), **options)
     counts = live_counts(tables_of(graph, **options))
     assert counts["c/true"] + counts["c/false"] == 1
