@@ -8,6 +8,7 @@ MERGES = frozenset({"Merge", "RefMerge"})
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
+TRIGGERS = frozenset({"ControlTrigger"})  # never dead: `is_control_trigger` of propagator_state.cc
 
 # What the partitioner may move next to a value; RefEnter stays (`OptimizeControlFlowColocation`, graph_partition.cc).
 MOVED = SWITCHES | EXITS | NEXT_ITERATIONS | {"Enter"}

@@ -9,23 +9,18 @@ TensorFlow dies of some graphs, and of some it makes no end; its import takes se
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, NoReturn
 
 from simulator.errors import OracleError
 from simulator.oracle import child, observe
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import Measurement
 from tests.difference.cases import Case
+from tests.difference.forking import DIED, keep_answering
 
 TIMEOUT_S = 120.0
-_WORKER_S = 30  # for one question; a cluster's servers are started within it
-DIED, NOT_IMPORTED = "TensorFlow's process died of the graph", "TensorFlow's importer refuses the graph"
+NOT_IMPORTED = "TensorFlow's importer refuses the graph"
 
 
 @contextmanager
@@ -59,46 +54,19 @@ def ask(asking: Asking, case: Case) -> Measurement | None:
 # ---- in the child ----------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Keep a worker until there are no more questions."""
+def answering() -> Callable[[bytes], bytes]:
+    """Answer as `session.answering` does, but say of a graph that the importer refuses that it does."""
     from simulator.oracle import session
 
-    child.die_with_parent()
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    session.prepare(gpus=False)
-    import tensorflow  # noqa: F401  # once for all workers
-
-    while True:
-        worker = os.fork()
-        if not worker:
-            _work(out)
-        _, status = os.waitpid(worker, 0)
-        if os.waitstatus_to_exitcode(status) == 0:
-            os._exit(0)
-        child.write(out, _refused(DIED))
-
-
-def _work(out: IO[bytes]) -> NoReturn:
-    from simulator.oracle import session
-
-    child.die_with_parent()
     answer = session.answering()
-    while (question := child.read(sys.stdin.buffer)) is not None:
-        signal.alarm(_WORKER_S)  # nobody handles it, so it ends the process
-        try:
-            refusal = _import_refusal(child.unpack(question)[1][0])
-            told = b"+" + answer(question) if refusal is None else _refused(NOT_IMPORTED, refusal)
-        except OracleError as error:
-            told = _refused(str(error), error.refusal)
-        signal.alarm(0)
-        child.write(out, told)
-    os._exit(0)
 
+    def checked(question: bytes) -> bytes:
+        refusal = _import_refusal(child.unpack(question)[1][0])
+        if refusal is not None:
+            raise OracleError(NOT_IMPORTED, refusal=refusal)
+        return answer(question)
 
-def _refused(message: str, refusal: str | None = None) -> bytes:
-    """An answer that is an OracleError to the caller."""
-    return b"-" + json.dumps({"message": message, "refusal": refusal}).encode()
+    return checked
 
 
 def _import_refusal(serialized: bytes) -> str | None:
@@ -114,4 +82,4 @@ def _import_refusal(serialized: bytes) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    keep_answering(answering)

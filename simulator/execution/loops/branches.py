@@ -17,29 +17,18 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.execution.loops import masks
+from simulator.execution.loops.evaluating import Column, Columns, backwards, column
 from simulator.execution.loops.flow import Flow
+from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.liveness import Grids
+from simulator.execution.loops.predicates import Output, Predicate, follow, label, loop_of
 from simulator.execution.loops.trips import NAMED, find_conditions
-from simulator.execution.loops.values import MAX_DEPTH, PASSED_ON, Values, always, followed, linear
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
-from simulator.partitioning.naming import fed_name
-from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.execution.loops.values import Values
+from simulator.graph.control_flow import SWITCHES
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
 
 Choice: TypeAlias = "bool | float | int"
-Output: TypeAlias = "tuple[int, int]"  # op and port
-
-_VALUES = PASSED_ON - {"LoopCond"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Predicate:
-    """What a Switch asks, followed back."""
-
-    origin: Output  # what decides
-    negated: bool  # the Switch is told the opposite
-    names: Mapping[str, bool]  # nodes and tensors on the way -> whether they are the opposite of the origin
 
 
 def find_branches(
@@ -51,28 +40,26 @@ def find_branches(
     """
     conditions = {output: frame for frame, output in find_conditions(flow).items()}
     switches = [op for op, kind in enumerate(flow.ops.kind) if kind in SWITCHES]
-    predicates = {op: found for op in switches if (found := _followed(flow, conditions, op)) is not None}
+    predicates = {op: found for op in switches if (found := follow(flow, grids, values, conditions, op)) is not None}
     asked = _asked(flow, conditions, predicates, branches or {})
+    columns = Columns(values, grids)
     taken, said = dict[int, list[int]](), dict[str, dict[str, str]]()
     for op in switches:
         found = predicates.get(op)
         sides = _sides(flow, op)
         if found is None:  # a Switch without a predicate is in no graph that TensorFlow takes
             taken[op] = [masks.full(grids.size[flow.frame[op]])] * sides
-        elif (frame := _loop_of(flow, conditions, found.origin)) is not None:
-            more = masks.full(grids.size[frame]) & ~masks.column(
-                grids.outer[frame], grids.width[frame], grids.width[frame] - 1
-            )
-            taken[op] = _both(flow, grids, frame, flow.frame[op], more, found.negated)
+            continue
+        frame = loop_of(flow, conditions, found.origin)
+        if frame is not None:
+            last = grids.width[frame] - 1
+            way = (np.arange(grids.size[frame]) % grids.width[frame] < last).astype(np.int64)
         else:
-            frame, name = _frame_of(flow, found.origin), _label(flow, found.origin)
-            why, choice = _chosen(flow, values, found, asked, case=flow.ops.kind[op] == "_SwitchN")
-            said.setdefault(why, {})[name] = f"'{printable(name)}' {_spelled(choice)}"
-            if flow.ops.kind[op] == "_SwitchN":
-                taken[op] = _cases(flow, op, sides, int(choice), grids)
-            else:
-                held = _drawn(name, float(choice), grids.size[frame], seed)
-                taken[op] = _both(flow, grids, frame, flow.frame[op], held, found.negated)
+            frame, name = flow.read_in(found.origin[0]), label(flow, found.origin)
+            choice = _chosen(flow, columns, found, asked, case=flow.ops.kind[op] == "_SwitchN")
+            way = _drawn(name, choice.way, grids.size[frame], seed)
+            said.setdefault(choice.why, {})[name] = f"'{printable(name)}' {_spelled(choice.way)}"
+        taken[op] = _ways(_at_switch(flow, grids, found, way, frame, flow.frame[op]), found.negated, sides)
     return taken, _notes(said, seed)
 
 
@@ -81,73 +68,15 @@ def _sides(flow: Flow, op: int) -> int:
     return max(int(outs.i), 1) if flow.ops.kind[op] == "_SwitchN" and outs is not None else 2
 
 
-def _followed(flow: Flow, conditions: Mapping[Output, int], switch: int) -> _Predicate | None:
-    """The predicate of a Switch, through everything that passes it on unchanged or negated."""
-    at, negated = flow.value(switch, 1), False
-    if at is None:
-        return None
-    seen: dict[str, bool] = {}
-    for _ in range(MAX_DEPTH):
-        for name in _names(flow, at):
-            seen.setdefault(name, negated)
-        kind, further = flow.ops.kind[at[0]], None
-        if _loop_of(flow, conditions, at) is None:
-            if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
-                further = flow.value(at[0])
-            elif kind in MERGES:
-                further = _unchanged(flow, at[0])
-        if further is None:
-            break
-        at, negated = further, negated is not (kind == "LogicalNot")
-    return _Predicate(at, negated, {name: turned is not negated for name, turned in seen.items()})
-
-
-def _unchanged(flow: Flow, merge: int) -> Output | None:
-    """What goes into a loop variable that never changes, else None."""
-    given = [at for slot in (0, 1) if (at := flow.value(merge, slot)) is not None]
-    enters = [at for at in given if flow.ops.kind[at[0]] in ENTERS]
-    back = [followed(flow, at, _VALUES | NEXT_ITERATIONS) for at in given if at not in enters]
-    return enters[0] if len(enters) == 1 and back == [(merge, 0)] else None
-
-
-def _loop_of(flow: Flow, conditions: Mapping[Output, int], at: Output) -> int | None:
-    """The loop that an output keeps going."""
-    if flow.ops.kind[at[0]] == "LoopCond" and flow.frame[at[0]]:
-        return flow.frame[at[0]]
-    return conditions.get(at)
-
-
-def _frame_of(flow: Flow, at: Output) -> int:
-    """The frame in which an output is read."""
-    frame = flow.frame[at[0]]
-    return flow.frames[frame].parent if flow.ops.kind[at[0]] in EXITS else frame
-
-
-def _label(flow: Flow, at: Output) -> str:
-    """ "node:port" of an output, in the graph and in its pieces alike."""
-    name, kind = flow.ops.names[at[0]], flow.ops.kind[at[0]]
-    if kind == "_Arg" or (kind in RECVS and "tensor_name" in flow.attrs(at[0])):
-        return fed_name(name.removesuffix(" (fed)"), flow.attrs(at[0]))
-    return f"{name}:{at[1]}"
-
-
-def _names(flow: Flow, at: Output) -> list[str]:
-    """How a user may call an output; a pair that the cut made has no name of its own."""
-    if flow.ops.kind[at[0]] in SENDS | RECVS and flow.value(at[0]) is not None:
-        return []
-    tensor = _label(flow, at)
-    return [tensor.rpartition(":")[0], tensor]
-
-
 def _asked(
-    flow: Flow, conditions: Mapping[Output, int], predicates: Mapping[int, _Predicate], branches: Mapping[str, Choice]
+    flow: Flow, conditions: Mapping[Output, int], predicates: Mapping[int, Predicate], branches: Mapping[str, Choice]
 ) -> dict[Output, tuple[Choice, bool]]:
     """Origin -> what was asked for it, and whether that is meant the other way round."""
     known: dict[str, tuple[Output, bool, int]] = {}
     for op, predicate in predicates.items():
         for name, turned in predicate.names.items():
             known.setdefault(name, (predicate.origin, turned, op))
-    looping = {name for name, (origin, _, _) in known.items() if _loop_of(flow, conditions, origin) is not None}
+    looping = {name for name, (origin, _, _) in known.items() if loop_of(flow, conditions, origin) is not None}
     for name in branches:
         if name in looping:
             raise SimvizError(f"{name!r} is a loop's condition; say with trips how often the loop runs.")
@@ -189,55 +118,75 @@ def _is_probability(choice: object) -> bool:
     return isinstance(choice, Real) and 0 <= float(choice) <= 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which way a predicate goes: always, with a probability, or in each iteration."""
+
+    why: str
+    way: Choice | Column
+
+
 def _chosen(
-    flow: Flow, values: Values, found: _Predicate, asked: Mapping[Output, tuple[Choice, bool]], *, case: bool
-) -> tuple[str, Choice]:
-    """Why, and the value of the origin: a probability, or the number of a Case's branch."""
+    flow: Flow, columns: Columns, found: Predicate, asked: Mapping[Output, tuple[Choice, bool]], *, case: bool
+) -> _Choice:
+    """The value of the origin: a truth or a probability, the number of a Case's branch, or a column of either."""
     if found.origin in asked:
         choice, turned = asked[found.origin]
-        if case or not turned:
-            why = "asked" if case or isinstance(choice, bool) or choice in (0, 1) else "drawn"
-            return why, choice
-        return ("asked" if choice in (0, 1) else "drawn"), 1 - choice if not isinstance(choice, bool) else not choice
-    if case:
-        known = linear(values, *found.origin)
-        return ("told", known.start) if known is not None and known.step == 0 else ("usual", 0)
-    same = always(values, *found.origin)
-    return ("usual", True) if same is None else ("told", same)
+        if turned and not case:
+            choice = not choice if isinstance(choice, bool) else 1 - choice
+        certain = case or isinstance(choice, bool) or choice in (0, 1)
+        return _Choice("asked" if certain else "drawn", choice)
+    told = column(columns, *found.origin)
+    if told is None:
+        return _Choice("usual", 0 if case else True)
+    if (told == told[:1]).all():
+        return _Choice("told", int(told[0]) if case else bool(told[0]))
+    return _Choice("told", told)
 
 
-def _spelled(choice: Choice) -> str:
-    if isinstance(choice, bool) or is_whole(choice):
-        return str(choice).lower()
-    return f"with probability {float(choice):g}"
+def _spelled(way: Choice | Column) -> str:
+    if isinstance(way, np.ndarray):
+        return "as its iterations say"
+    if isinstance(way, bool) or is_whole(way):
+        return str(way).lower()
+    return f"with probability {float(way):g}"
 
 
-def _drawn(name: str, probability: float, count: int, seed: int) -> int:
-    """The iterations in which a predicate holds; the draw depends on nothing but seed and name."""
-    if probability in (0.0, 1.0):
-        return masks.full(count) if probability else 0
+def _drawn(name: str, way: Choice | Column, count: int, seed: int) -> Column:
+    """[count] the value of a predicate in each iteration; a draw depends on nothing but seed and name."""
+    if isinstance(way, np.ndarray):
+        return way
+    if is_whole(way) or float(way) in (0.0, 1.0):
+        return np.full(count, int(way))
     draw = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass"))])
-    return masks.mask(draw.random(count) < probability)
+    return (draw.random(count) < float(way)).astype(np.int64)
 
 
-def _both(flow: Flow, grids: Grids, frame: int, inner: int, held: int, negated: bool) -> list[int]:
-    """The iterations of an inner frame in which a Switch goes to its outputs 0 and 1."""
-    path = []
-    at = inner
-    while at != frame and at:
-        path.append(at)
-        at = flow.frames[at].parent
-    for row in reversed(path) if at == frame else ():
-        held = masks.every(held, grids.outer[row], grids.width[row])
-    whole = masks.full(grids.size[inner])
-    held = (held & whole) ^ (whole if negated else 0)
-    return [whole & ~held, held]
+def _at_switch(flow: Flow, grids: Grids, found: Predicate, way: Column, frame: int, inner: int) -> Column:
+    """What a Switch in a frame is told where the origin's values are read in another one."""
+    for pushed, popped in found.stacks:
+        taken_back = backwards(flow, grids, _into(flow, grids, way, frame, pushed), pushed, popped)
+        way, frame = way if taken_back is None else taken_back, popped
+    return _into(flow, grids, way, frame, inner)
 
 
-def _cases(flow: Flow, op: int, sides: int, choice: int, grids: Grids) -> list[int]:
-    """All iterations to one side; an index that is none means the last one, as kernels/control_flow_ops.cc has it."""
-    taken = choice if 0 <= choice < sides else sides - 1
-    return [masks.full(grids.size[flow.frame[op]]) if side == taken else 0 for side in range(sides)]
+def _into(flow: Flow, grids: Grids, way: Column, frame: int, inner: int) -> Column:
+    """A column of one frame in all iterations of a loop in it."""
+    size = grids.size[inner]
+    if frame in (0, *path_to(flow, inner)):
+        return np.repeat(way, size // len(way))
+    return np.resize(way, size)  # where two loops are mixed, which TensorFlow does not run
+
+
+def _ways(way: Column, negated: bool, sides: int) -> list[int]:
+    """Per output of a Switch the iterations in which its value goes there.
+
+    An index that is none means the last output, as kernels/control_flow_ops.cc has it.
+    """
+    if sides == 2 and negated:
+        way = 1 - way
+    number = np.where((way < 0) | (way >= sides), sides - 1, way)
+    return [masks.mask(number == side) for side in range(sides)]
 
 
 def _notes(said: Mapping[str, Mapping[str, str]], seed: int) -> list[str]:

@@ -73,6 +73,10 @@ class Flow:
                 wanted -= 1
         return None
 
+    def read_in(self, op: int) -> int:
+        """The frame in which the values of an op are read."""
+        return _outside(self.frames, self.frame, self.child, self.ops.kind[op], op)
+
     def name(self, op: int) -> str:
         """The op's name in quotes, for messages."""
         return f"'{printable(self.ops.names[op])}'"

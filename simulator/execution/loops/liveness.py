@@ -1,7 +1,8 @@
 """Which values are live, dead or never come, in every iteration at once.
 
-An op runs in an iteration when all its inputs came; it is live when they all are. A Merge runs at its first live value,
-or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its control
+An op runs in an iteration when all its inputs came; it is live when they all are, and a ControlTrigger is live all the
+same, so that what follows a branch in a gradient's loop runs whichever way was taken. A Merge runs at its first live
+value, or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its control
 inputs only have to have come. A Switch's value is dead on the sides not taken. A Recv is dead as its Send. A dead
 NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended
 (`PropagateOutputs` and `ActivateNodes` of `tensorflow/core/common_runtime/propagator_state.cc`).
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from simulator.errors import UnsupportedError
 from simulator.execution.loops import masks
 from simulator.execution.loops.flow import Flow, Way
-from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, TRIGGERS
 
 MAX_ROUNDS = 100  # a graph that needs more was made to need more
 
@@ -122,7 +123,7 @@ def _settle(flow: Flow, grids: Grids, state: Liveness, op: int) -> tuple[int, in
         came, alive = arrived(flow, grids, state, edge)
         ran &= came
         live &= alive
-    return ran, live & ran
+    return ran, ran if flow.ops.kind[op] in TRIGGERS else live & ran
 
 
 def _settle_merge(flow: Flow, grids: Grids, state: Liveness, op: int) -> tuple[int, int]:

@@ -13,7 +13,9 @@ from math import inf
 
 from simulator.errors import SimvizError
 from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.values import Values, followed, holds
+from simulator.execution.loops.passing import followed
+from simulator.execution.loops.stacks import find_pops
+from simulator.execution.loops.values import Values, holds
 from simulator.graph.control_flow import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.units import is_whole
@@ -53,9 +55,10 @@ def find_trips(flow: Flow, trips: Mapping[str, int] | None) -> tuple[Trips, Valu
         count.append(None if given is None else int(given))
     why = [UNKNOWN if one is None else ASKED for one in count]
     conditions = find_conditions(flow)
-    values = Values(flow, count)
+    pops = find_pops(flow)
+    values = Values(flow, pops, count)
     while True:  # one loop's count may be what another one counts down
-        values = Values(flow, values.trips)
+        values = Values(flow, pops, values.trips)
         found = {row: _told(values, conditions.get(row)) for row, one in enumerate(values.trips) if one is None}
         settled = {row: told for row, told in found.items() if told is not None}
         if not settled:
@@ -63,7 +66,7 @@ def find_trips(flow: Flow, trips: Mapping[str, int] | None) -> tuple[Trips, Valu
         for row, told in settled.items():
             values.trips[row], why[row] = told, TOLD
     final = [1 if one is None else one for one in values.trips]
-    return Trips(final, why), Values(flow, list(final))
+    return Trips(final, why), Values(flow, pops, list(final))
 
 
 def find_conditions(flow: Flow) -> dict[int, tuple[int, int]]:

@@ -2,12 +2,12 @@
 
 A value is `start + step * i` in iteration i of the loop in which its op runs; a constant has the step 0. Only whole
 numbers count: what adds up fractions may round. Values are followed through Identity, Enter, Switch and Exit, through
-Send and Recv, and through loop variables that never change.
+Send and Recv, through stacks, and through loop variables that never change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -15,17 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.execution.loops.flow import Flow
+from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, followed, only_value
 from simulator.graph.constants import elements
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.partitions import RECVS, SENDS
 
-MAX_DEPTH = 100  # ops that a value is followed back through
 MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
 
-SAME_VALUE = frozenset(
-    {"Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}
-)
-PASSED_ON = SAME_VALUE | {"LoopCond"} | SENDS | RECVS | SWITCHES  # what comes in slot 0 goes out
 NEGATED: Mapping[str, str] = {
     "Less": "GreaterEqual",
     "GreaterEqual": "Less",
@@ -48,6 +44,7 @@ class Values:
     """A flow with what is known of its values so far, and how often each frame's body runs where that is settled."""
 
     flow: Flow
+    pops: Mapping[tuple[int, int], tuple[int, int]]  # what is taken from a stack -> what was laid on it
     trips: list[int | None]  # [frames]
     known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)
     held: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and whether it is negated
@@ -74,9 +71,15 @@ def _linear(values: Values, op: int, port: int, variable: int, depth: int) -> Li
     if kind == "Const":
         return _whole(constant(flow, op))
     if kind in MERGES:
-        return _loop_variable(values, op, variable, depth) if port == 0 else None
+        if port:
+            return None
+        only = only_value(flow, op)
+        return linear(values, *only, variable, depth) if only else _loop_variable(values, op, variable, depth)
     if kind in ("StridedSlice", "Size", "Rank"):
-        return _whole(_of_shape(flow, op, kind))
+        return _whole(size_of_shape(flow, op, kind))
+    if (op, port) in values.pops:
+        pushed = linear(values, *values.pops[op, port], -1, depth)
+        return pushed if pushed is not None and pushed.step == 0 else None
     given = [
         None if at is None else linear(values, *at, variable, depth)
         for at in (flow.value(op), flow.value(op, 1) if kind in _SUMS else None)
@@ -114,29 +117,34 @@ def _loop_variable(values: Values, op: int, variable: int, depth: int) -> Linear
     """A Merge of an Enter's and a NextIteration's value: what goes in, and what each iteration adds."""
     flow = values.flow
     enters = [at for slot in (0, 1) if (at := flow.value(op, slot)) and flow.ops.kind[at[0]] in ENTERS]
-    following = [at for slot in (0, 1) if (at := flow.value(op, slot)) and at not in enters]
-    if len(enters) != 1 or len(following) != 1:
+    added = step_of(values, op, depth)
+    start = linear(values, *enters[0], -1, depth) if added is not None else None
+    if start is None or added is None:
         return None
-    start = linear(values, *enters[0], -1, depth)
+    return Linear(start.start, added) if variable < 0 or not added else None
+
+
+def step_of(values: Values, merge: int, depth: int = 0) -> int | None:
+    """What each iteration adds to a loop variable; None: it is none, or that changes or is not known."""
+    flow = values.flow
+    given = [at for slot in (0, 1) if (at := flow.value(merge, slot))]
+    following = [at for at in given if flow.ops.kind[at[0]] not in ENTERS]
+    if len(given) != 2 or len(following) != 1:
+        return None
     passed_on = followed(flow, following[0], NEXT_ITERATIONS | SENDS | RECVS)
-    added = linear(values, *passed_on, op, depth) if passed_on is not None else None
-    if start is None or added is None or added.step != 1:
-        return None
-    return Linear(start.start, added.start) if variable < 0 or not added.start else None
-
-
-def followed(flow: Flow, at: tuple[int, int] | None, kinds: Collection[str]) -> tuple[int, int] | None:
-    """The output that an output of ops of these kinds, which pass on what comes in slot 0, goes back to."""
-    for _ in range(MAX_DEPTH):
-        if at is None or flow.ops.kind[at[0]] not in kinds:
-            return at
-        at = flow.value(at[0])
-    return None
+    added = linear(values, *passed_on, merge, depth) if passed_on is not None else None
+    return added.start if added is not None and added.step == 1 else None
 
 
 def constant(flow: Flow, op: int) -> list[float] | None:
     """The elements of a Const of numbers, if they are few."""
     return elements(flow.attrs(op))
+
+
+def whole_number(flow: Flow, op: int) -> int | None:
+    """The whole number or the truth that a Const holds, if it is a single one."""
+    found = _whole(constant(flow, op))
+    return None if found is None else found.start
 
 
 def _whole(found: list[float] | None) -> Linear | None:
@@ -150,7 +158,7 @@ def _is_integer(flow: Flow, op: int) -> bool:
     return kind is not None and kind.type in (3, 9)
 
 
-def _of_shape(flow: Flow, op: int, kind: str) -> list[float] | None:
+def size_of_shape(flow: Flow, op: int, kind: str) -> list[float] | None:
     """A size that is known before the step: `Size(x)`, `Rank(x)`, `Shape(x)[k]`."""
     shaped = op
     if kind == "StridedSlice":
@@ -243,10 +251,3 @@ def _leading(kind: str, start: int, step: int) -> float:
     if start >= 0:
         return 0
     return inf if step <= 0 else -(start // step)
-
-
-def always(values: Values, op: int, port: int) -> bool | None:
-    """Whether a predicate is the same in every iteration, and which; None where it changes or nothing tells."""
-    if holds(values, op, port) == inf:
-        return True
-    return False if holds(values, op, port, negated=True) == inf else None

@@ -106,7 +106,8 @@ class Executor:
             return
         if graph.ops[node] != "Merge":
             if len(came) == len(edges):
-                self.start(node, tag, dead=any(gone for gone, _ in came.values()))
+                gone = graph.ops[node] != "ControlTrigger" and any(gone for gone, _ in came.values())
+                self.start(node, tag, dead=gone)
             return
         if any(edge not in came for edge in edges if graph.edge_tensor[edge] < 0):
             return
