@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # cases are drawn among the 
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from tests.difference.asking import DIED, conversation
+from tests.difference.asking import conversation
 from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
+from tests.difference.forking import DIED
 from tests.difference.minimising import minimised
 from tests.difference.repro import read, written
 from tests.difference.verdict import Verdict, verdict_on

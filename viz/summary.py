@@ -21,7 +21,7 @@ MOST_NOTES = 8
 
 def summarise(scene: Scene) -> str:
     """The summary as plain text, one fact per line, without a final newline."""
-    lines = [_step(scene), _cluster(scene), _algorithm(scene), _simulation(scene), _time(scene)]
+    lines = [_refused(scene), _step(scene), _cluster(scene), _algorithm(scene), _simulation(scene), _time(scene)]
     lines += [
         *_devices(scene),
         _memory(scene),
@@ -34,6 +34,12 @@ def summarise(scene: Scene) -> str:
         *_check(scene),
     ]
     return "\n".join(printable(line) for line in lines if line)
+
+
+def _refused(scene: Scene) -> str:
+    """What is fetched and dead whatever is chosen, said first; "": nothing is."""
+    dead = scene.trace.dead_fetches
+    return f"refused    TensorFlow refuses this step, whose fetches {some(dead, 3)} are dead" if dead else ""
 
 
 def _end(name: str, most: int = 56) -> str:

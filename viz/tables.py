@@ -241,4 +241,5 @@ def notes(scene: Scene) -> list[str]:
 def result_notes(scene: Scene) -> list[str]:
     """What pricing, placing, cutting and simulating assumed or changed; each sentence once."""
     parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
-    return list(dict.fromkeys(sentence for part in parts for sentence in part.notes))
+    first = scene.trace.notes[:1] if scene.trace.dead_fetches else ()  # what TensorFlow refuses
+    return list(dict.fromkeys((*first, *(sentence for part in parts for sentence in part.notes))))

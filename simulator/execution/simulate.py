@@ -143,6 +143,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         critical=critical,
         critical_ns=critical_ns,
         notes=_notes(partitions.graph, partitions, tables),
+        dead_fetches=tables.dead_fetches,
         peak_ns=used.peak_ns,
         allocations=held,
         residents=residents(tables, device),

@@ -95,6 +95,7 @@ class Tables:
     latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no way
     bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
+    dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
 
     def __len__(self) -> int:
         return len(self.node)
@@ -274,7 +275,8 @@ def _tables(
     ending: bool = False,
 ) -> Tables:
     """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
-    ops, edges, notes = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
+    whole = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
+    ops, edges = whole.ops, whole.edges
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
@@ -295,5 +297,6 @@ def _tables(
         **columns,
         **buffers(graph, ops, edges, columns, tensor_of, costs),
         **cluster_columns(cluster),
-        notes=notes,
+        notes=whole.notes,
+        dead_fetches=whole.dead_fetches,
     )

@@ -106,6 +106,7 @@ class Trace:
     critical: Ids | None = None  # [..] what set the makespan, in order: rows of slices, `transfer_task`s
     critical_ns: Ints | None = None  # [..] for how long each did
     notes: tuple[str, ...] = ()  # loops run once, ...
+    dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step
     peak_ns: Ints | None = None  # [D] when the peak was reached first
     allocations: Allocations | None = None  # whose memory it was
     residents: Residents | None = None  # whose memory it was before the step began

@@ -105,7 +105,7 @@ def step(program: Program, scope: list[Any], depth: int) -> None:
 
 def plain(program: Program, scope: list[Any], depth: int) -> None:
     tf, a, b = program.tf, program.take(scope), program.take(scope)
-    made = program.random.choice(
+    made = program.random.choice(  # type: ignore[no-untyped-call]
         [
             lambda: tf.tanh(a),
             lambda: tf.sin(a),

@@ -135,10 +135,16 @@ def tables_of(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -
 
 
 def is_dead(graph: Graph, name: str, on: Cluster, facts: Mapping[str, Any]) -> bool:
-    """Whether nothing comes where the client fetches a tensor."""
+    """Whether nothing comes where the client fetches a tensor, or it is refused for that."""
     step = choose_step(graph, feeds=tuple(facts["feeds"]), fetches=[name])
-    tables = of_step(graph, step, on, estimate(graph, on), **options(graph, step, on, facts))
-    return bool(tables.silent[tables.names.index(f"{name} (fetched)")])
+    try:
+        tables = of_step(graph, step, on, estimate(graph, on), **options(graph, step, on, facts))
+    except SimvizError as error:
+        if f"The fetch {name!r} is dead with" not in str(error):
+            raise
+        return True
+    fetched = f"{name} (fetched)"
+    return fetched not in tables.names or bool(tables.silent[tables.names.index(fetched)])
 
 
 def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from simulator.oracle import child, observe
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import Measurement
 from tests.difference.cases import Case
-from tests.difference.forking import DIED, keep_answering
+from tests.difference.forking import keep_answering
 
 TIMEOUT_S = 120.0
 NOT_IMPORTED = "TensorFlow's importer refuses the graph"

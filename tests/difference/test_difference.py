@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from tests.difference.asking import DIED, conversation
+from tests.difference.asking import conversation
 from tests.difference.cases import LOCAL, REAL_WORKERS, STOOD_IN, Case, drawn
+from tests.difference.forking import DIED
 from tests.difference.repro import read, written
 from tests.difference.verdict import verdict_on
 

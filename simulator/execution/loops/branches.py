@@ -21,20 +21,49 @@ from simulator.execution.loops.evaluating import Column, Columns, backwards, col
 from simulator.execution.loops.flow import Flow
 from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.liveness import Grids
-from simulator.execution.loops.predicates import Output, Predicate, follow, label, loop_of
-from simulator.execution.loops.trips import NAMED, find_conditions
+from simulator.execution.loops.passing import Output
+from simulator.execution.loops.predicates import Predicate, follow, label, loop_of
+from simulator.execution.loops.trips import ASKED, CHOSEN, NAMED, TOLD, Trips, find_conditions
 from simulator.execution.loops.values import Values
-from simulator.graph.control_flow import SWITCHES
+from simulator.graph.control_flow import MERGES, SWITCHES
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
 
 Choice: TypeAlias = "bool | float | int"
 
+DRAWN, USUAL = "drawn", "usual"  # why a predicate goes its way, besides ASKED, TOLD and CHOSEN
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What decides where a Switch's values go."""
+
+    name: str  # of the predicate, "node:port", or of the loop
+    why: str  # ASKED, DRAWN, TOLD, CHOSEN or USUAL; of a loop as in Trips
+    negated: bool  # the Switch is told the opposite
+    loop: int  # the frame that its condition keeps going; 0: it is a branch
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Which way the values of every Switch go."""
+
+    taken: dict[int, list[int]]  # Switch -> per output the iterations in which its value goes there
+    asks: dict[int, Asks]  # Switch -> what decides
+    ways: dict[str, tuple[str, Choice | Column]]  # predicate -> why, and which way it goes
+    asked: dict[str, str]  # predicate -> "NAME=WAY", as it was asked for
+
 
 def find_branches(
-    flow: Flow, grids: Grids, values: Values, branches: Mapping[str, Choice] | None, seed: int
-) -> tuple[dict[int, list[int]], list[str]]:
-    """Switch -> per output the iterations in which its value goes there; and notes on how that was found.
+    flow: Flow,
+    grids: Grids,
+    values: Values,
+    trips: Trips,
+    branches: Mapping[str, Choice] | None,
+    seed: int,
+    chosen: Mapping[str, int],
+) -> Branches:
+    """The ways of all Switches; `chosen` ones, by the label of the predicate, go before all others.
 
     Raises SimvizError for a predicate that the step does not have, a loop's condition, or a choice that is none.
     """
@@ -43,24 +72,37 @@ def find_branches(
     predicates = {op: found for op in switches if (found := follow(flow, grids, values, conditions, op)) is not None}
     asked = _asked(flow, conditions, predicates, branches or {})
     columns = Columns(values, grids)
-    taken, said = dict[int, list[int]](), dict[str, dict[str, str]]()
-    for op in switches:
-        found = predicates.get(op)
-        sides = _sides(flow, op)
+    result = Branches({}, {}, {}, {})
+    for op in sorted(switches, key=lambda op: _is_mixed(flow, predicates.get(op))):  # which hand on what others chose
+        found, sides = predicates.get(op), _sides(flow, op)
         if found is None:  # a Switch without a predicate is in no graph that TensorFlow takes
-            taken[op] = [masks.full(grids.size[flow.frame[op]])] * sides
+            result.taken[op] = [masks.full(grids.size[flow.frame[op]])] * sides
             continue
-        frame = loop_of(flow, conditions, found.origin)
-        if frame is not None:
-            last = grids.width[frame] - 1
-            way = (np.arange(grids.size[frame]) % grids.width[frame] < last).astype(np.int64)
+        loop = loop_of(flow, conditions, found.origin)
+        if loop is not None:
+            frame = loop
+            way = (np.arange(grids.size[frame]) % grids.width[frame] < grids.trips[frame]).astype(np.int64)
+            result.asks[op] = Asks(flow.frames[loop].name, trips.why[loop], found.negated, loop)
         else:
             frame, name = flow.read_in(found.origin[0]), label(flow, found.origin)
-            choice = _chosen(flow, columns, found, asked, case=flow.ops.kind[op] == "_SwitchN")
-            way = _drawn(name, choice.way, grids.size[frame], seed)
-            said.setdefault(choice.why, {})[name] = f"'{printable(name)}' {_spelled(choice.way)}"
-        taken[op] = _ways(_at_switch(flow, grids, found, way, frame, flow.frame[op]), found.negated, sides)
-    return taken, _notes(said, seed)
+            if name not in result.ways:
+                if _is_mixed(flow, found):
+                    columns.forget_unknown()
+                is_case = flow.ops.kind[op] == "_SwitchN"
+                result.ways[name] = _chosen(columns, found, asked, chosen.get(name), case=is_case)
+                given = next((one for one in branches or {} if one in found.names), None)
+                if branches is not None and given is not None:
+                    result.asked[name] = f"{given}={str(branches[given]).lower()}"
+            why, choice = result.ways[name]
+            way = _drawn(name, choice, grids.size[frame], seed)
+            columns.known[found.origin] = way
+            result.asks[op] = Asks(name, why, found.negated, 0)
+        result.taken[op] = _ways(_at_switch(flow, grids, found, way, frame, flow.frame[op]), found.negated, sides)
+    return result
+
+
+def _is_mixed(flow: Flow, found: Predicate | None) -> bool:
+    return found is not None and flow.ops.kind[found.origin[0]] in MERGES
 
 
 def _sides(flow: Flow, op: int) -> int:
@@ -118,30 +160,24 @@ def _is_probability(choice: object) -> bool:
     return isinstance(choice, Real) and 0 <= float(choice) <= 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Which way a predicate goes: always, with a probability, or in each iteration."""
-
-    why: str
-    way: Choice | Column
-
-
 def _chosen(
-    flow: Flow, columns: Columns, found: Predicate, asked: Mapping[Output, tuple[Choice, bool]], *, case: bool
-) -> _Choice:
-    """The value of the origin: a truth or a probability, the number of a Case's branch, or a column of either."""
+    columns: Columns, found: Predicate, asked: Mapping[Output, tuple[Choice, bool]], chosen: int | None, *, case: bool
+) -> tuple[str, Choice | Column]:
+    """Why, and the value of the origin: a truth or a probability, the number of a branch, or a column of either."""
+    if chosen is not None:
+        return CHOSEN, chosen if case else bool(chosen)
     if found.origin in asked:
         choice, turned = asked[found.origin]
         if turned and not case:
             choice = not choice if isinstance(choice, bool) else 1 - choice
         certain = case or isinstance(choice, bool) or choice in (0, 1)
-        return _Choice("asked" if certain else "drawn", choice)
+        return ASKED if certain else DRAWN, choice
     told = column(columns, *found.origin)
     if told is None:
-        return _Choice("usual", 0 if case else True)
+        return USUAL, 0 if case else True
     if (told == told[:1]).all():
-        return _Choice("told", int(told[0]) if case else bool(told[0]))
-    return _Choice("told", told)
+        return TOLD, int(told[0]) if case else bool(told[0])
+    return TOLD, told
 
 
 def _spelled(way: Choice | Column) -> str:
@@ -189,11 +225,15 @@ def _ways(way: Column, negated: bool, sides: int) -> list[int]:
     return [masks.mask(number == side) for side in range(sides)]
 
 
-def _notes(said: Mapping[str, Mapping[str, str]], seed: int) -> list[str]:
+def branch_notes(found: Branches, seed: int) -> list[str]:
+    """Which way each predicate goes, and why; of those that were chosen `deciding` tells."""
+    said: dict[str, list[str]] = {}
+    for name, (why, way) in found.ways.items():
+        said.setdefault(why, []).append(f"'{printable(name)}' {_spelled(way)}")
     heads = {
-        "asked": "Predicates as asked",
-        "drawn": f"Predicates drawn by chance (seed {seed})",
-        "told": "Predicates that are constant",
-        "usual": "Predicates that nothing tells are taken to hold, of a Case branch 0",
+        ASKED: "Predicates as asked",
+        DRAWN: f"Predicates drawn by chance (seed {seed})",
+        TOLD: "Predicates that are constant",
+        USUAL: "Predicates that nothing tells are taken to hold, of a Case branch 0",
     }
-    return [f"{head}: {some(sorted(said[why].values()), NAMED)}." for why, head in heads.items() if why in said]
+    return [f"{head}: {some(sorted(said[why]), NAMED)}." for why, head in heads.items() if why in said]

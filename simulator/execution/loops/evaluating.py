@@ -14,10 +14,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator.execution.loops import masks
 from simulator.execution.loops.flow import Flow
 from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.liveness import Grids
-from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, only_value
+from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON
 from simulator.execution.loops.values import MAX_SIZE, Values, size_of_shape, step_of, whole_number
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES
 from simulator.graph.dtypes import BOOL
@@ -51,12 +52,17 @@ class Columns:
 
     values: Values
     grids: Grids
-    known: dict[tuple[int, int], Column | None] = field(default_factory=dict)
+    known: dict[tuple[int, int], Column | None] = field(default_factory=dict)  # what was chosen, too
 
     @property
     def flow(self) -> Flow:
         """The flow whose values these are."""
         return self.values.flow
+
+    def forget_unknown(self) -> None:
+        """Look again for what was not found, as more is known by now."""
+        for key in [key for key, found in self.known.items() if found is None]:
+            del self.known[key]
 
 
 def column(columns: Columns, op: int, port: int, depth: int = 0) -> Column | None:
@@ -85,8 +91,12 @@ def _column(columns: Columns, op: int, port: int, depth: int) -> Column | None:
         laid = column(columns, *pushed, depth)
         return None if laid is None else backwards(flow, grids, laid, flow.read_in(pushed[0]), frame)
     if kind in MERGES:
-        only = only_value(flow, op)
-        return None if port else column(columns, *only, depth) if only else _loop_variable(columns, op, depth)
+        only = columns.values.merged.only(flow, op)
+        if port:
+            return None
+        if only is not None:
+            return column(columns, *only, depth)
+        return _mixed(columns, op, depth) if op in columns.values.merged.mixed else _loop_variable(columns, op, depth)
     given = [None if at is None else column(columns, *at, depth) for at in (flow.value(op), flow.value(op, 1))]
     a, b = given
     if kind in ("LogicalAnd", "LogicalOr"):
@@ -98,7 +108,7 @@ def _column(columns: Columns, op: int, port: int, depth: int) -> Column | None:
     if kind in ENTERS:
         return np.repeat(a, grids.width[flow.child[op]])
     if kind in EXITS:
-        return a.reshape(grids.outer[frame], grids.width[frame])[:, -1]
+        return a.reshape(grids.outer[frame], grids.width[frame])[:, grids.trips[frame]]
     if kind == "Cast":
         return (a != 0).astype(np.int64) if flow.attrs(op)["DstT"].type == BOOL else a
     if kind in PASSED_ON:
@@ -132,6 +142,19 @@ def _joined(a: Column | None, b: Column | None, decides: int) -> Column | None:
     return np.minimum(a, b) if decides == 0 else np.maximum(a, b)
 
 
+def _mixed(columns: Columns, op: int, depth: int) -> Column | None:
+    """What a Merge hands on that takes now one side, now another."""
+    size = columns.grids.size[columns.flow.frame[op]]
+    found = np.zeros(size, np.int64)
+    for at, live in columns.values.merged.mixed[op]:
+        given = column(columns, *at, depth)
+        if given is None or len(given) != size or live >> size:
+            return None
+        where = masks.rows([live], size)[0]
+        found[where] = given[where]
+    return found
+
+
 def _loop_variable(columns: Columns, op: int, depth: int) -> Column | None:
     """What goes in, and what each iteration adds, where that is always the same."""
     flow, grids, frame = columns.flow, columns.grids, columns.flow.frame[op]
@@ -151,11 +174,11 @@ def backwards(flow: Flow, grids: Grids, given: Column, there: int, here: int) ->
     None where the one has not as many loops around as the other, or these do not run as often.
     """
     paths = [path_to(flow, frame) for frame in (there, here)]
-    shape, other = ([grids.width[row] for row in path] for path in paths)
-    if shape != other or len(given) != grids.size[there]:
+    trips, others = ([grids.trips[row] for row in path] for path in paths)
+    if trips != others or len(given) != grids.size[there]:
         return None
-    found = given.reshape(shape)
-    for axis, width in enumerate(shape):  # the last iteration has the condition alone
-        order = [*range(width - 2, -1, -1), width - 1]
+    found = given.reshape([grids.width[row] for row in paths[0]])
+    for axis, (count, row) in enumerate(zip(trips, paths[1], strict=True)):
+        order = [*range(count - 1, -1, -1), *[count] * (grids.width[row] - count)]
         found = found.take(order, axis=axis)
     return found.reshape(-1)

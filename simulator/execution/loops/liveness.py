@@ -1,11 +1,12 @@
 """Which values are live, dead or never come, in every iteration at once.
 
-An op runs in an iteration when all its inputs came; it is live when they all are, and a ControlTrigger is live all the
-same, so that what follows a branch in a gradient's loop runs whichever way was taken. A Merge runs at its first live
-value, or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its control
-inputs only have to have come. A Switch's value is dead on the sides not taken. A Recv is dead as its Send. A dead
-NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended
-(`PropagateOutputs` and `ActivateNodes` of `tensorflow/core/common_runtime/propagator_state.cc`).
+An op runs in an iteration when all its inputs came; it is live when they all are. A ControlTrigger is live all the
+same, so that what a gradient's loop does after a branch is done whichever way was taken. A Merge runs at its first live
+value, or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its
+control inputs only have to have come. A Switch's value is dead on the sides not taken. A Recv is dead as its Send. A
+dead NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended
+(`PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
+`tensorflow/core/common_runtime/propagator_state.cc`).
 
 What comes back over a loop's back edge is assumed to be live at first, and the ops are gone through again until the
 assumption and the result agree. Without loops' iterations it is a graph without cycles, so that there is one answer;
@@ -29,7 +30,8 @@ MAX_ROUNDS = 100  # a graph that needs more was made to need more
 class Grids:
     """How many iterations there can be. Axis: frames."""
 
-    width: list[int]  # iterations each time that the loop is entered, the last with its condition alone; 1 for the root
+    width: list[int]  # iterations each time that the loop is entered, one more than trips at least; 1 for the root
+    trips: list[int]  # how often the body runs each time; the root's 0
     outer: list[int]  # iterations around it
     size: list[int]  # outer * width
 
@@ -154,11 +156,22 @@ def _find_iterations(flow: Flow, grids: Grids, state: Liveness) -> None:
         state.exists[frame] = masks.unbroken(found, grids.outer[frame], grids.width[frame])
 
 
-def grids(flow: Flow, trips: Sequence[int]) -> Grids:
-    """The iterations that there can be, given how often the body of each frame runs."""
-    width = [1, *(count + 1 for count in trips[1:])]
+def overrun(flow: Flow, grids: Grids, state: Liveness) -> list[int]:
+    """The frames of which something goes on after their last iteration, as what follows a ControlTrigger may."""
+    found = []
+    for op in _loop_ends(flow):
+        frame = flow.frame[op]
+        last = masks.column(grids.outer[frame], grids.width[frame], grids.width[frame] - 1)
+        if state.live[op] & last & state.exists[frame]:
+            found.append(frame)
+    return sorted(set(found))
+
+
+def grids(flow: Flow, trips: Sequence[int], more: Sequence[int]) -> Grids:
+    """The iterations that there can be, given how often the body of each frame runs and how many begin after that."""
+    width = [1, *(count + 1 + extra for count, extra in zip(trips[1:], more[1:], strict=True))]
     outer, size = [1], [1]
     for frame, row in enumerate(flow.frames[1:], 1):
         outer.append(size[row.parent])
         size.append(outer[frame] * width[frame])
-    return Grids(width, outer, size)
+    return Grids(width, list(trips), outer, size)

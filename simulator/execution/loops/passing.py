@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from simulator.execution.loops.flow import Flow
-from simulator.graph.control_flow import SWITCHES
+from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
+
+Output: TypeAlias = "tuple[int, int]"  # op and port
+
+Mixed: TypeAlias = "list[tuple[Output, int]]"
 
 MAX_DEPTH = 100  # ops that a value is followed back through
 
@@ -18,7 +24,7 @@ NOTHING = frozenset({"FakeParam", "OptionalNone"})  # in the place of a value of
 PASSED_ON = SAME_VALUE | OPTIONAL | {"LoopCond"} | SENDS | RECVS | SWITCHES  # what comes in slot 0 goes out
 
 
-def followed(flow: Flow, at: tuple[int, int] | None, kinds: Collection[str]) -> tuple[int, int] | None:
+def followed(flow: Flow, at: Output | None, kinds: Collection[str]) -> Output | None:
     """The output that an output of ops of these kinds, which pass on what comes in slot 0, goes back to."""
     for _ in range(MAX_DEPTH):
         if at is None or flow.ops.kind[at[0]] not in kinds:
@@ -27,12 +33,25 @@ def followed(flow: Flow, at: tuple[int, int] | None, kinds: Collection[str]) -> 
     return None
 
 
-def only_value(flow: Flow, merge: int) -> tuple[int, int] | None:
-    """What a Merge gives that is handed nothing from all its sides but one, else None."""
-    given, slot = list[tuple[int, int]](), 0
-    while (at := flow.value(merge, slot)) is not None:
-        origin = followed(flow, at, PASSED_ON)
-        if origin is None or flow.ops.kind[origin[0]] not in NOTHING:
-            given.append(at)
-        slot += 1
-    return given[0] if slot > 1 and len(given) == 1 else None
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """What the Merges of branches hand on, as far as it is known which of their sides was taken."""
+
+    live: Mapping[int, Output] = field(default_factory=dict)  # Merge -> the only one of its values that is ever live
+    mixed: Mapping[int, Mixed] = field(default_factory=dict)  # Merge -> its values, with the iterations of each
+    unknown: set[int] = field(default_factory=set)  # Merges that were asked about, whatever the answer was
+
+    def only(self, flow: Flow, merge: int) -> Output | None:
+        """The value of a Merge that is handed nothing from all its sides but one, or takes the same side always."""
+        given, slot = list[Output](), 0
+        while (at := flow.value(merge, slot)) is not None:
+            if flow.ops.kind[at[0]] in ENTERS:
+                return None
+            origin = followed(flow, at, PASSED_ON)
+            if origin is None or flow.ops.kind[origin[0]] not in NOTHING:
+                given.append(at)
+            slot += 1
+        if slot > 1 and len(given) == 1:
+            return given[0]
+        self.unknown.add(merge)
+        return self.live.get(merge)

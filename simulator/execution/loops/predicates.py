@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from simulator.execution.loops.flow import Flow
 from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.liveness import Grids
-from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, followed, only_value
+from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, Output, followed
 from simulator.execution.loops.values import Values
 from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
-
-Output: TypeAlias = "tuple[int, int]"  # op and port
 
 _VALUES = PASSED_ON - {"LoopCond"}
 
@@ -55,7 +52,7 @@ def follow(flow: Flow, grids: Grids, values: Values, conditions: Mapping[Output,
             if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
                 further = flow.value(at[0])
             elif kind in MERGES:
-                further = _unchanged(flow, at[0]) or only_value(flow, at[0])
+                further = _unchanged(flow, at[0]) or values.merged.only(flow, at[0])
         if further is None:
             break
         at, negated = further, negated is not (kind == "LogicalNot")
@@ -65,8 +62,8 @@ def follow(flow: Flow, grids: Grids, values: Values, conditions: Mapping[Output,
 
 def _alike(flow: Flow, grids: Grids, there: int, here: int) -> bool:
     """Whether as many loops are around both, which run as often."""
-    widths = [[grids.width[row] for row in path_to(flow, frame)] for frame in (there, here)]
-    return widths[0] == widths[1]
+    trips = [[grids.trips[row] for row in path_to(flow, frame)] for frame in (there, here)]
+    return trips[0] == trips[1]
 
 
 def _unchanged(flow: Flow, merge: int) -> Output | None:

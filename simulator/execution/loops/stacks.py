@@ -8,16 +8,14 @@ on the lists of outer ones.
 from __future__ import annotations
 
 from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, followed, only_value
+from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, Merged, Output, followed
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 
 STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
 LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
 
-Output = tuple[int, int]
 
-
-def find_pops(flow: Flow) -> dict[Output, Output]:
+def find_pops(flow: Flow, merged: Merged) -> dict[Output, Output]:
     """What a pop gives out -> the output that was pushed; only where a single op pushes."""
     pushed: dict[Output | None, list[int]] = {}
     for op, kind in enumerate(flow.ops.kind):
@@ -29,7 +27,7 @@ def find_pops(flow: Flow) -> dict[Output, Output]:
         if kind in STACK_POPS:
             pushes = pushed.get(_stack(flow, op), [])
         elif kind == LIST_POP:
-            port, push = 1, _last_push(flow, found, flow.value(op))
+            port, push = 1, _last_push(flow, merged, found, flow.value(op))
             pushes = [] if push is None else [push]
         value = flow.value(pushes[0], 1) if len(pushes) == 1 else None
         if value is not None:
@@ -42,7 +40,7 @@ def _stack(flow: Flow, op: int) -> Output | None:
     return followed(flow, flow.value(op), PASSED_ON | ENTERS)
 
 
-def _last_push(flow: Flow, pops: dict[Output, Output], at: Output | None) -> int | None:
+def _last_push(flow: Flow, merged: Merged, pops: dict[Output, Output], at: Output | None) -> int | None:
     """The op that laid the last element on a list."""
     for _ in range(MAX_DEPTH):
         at = followed(flow, at, PASSED_ON | ENTERS | EXITS)
@@ -53,7 +51,7 @@ def _last_push(flow: Flow, pops: dict[Output, Output], at: Output | None) -> int
             return at[0]
         if kind == LIST_POP:
             at = flow.value(at[0]) if at[1] == 0 else pops.get(at)
-        elif kind in MERGES and (only := only_value(flow, at[0])) is not None:
+        elif kind in MERGES and (only := merged.only(flow, at[0])) is not None:
             at = only
         elif kind in MERGES:
             back = _way_back(flow, at[0])

@@ -13,7 +13,7 @@ from math import inf
 
 from simulator.errors import SimvizError
 from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.passing import followed
+from simulator.execution.loops.passing import Merged, followed
 from simulator.execution.loops.stacks import find_pops
 from simulator.execution.loops.values import Values, holds
 from simulator.graph.control_flow import EXITS, SWITCHES
@@ -22,7 +22,7 @@ from simulator.units import is_whole
 from simulator.wording import counted, near, printable, some
 
 EVERY = "*"  # stands for every loop
-ASKED, TOLD, UNKNOWN = "asked", "told", "unknown"
+ASKED, TOLD, CHOSEN, UNKNOWN = "asked", "told", "chosen", "unknown"
 NAMED = 3  # loops that a note names
 
 
@@ -31,7 +31,7 @@ class Trips:
     """How often each frame's body runs. Axis: frames, the root first."""
 
     count: list[int]
-    why: list[str]  # ASKED, TOLD or UNKNOWN
+    why: list[str]  # ASKED, TOLD, CHOSEN or UNKNOWN
 
 
 def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
@@ -45,20 +45,25 @@ def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
             raise SimvizError(f"The step has no loop {name!r}; {listed}.{near(name, known)}")
 
 
-def find_trips(flow: Flow, trips: Mapping[str, int] | None) -> tuple[Trips, Values]:
-    """The trips of every frame, and the values that were found on the way."""
+def find_trips(
+    flow: Flow, trips: Mapping[str, int] | None, merged: Merged, chosen: Mapping[str, int]
+) -> tuple[Trips, Values]:
+    """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
     check_trips(trips, [frame.name for frame in flow.frames[1:]])
     asked = trips or {}
     count: list[int | None] = [0]
     for frame in flow.frames[1:]:
-        given = asked.get(frame.name, asked.get(EVERY))
+        given = chosen.get(frame.name, asked.get(frame.name, asked.get(EVERY)))
         count.append(None if given is None else int(given))
     why = [UNKNOWN if one is None else ASKED for one in count]
+    for row, frame in enumerate(flow.frames):
+        if frame.name in chosen:
+            why[row] = CHOSEN
     conditions = find_conditions(flow)
-    pops = find_pops(flow)
-    values = Values(flow, pops, count)
+    pops = find_pops(flow, merged)
+    values = Values(flow, pops, merged, count)
     while True:  # one loop's count may be what another one counts down
-        values = Values(flow, pops, values.trips)
+        values = Values(flow, pops, merged, values.trips)
         found = {row: _told(values, conditions.get(row)) for row, one in enumerate(values.trips) if one is None}
         settled = {row: told for row, told in found.items() if told is not None}
         if not settled:
@@ -66,7 +71,7 @@ def find_trips(flow: Flow, trips: Mapping[str, int] | None) -> tuple[Trips, Valu
         for row, told in settled.items():
             values.trips[row], why[row] = told, TOLD
     final = [1 if one is None else one for one in values.trips]
-    return Trips(final, why), Values(flow, pops, list(final))
+    return Trips(final, why), Values(flow, pops, merged, list(final))
 
 
 def find_conditions(flow: Flow) -> dict[int, tuple[int, int]]:

@@ -13,7 +13,6 @@ value still goes to where a live Merge does not wait for it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,20 +22,20 @@ import numpy as np
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.assembling import Edges, Ops, forward, join
-from simulator.execution.loops.branches import Choice, check_branches, check_seed, find_branches
+from simulator.execution.loops.branches import Choice, branch_notes, check_branches, check_seed
+from simulator.execution.loops.deciding import decide
 from simulator.execution.loops.delivery import Delivered, deliver
 from simulator.execution.loops.flow import Flow, has_control_flow, read_flow
-from simulator.execution.loops.layout import Column, Layout, lay_out, path_to
-from simulator.execution.loops.liveness import Grids, Liveness, grids, liveness
-from simulator.execution.loops.trips import check_trips, find_trips, trip_notes, unused_trips
+from simulator.execution.loops.layout import Column, Layout, lay_out
+from simulator.execution.loops.liveness import Grids, Liveness, arrived
+from simulator.execution.loops.trips import check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.graph.control_flow import MERGES
-from simulator.wording import counted, printable
+from simulator.partitioning.partitions import RECVS
+from simulator.wording import printable
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
-
-MAX_INSTANCES = 2_000_000  # ops inside loops: with few devices about 300 bytes each in tables, 700 while they run
 
 
 class Unrolled(NamedTuple):
@@ -45,6 +44,7 @@ class Unrolled(NamedTuple):
     ops: Ops
     edges: Edges
     notes: tuple[str, ...]  # how often loops run and which branches are taken, and why
+    dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen
 
 
 def unrolled(
@@ -75,12 +75,10 @@ def unrolled(
     _check_triggers(flow)
     if flow.mixed is not None:
         return _as_it_stands(flow, asked=bool(trips or branches))
-    found, values = find_trips(flow, trips)
-    sizes = grids(flow, found.count)
-    _check_size(flow, found.count, sizes)
-    taken, said = find_branches(flow, sizes, values, branches, seed)
-    state = liveness(flow, sizes, taken)
-    _check_outside(flow, state)
+    decided = decide(flow, trips, branches, seed)
+    settled = decided.settled
+    sizes, state = settled.grids, settled.state
+    _check_arrivals(flow, sizes, state)
     layout = lay_out(flow, sizes, state)
     given, lost = deliver(flow, sizes, state, layout)
     signals = find_signals(flow, sizes, state, layout, given, [0] * len(flow.inputs) if device is None else device)
@@ -89,7 +87,13 @@ def unrolled(
     return Unrolled(
         ops=_ops(flow, layout, signals, lost),
         edges=_edges(flow, layout, given, signals, lost),
-        notes=(*unused_trips(trips, flow.frames[1:]), *trip_notes(flow, found), *said),
+        notes=(
+            *decided.notes,
+            *unused_trips(trips, flow.frames[1:]),
+            *trip_notes(flow, settled.trips),
+            *branch_notes(settled.branches, seed),
+        ),
+        dead_fetches=decided.dead_fetches,
     )
 
 
@@ -118,32 +122,23 @@ def _as_it_stands(flow: Flow, *, asked: bool) -> Unrolled:
     return Unrolled(flow.ops, forward(flow.edges), (f"Loops run once and every branch runs: {why}.",))
 
 
-def _check_size(flow: Flow, trips: list[int], sizes: Grids) -> None:
-    """Refuse what would not fit, before anything is made."""
-    members = Counter(flow.frame)
-    of_frame = [members[row] * sizes.size[row] for row in range(len(flow.frames))]
-    if sum(of_frame[1:]) <= MAX_INSTANCES:
-        return
-    heaviest = max(range(1, len(of_frame)), key=lambda row: (of_frame[row], -row))
-    row = max(path_to(flow, heaviest), key=lambda row: trips[row])
-    raise SimvizError(
-        f"Loop '{printable(flow.frames[row].name)}' with {counted(trips[row], 'trip')} unrolls the step to "
-        f"{sum(of_frame):,} ops, and {MAX_INSTANCES:,} is the limit; ask for fewer trips."
-    )
-
-
-def _check_outside(flow: Flow, state: Liveness) -> None:
-    """What stands outside of loops runs once, unless a loop never gives what it waits for."""
-    for op in flow.order:
-        if not flow.frame[op] and not state.ran[op]:
-            waits = [flow.source[edge] for edge in flow.inputs[op]]
-            names = [flow.ops.names[one] for one in waits if not state.ran[one]] or [
-                flow.ops.names[one] for one in waits
-            ]
+def _check_arrivals(flow: Flow, sizes: Grids, state: Liveness) -> None:
+    """Refuse pieces in which a device waits for ever for what another one never sends, as TensorFlow's would."""
+    for op, kind in enumerate(flow.ops.kind):
+        if kind not in RECVS:
+            continue
+        posted, came = state.exists[flow.frame[op]], 0
+        for edge in flow.inputs[op]:
+            if flow.data[edge]:
+                came |= arrived(flow, sizes, state, edge)[0]
+            else:
+                posted &= arrived(flow, sizes, state, edge)[0]
+        if flow.value(op) is not None and posted & ~came:
+            send = flow.ops.names[flow.source[next(edge for edge in flow.inputs[op] if flow.data[edge])]]
             raise DeadlockError(
-                f"{flow.name(op)} never runs: with these trips and branches nothing comes from "
-                f"'{printable(names[0])}'.",
-                waiting={flow.ops.names[op]: names},
+                f"{flow.name(op)} waits for ever: with these trips and branches nothing comes from "
+                f"'{printable(send)}', on another device, so that TensorFlow's step never ends.",
+                waiting={flow.ops.names[op]: [send]},
             )
 
 

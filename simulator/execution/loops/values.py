@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, followed, only_value
+from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, Merged, followed
 from simulator.graph.constants import elements
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -45,6 +45,7 @@ class Values:
 
     flow: Flow
     pops: Mapping[tuple[int, int], tuple[int, int]]  # what is taken from a stack -> what was laid on it
+    merged: Merged
     trips: list[int | None]  # [frames]
     known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)
     held: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and whether it is negated
@@ -73,7 +74,7 @@ def _linear(values: Values, op: int, port: int, variable: int, depth: int) -> Li
     if kind in MERGES:
         if port:
             return None
-        only = only_value(flow, op)
+        only = values.merged.only(flow, op)
         return linear(values, *only, variable, depth) if only else _loop_variable(values, op, variable, depth)
     if kind in ("StridedSlice", "Size", "Rank"):
         return _whole(size_of_shape(flow, op, kind))

@@ -42,12 +42,13 @@ def begun() -> Rows:
 @given(st.integers(0, 2**32), st.integers(0, 3))
 def test_the_same_runs_as_token_by_token(seed: int, trips: int) -> None:
     graph, _ = random_graph(seed, 1, nodes=8, loops=2)
-    tables = tables_of(graph, trips={"*": trips})
     switches = {row for row, op in enumerate(graph.ops) if op == "Switch"}
-    asks = {row: graph.ops[graph.edge_src[graph.in_ptr[row] + 1]] for row in switches}
+    asks = {row: int(graph.edge_src[graph.in_ptr[row] + 1]) for row in switches}
+    held = {graph.names[row]: True for row in asks.values() if graph.ops[row] != "LoopCond"}
+    tables = tables_of(graph, trips={"*": trips}, branches=held)
 
     def goes(node: int, tag: Tag) -> int:
-        return int(asks[node] != "LoopCond" or tag[-1][1] < trips)
+        return int(graph.ops[asks[node]] != "LoopCond" or tag[-1][1] < trips)
 
     theirs = Executor(graph, goes).ran
     found = {}
@@ -247,9 +248,15 @@ def test_what_a_loop_never_gives_is_said() -> None:
     rows.add("p/Enter", "Enter", ["p"], **enter)
     rows.add("loop/stop", "Switch", ["loop/x/Neg", "p/Enter"], T=type_attr(), _output_shapes=scalars(2))
     rows.add("after", "Neg", ["loop/x/Exit"], **typed("Neg", ()))
-    with pytest.raises(DeadlockError, match="'after' never runs: with these trips and branches nothing comes from"):
-        tables_of(rows.built(), branches={"p": True})
-    assert live_counts(tables_of(rows.built(), branches={"p": False}))["after"] == 1
+    graph, on = rows.built(), apart(2)
+    assert live_counts(tables_of(graph, branches={"p": False}))["after"] == 1
+    assert live_counts(tables_of(graph))["after"] == 1
+    without = tables_of(graph, branches={"p": True})
+    assert live_counts(without)["after"] == 0
+    assert "'after' does not run" in without.notes[0]
+    pieces = partition(graph, assigned(on, [int(name == "after") for name in graph.names]), on, step=whole(graph))
+    with pytest.raises(DeadlockError, match="waits for ever: with these trips and branches nothing comes from"):
+        of_partitions(pieces, on, costs(graph, on, 10), branches={"p": True})
 
 
 @pytest.mark.parametrize("count", [0, 3])
