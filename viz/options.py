@@ -161,7 +161,7 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="FRAME=N",
         help="how often the body of this loop runs; '*=10' for every loop; repeatable (default: as the graph's "
-        "constants say, else once; the summary names the loops)",
+        "constants say, else once, or as often as what is fetched needs; the summary names the loops)",
     )
     add(
         "--branch",
@@ -169,7 +169,8 @@ def _add_control_flow(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="NAME=WAY",
         help="which way a branch goes, by the node or tensor of its predicate: true, false, how likely it holds (0.3), "
-        "for a Case the branch's number; repeatable (default: as a constant says, else true)",
+        "for a Case the branch's number; repeatable (default: as constants and counters say, else true, or the way "
+        "without which a fetch would be dead)",
     )
     add(
         "--seed",

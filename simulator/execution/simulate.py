@@ -56,14 +56,17 @@ def simulate(
     `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
     as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
     predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
-    Case. Without it as a constant predicate says, else it holds (of a Case, branch 0). `notes` says what was done.
+    Case. Without it as constants and counters say, else it holds (of a Case, branch 0). What nothing tells is chosen
+    otherwise where something fetched would be dead; `notes` says what was done, and `dead_fetches` what is dead all the
+    same, for which TensorFlow refuses the step.
 
     `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
 
     Raises UnsupportedError for an option that is not modelled and for a call whose body is at hand, unless the graph
     keeps calls on purpose (`load(..., keep_calls=True)`). Raises SimvizError where priorities are asked for and there
-    are none, for an unknown loop or predicate and for more trips than can be unrolled, ClusterError where two devices
-    have no route, InfeasibleError where a device has no kernel, DeadlockError where nodes wait for each other.
+    are none, for an unknown loop or predicate, for one that kills a fetch and for more trips than can be unrolled,
+    ClusterError where two devices have no route, InfeasibleError where a device has no kernel, DeadlockError where
+    nodes wait for each other.
     """
     priority = partitions.priority if order in ("auto", "priority") else None
     order = chosen_order(priority, None if order == "auto" else order)
