@@ -275,8 +275,7 @@ def _tables(
     ending: bool = False,
 ) -> Tables:
     """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
-    whole = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
-    ops, edges = whole.ops, whole.edges
+    ops, edges, *said = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))
@@ -297,6 +296,6 @@ def _tables(
         **columns,
         **buffers(graph, ops, edges, columns, tensor_of, costs),
         **cluster_columns(cluster),
-        notes=whole.notes,
-        dead_fetches=whole.dead_fetches,
+        notes=said[0],
+        dead_fetches=said[1],
     )

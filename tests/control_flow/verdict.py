@@ -20,7 +20,7 @@ from simulator.errors import SimvizError
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import load
+from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import child
@@ -40,7 +40,7 @@ class Case:
 
     @property
     def graph(self) -> Graph:
-        return lower(inline(load(GraphDef.FromString(self.message))))
+        return lower(inline(read_graph(GraphDef.FromString(self.message))))
 
 
 @dataclass(frozen=True)
