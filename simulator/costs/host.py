@@ -13,6 +13,7 @@ from simulator.costs.formulas.host import (
     beams,
     chosen,
     decoded,
+    decoded_bytes,
     divided,
     elements_in,
     encoded,
@@ -23,10 +24,14 @@ from simulator.costs.formulas.host import (
     of_input,
     of_inputs,
     of_outputs,
+    partitioned,
     rows_before,
     rows_of,
     rows_out,
+    sparse_product_ps,
     summarised,
+    unsized_boxes,
+    unsized_bytes,
     unsized_file,
     unsized_images,
     unsized_input,
@@ -34,7 +39,6 @@ from simulator.costs.formulas.host import (
     unsized_strings,
 )
 from simulator.costs.formulas.instance import read, sort, written
-from simulator.costs.formulas.matrix import sparse_dense_matmul
 from simulator.costs.rule import CoreRow, sized
 
 # Written by hand as a table: one row per kernel and those that work like it.
@@ -63,7 +67,7 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(1_100), alone, sized,
      "SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 StatelessSampleDistortedBoundingBox"),
     # a heap of all boxes, and each that is kept compared with those before it
-    (of_core(500, (36_000, of_input(1)), (13_000, kept_pairs)), alone, sized,
+    (of_core(500, (36_000, of_input(1)), (13_000, kept_pairs)), alone, unsized_boxes,
      "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
      "NonMaxSuppressionWithOverlaps CombinedNonMaxSuppression"),
     (of_core(1_400, (6_700, of_outputs)), alone, sized, "DecodeWav EncodeWav"),
@@ -101,7 +105,7 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(3_000, (70_000, features), (300, of_outputs)), alone, sized,
      "ParseSingleExample ParseSingleSequenceExample DecodeJSONExample DecodeProtoV2 EncodeProto"),  # as ParseExample
     (of_core(1_700, (62_000, of_outputs)), alone, sized, "DecodeCSV"),
-    (of_core(500, (70, written)), alone, sized, "DecodeRaw DecodePaddedRaw DecodeCompressed"),  # the last: at least
+    (of_core(500, (70, decoded_bytes)), alone, unsized_bytes, "DecodeRaw DecodePaddedRaw DecodeCompressed"),
     (of_core(500, (190, written)), alone, sized, "ParseTensor DeserializeSparse DeserializeManySparse"),
     (of_core(500, (150, read)), alone, sized, "SerializeTensor SerializeSparse SerializeManySparse"),
     (of_core(25_000), alone, unsized_file, "ReadFile"),  # 2.3 us and 0.2 ns per byte
@@ -120,7 +124,15 @@ HOST: tuple[CoreRow, ...] = (
      "ListDiff DenseToDenseSetOperation DenseToSparseSetOperation SparseToSparseSetOperation SetSize"),  # as ListDiff
     (of_core(500, (830, of_input(0))), alone, sized, "Where"),
     (of_core(500, (5_800, of_input(0)), (48_000, chosen)), rows_before, sized, "TopK TopKV2 NthElement ApproxTopK"),
-    (of_core(1_500, (2_400, rows_of(0))), alone, sized, "DynamicPartition"),
+    (of_core(1_500, (1_000, partitioned)), alone, sized, "DynamicPartition"),
+    (of_core(900, (25_000, rows_of(0))), alone, sized, "ScatterNd"),
+    (of_core(900, (25_000, rows_of(1))), alone, sized,
+     "ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterNdMax ScatterNdMin ResourceScatterNdAdd ResourceScatterNdSub "
+     "ResourceScatterNdUpdate ResourceScatterNdMax ResourceScatterNdMin TensorScatterAdd TensorScatterSub "
+     "TensorScatterMax TensorScatterMin TensorScatterUpdate ScatterNdNonAliasingAdd"),  # all as ScatterNd
+    (of_core(500, (7_400, of_outputs)), alone, sized, "Cumsum Cumprod"),
+    (of_core(500, (48_000, of_outputs)), divided, sized,
+     "Igamma Igammac IgammaGradA Betainc Zeta Polygamma RandomGammaGrad"),  # all as Igamma
     (of_core(700, (3_800, rows_out)), alone, sized, "DynamicStitch ParallelDynamicStitch"),
     (of_core(600, (1_200, sort)), alone, sized, "SparseReorder"),  # 21 ns for each of 200,000 pairs
     (of_core(500, (4_500, rows_of(0))), alone, sized, "SparseToDense"),
@@ -130,7 +142,7 @@ HOST: tuple[CoreRow, ...] = (
     (of_core(600, (48_000, rows_out)), alone, sized,
      "SparseConcat SparseSplit SparseSlice SparseAdd SparseReduceSumSparse SparseReduceMaxSparse SparseCross "
      "SparseCrossV2 SparseCrossHashed RaggedCross SparseSparseMaximum SparseSparseMinimum"),  # all as SparseConcat
-    (of_core(500, (950, sparse_dense_matmul)), alone, sized, "SparseTensorDenseMatMul"),
+    (of_core(500, (1, sparse_product_ps)), alone, sized, "SparseTensorDenseMatMul"),
     (of_core(800, (90_000, rows_of(0))), alone, sized, "EditDistance"),
     (of_core(500, (19_000, of_input(0))), alone, sized, "Bucketize"),
     (of_core(500, (13_000, of_input(0))), rows_of(1), sized, "ReverseSequence"),

@@ -16,6 +16,8 @@ from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.wording import by_count, some
 
+_WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a checkpoint, is no matter
+
 
 def assumptions(
     graph: Graph,
@@ -62,7 +64,7 @@ def _nodes(chosen: Sequence[bool], which: npt.NDArray[np.int64]) -> list[int]:
 
 def _sizes(graph: Graph, works: Sequence[Work], which: npt.NDArray[np.int64]) -> list[str]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for node in _nodes([bool(work.assumed) for work in works], which):
+    for node in _nodes([bool(work.assumed) and work.core_ps > _WORTH_A_NOTE_PS for work in works], which):
         found[works[which[node]].assumed][graph.ops[node]] += 1
     return [
         f"sizes that the graph does not hold: {words} are assumed for {counts.total()}: {by_count(counts)}"

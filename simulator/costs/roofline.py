@@ -67,10 +67,14 @@ def _run_ns(
     """[N, K] time per node and kind, -1 without a kernel."""
     times = [[time_of(rule, work, model) for model in models] for rule, work in zip(rules, works, strict=True)]
     run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
+    core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
     launched = np.array([rule.launches for rule in rules], bool)[which]
-    for column, model in enumerate(models):
-        if model.type == "GPU":
-            run_ns[launched & _in_host_memory(graph), column] -= model.launch_ns - DISPATCH_NS
+    if any(model.type == "GPU" for model in models):
+        hosted = launched & _in_host_memory(graph, core_ns > 0)
+        for column, model in enumerate(models):
+            if model.type == "GPU":
+                run_ns[hosted, column] -= model.launch_ns - DISPATCH_NS
+                run_ns[hosted, column] = np.maximum(run_ns[hosted, column], DISPATCH_NS + core_ns[hosted])
     run_ns[~_kernels(graph, models)] = -1
     run_ns.setflags(write=False)
     return run_ns
@@ -134,13 +138,13 @@ def _models(cluster: Cluster) -> list[Device]:
     return [replace(models[kind], cores=fewest[kind]) for kind in cluster.kinds]
 
 
-def _in_host_memory(graph: Graph) -> npt.NDArray[np.bool_]:
+def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """[N] nodes whose GPU kernel works on the host: all inputs and outputs lie there, so that nothing is launched.
 
-    These are the int32 kernels, which compute shapes and indices; only they are looked up.
+    These are the int32 kernels, which compute shapes and indices, and some of scalar code; only they are looked up.
     """
     found = np.zeros(len(graph), bool)
-    narrow = np.zeros(len(graph), bool)
+    narrow = scalar.copy()
     narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
     slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
     for node in np.flatnonzero(narrow).tolist():

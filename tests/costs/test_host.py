@@ -13,7 +13,7 @@ from simulator.costs.formulas.instance import Instance, nothing
 from simulator.costs.host import HOST
 from simulator.costs.roofline import estimate
 from simulator.costs.table import FALLBACK, STATIC
-from simulator.costs.work import time_of, work_of
+from simulator.costs.work import DISPATCH_NS, time_of, work_of
 from simulator.graph import ops
 from simulator.graph.messages import AttrValue
 from simulator.graph.ops import registry
@@ -54,6 +54,14 @@ def took(op: str, inputs: Any, outputs: Any, dtype: int = FLOAT, cores: int = 1,
         ("TopKV2", [(4, 1000), ()], [(4, 10), (4, 10)], 20, (500 + 4 * 5_800 + 40 * 48) // 4),  # a row per core
         ("TopKV2", [(1000,), ()], [(10,), (10,)], 20, 500 + 5_800 + 480),
         ("NonMaxSuppressionV3", [(1000, 4), (1000,)], [(100,)], 20, 500 + 36_000 + 13 * 5000),
+        ("NonMaxSuppressionV3", [(1000, 4), (1000,)], [(-1,)], 20, 500 + 36_000 + 13 * 5000),
+        ("NonMaxSuppressionV3", [(10, 4), (10,)], [(-1,)], 20, 500 + 360 + 13 * 50),
+        ("DecodeRaw", [()], [(-1,)], 20, 500 + 70 * 110),
+        ("DynamicPartition", [(1000,), (1000,)], [(-1,)] * 2, 20, 1_500 + 2_000),
+        ("DynamicPartition", [(1000, 4), (1000,)], [(-1, 4)] * 2, 20, 1_500 + 43_000),
+        ("SparseTensorDenseMatMul", [(100, 2), (100,), (2,), (8, 16)], [(100, 16)], 20, 500 + 3200 * 190 // 1000),
+        ("SparseTensorDenseMatMul", [(100, 2), (100,), (2,), (8, 64)], [(100, 64)], 20, 500 + 12_800 * 950 // 1000),
+        ("ScatterNd", [(100, 1), (100,), (1,)], [(100,)], 20, 900 + 2_500),
         ("ParseExampleV2", [(32,), ()], [(32, 1)] * 8, 20, (3_000 + 70 * 32 * 8 + 300 * 256 // 1000) // 20 + 1),
         ("RandomUniform", [(1,)], [(10_000,)], 20, (600 + 40_000) // 20),
         ("QueueDequeueV2", [()], [(3,)], 20, 1_600),
@@ -126,7 +134,9 @@ def test_one_gets_a_note_for_what_is_assumed() -> None:
     made.add("file", "Placeholder", dtype=type_attr(STRING), _output_shapes=shapes_attr(()))
     made.add("image", "DecodeJpeg", ["file"], _output_shapes=shapes_attr((-1, -1, 3)))
     made.add("sized", "DecodeJpeg", ["file"], _output_shapes=shapes_attr((8, 8, 3)))
-    made.add("lower", "StringLower", ["file"], _output_shapes=shapes_attr(()))
+    made.add("files", "Placeholder", dtype=type_attr(STRING), _output_shapes=shapes_attr((100,)))
+    made.add("lower", "StringLower", ["files"], _output_shapes=shapes_attr((100,)))
+    made.add("lower_one", "StringLower", ["file"], _output_shapes=shapes_attr(()))
     notes = estimate(made.built(), cluster(CPU, GPU)).notes
     assert any("images of 500 x 375 are assumed for 1: DecodeJpeg 1" in note for note in notes)
     assert any("strings of 16 bytes are assumed for 1: StringLower 1" in note for note in notes)
@@ -159,3 +169,14 @@ def test_a_decoded_image_takes_a_millisecond_on_any_processor() -> None:
     for text in ("1cpu", "4cpu", "worker=1x32cpu"):
         on = read_notation(text)
         assert set(estimate(made.built(), on).run_ns[1].tolist()) == {130 + 1_419_250}
+
+
+def test_on_a_gpu_a_scalar_kernel_in_host_memory_takes_a_core_of_the_host() -> None:
+    made = Rows()
+    for name, dtype in (("words", STRING), ("numbers", 9)):
+        made.add(name, "Placeholder", dtype=type_attr(dtype), _output_shapes=shapes_attr((1000,)))
+        shapes = shapes_attr((-1,), (1000,))
+        made.add(f"{name}_once", "Unique", [name], T=type_attr(dtype), out_idx=type_attr(3), _output_shapes=shapes)
+    costs = estimate(made.built(), cluster(CPU, GPU))
+    assert costs.run_ns[1].tolist() == [1000 + 36_500, DISPATCH_NS + 36_500]
+    assert costs.run_ns[3].tolist() == [1000 + 14_500, GPU.launch_ns + 12]  # 8,000 and 4,000 bytes there

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from math import prod
 
-from simulator.costs.formulas.instance import Formula, Instance, at, elements
+from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, written
+from simulator.costs.formulas.matrix import sparse_dense_matmul
 from simulator.graph.dtypes import STRING, base
 from simulator.graph.graph import Shape
 
 IMAGE = (375, 500, 3)
 """The image for one whose size the graph does not hold: the most frequent size in ImageNet (ILSVRC2012)."""
+FILE_BYTES = 110_000
+"""The file for one whose size the graph does not hold: a JPEG of that size, 0.6 bytes per pixel."""
 
 
 _MANY = 2**30  # more than any device has cores
 _UNIQUE_NUMBER, _UNIQUE_STRING = 14, 36  # ns
 _BEAM_WIDTH = 100  # the default
-_IMAGE_WORDS = "images of 500 x 375"
+_KEPT = 100  # boxes
+_ROW_NS, _NUMBER_NS = 43, 2
+_WIDE_COLUMNS, _WIDE_PS, _NARROW_PS = 32, 950, 190  # SparseTensorDenseMatMulFunctor's kNumVectorize; ps per operation
+_IMAGE_WORDS, _FILE_WORDS = "images of 500 x 375", "files of 110 kB"
 
 
 def of_core(call_ns: int, *terms: tuple[int, Formula]) -> Formula:
@@ -123,9 +129,28 @@ def summarised(instance: Instance) -> int:
 
 
 def kept_pairs(instance: Instance) -> int:
-    """Pairs of boxes that are kept: each is compared with those before it."""
-    kept = elements(at(instance.outputs, 0))
+    """Pairs of boxes that are kept: each is compared with those before it. How many are kept is an input's value."""
+    known = not unsized_boxes(instance)
+    kept = elements(at(instance.outputs, 0)) if known else min(_KEPT, elements(at(instance.inputs, 1)))
     return kept * kept // 2
+
+
+def decoded_bytes(instance: Instance) -> int:
+    """The bytes that come out; of `FILE_BYTES` where their number is unknown."""
+    return FILE_BYTES if unsized_bytes(instance) else written(instance)
+
+
+def partitioned(instance: Instance) -> int:
+    """Nanoseconds to move each row: a number is copied, a row of several by a slice of a tensor."""
+    data, parts = at(instance.inputs, 0), at(instance.inputs, 1)
+    return _rows(data) * (_ROW_NS if len(data or ()) > len(parts or (1,)) else _NUMBER_NS)
+
+
+def sparse_product_ps(instance: Instance) -> int:
+    """Picoseconds of a sparse product: from 32 columns on, TensorFlow takes slices of tensors, which costs more."""
+    rows, columns = dims(at(instance.inputs, 3), 2)
+    wide = (rows if flag(instance, "adjoint_b") else columns) >= _WIDE_COLUMNS
+    return sparse_dense_matmul(instance) * (_WIDE_PS if wide else _NARROW_PS)
 
 
 def unsized_output(instance: Instance) -> str:
@@ -151,6 +176,18 @@ def unsized_strings(instance: Instance) -> str:
     return "strings of 16 bytes"
 
 
+def unsized_boxes(instance: Instance) -> str:
+    """What `kept_pairs` assumes; nothing where the output's shape is known."""
+    shape = at(instance.outputs, 0)
+    return "" if shape is not None and -1 not in shape else "100 boxes that are kept"
+
+
+def unsized_bytes(instance: Instance) -> str:
+    """What `decoded_bytes` assumes; nothing where the output's shape is known."""
+    shape = at(instance.outputs, 0)
+    return "" if shape is not None and -1 not in shape else _FILE_WORDS
+
+
 def unsized_file(instance: Instance) -> str:
     """Files of no size that a graph could hold."""
-    return "files of 110 kB"
+    return _FILE_WORDS
