@@ -382,6 +382,30 @@ def test_the_command_writes_all_of_it(
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
 
 
+@pytest.mark.parametrize(("gap", "said"), [((), True), (("--gap", "380us"), False)])
+def test_time_between_steps_that_nobody_has_given_is_said_where_it_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: tuple[str, ...], said: bool
+) -> None:
+    """Steps of a tenth of a millisecond are too short for it to be passed over in silence."""
+    monkeypatch.chdir(tmp_path)
+    ps, worker, kind = 'device: "/job:ps/task:0"', 'device: "/job:worker/task:0"', "value { type: DT_FLOAT }"
+    number = f'attr {{ key: "dtype" {kind} }}'
+    one = 'attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 1 } } }'
+    nodes = (
+        f'name: "v" op: "VarHandleOp" {ps} {number} attr {{ key: "shape" value {{ shape {{ }} }} }}',
+        f'name: "rate" op: "Const" {ps} {number} {one}',
+        f'name: "read" op: "ReadVariableOp" input: "v" {ps} {number}',
+        f'name: "gradient" op: "Neg" input: "read" {worker} attr {{ key: "T" {kind} }}',
+        f'name: "train" op: "ResourceApplyGradientDescent" input: "v" input: "rate" input: "gradient" {ps} '
+        f'attr {{ key: "T" {kind} }}',
+    )
+    Path("small.pbtxt").write_text("".join(f"node {{ {node} }}\n" for node in nodes), encoding="utf-8")
+    cluster = ["--cluster", "ps=1,worker=1", "--training", "async", "--steps", "10", "--fetch", "train"]
+    assert main(["small.pbtxt", *cluster, *gap, "--quiet", "--json", "a.json"]) == 0
+    notes = json.loads(Path("a.json").read_text(encoding="utf-8"))["training"]["notes"]
+    assert any("--gap says what yours needs" in note for note in notes) == said
+
+
 def test_time_between_steps_is_said_to_hold_a_training_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

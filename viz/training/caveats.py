@@ -1,8 +1,9 @@
-"""What disturbs a run on purpose, but less than asked for, or more than named, or not while rates are measured."""
+"""What was assumed of a run; what disturbs it on purpose, but less than asked for, or more than named, or too late."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -14,12 +15,28 @@ from simulator.wording import some
 from viz.training.trained import Trained
 
 _SECOND = 10**9  # nanoseconds
+_MATTERS = 0.05  # of the time of a step
 _AS_ASKED = 0.95  # of the traffic: what is less is told
 
 
 def notes(trained: Trained) -> list[str]:
     """What was assumed, crashes that no rate knows of, traffic that found no time, and links that others need."""
-    return [*trained.training.notes, *_crashes(trained), *_traffic(trained), *_needed_by_others(trained)]
+    found = (_between_steps, _crashes, _traffic, _needed_by_others)
+    return [*trained.training.notes, *chain.from_iterable(said(trained) for said in found)]
+
+
+def _between_steps(trained: Trained) -> Iterator[str]:
+    """The time between steps where nobody has said it and it matters."""
+    training = trained.training
+    gaps_ns = [client.program.gap_ns or 0 for client in trained.clients if client.program.role == "worker"]
+    steps_ns = (training.step_end_ns - training.step_start_ns)[training.is_worker[training.step_client]]
+    if trained.wanted.gap_ns is None and gaps_ns and len(steps_ns):
+        share = max(gaps_ns) / max(1, max(gaps_ns) + int(np.median(steps_ns)))
+        if share >= _MATTERS:
+            yield (
+                f"Between two steps a session is taken to need {show_nanos(max(gaps_ns))}, {share:.0%} of the time, as "
+                "measured on one machine; --gap says what yours needs."
+            )
 
 
 def _crashes(trained: Trained) -> Iterator[str]:
