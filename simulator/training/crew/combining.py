@@ -151,7 +151,7 @@ def _joined(
     given = [getattr(table, name) for table in tables]
     if name == "iterations":
         return ()
-    if name in ("names", "notes"):
+    if name in ("names", "notes", "dead_fetches"):
         return (
             tuple(entry for column in given for entry in column)
             if name == "names"
