@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simulator.bounds import lower_bound as lower_bound
     from simulator.cluster.cluster import Cluster as Cluster
     from simulator.cluster.ignoring import without_devices as without_devices
+    from simulator.cluster.reading import default_cluster as default_cluster
     from simulator.cluster.reading import load_cluster as load_cluster
     from simulator.comparison import compare as compare
     from simulator.costs.calibration import calibrate as calibrate
@@ -56,6 +57,7 @@ _EXPORTS = {
     "calibrate": "simulator.costs.calibration",
     "choose_step": "simulator.graph.step",
     "compare": "simulator.comparison",
+    "default_cluster": "simulator.cluster.reading",
     "distributed": "simulator.training.programs.distributed",
     "estimate": "simulator.costs.roofline",
     "estimate_each": "simulator.training.programs.pricing",
