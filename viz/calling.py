@@ -65,7 +65,7 @@ def run(
     ignore_devices: bool = False,
     soft: bool = True,
     master: str | None = None,
-    flavour: str = "local",
+    flavour: str = "auto",
     costs: Text | Sequence[Text] = (),
     order: str = "auto",
     contention: str = "serial",

@@ -139,8 +139,7 @@ def of_step(
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
     `trips`, `branches` and `seed` are those of `simulate`. Raises ClusterError where the cluster has an impossible link
-    or a kind without costs, UnsupportedError for a call that should have been expanded, and for loops and branches what
-    `simulate` raises.
+    or a kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
     """
     running = np.flatnonzero(step.runs)
     refuse_calls(graph, running.tolist())
