@@ -14,6 +14,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.ignoring import without_devices
 from simulator.comparison.logged import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.execution.choosing import is_warm
 from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
@@ -120,7 +121,8 @@ def _simulated(
         return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
 
     def run(pieces: Partitions) -> Trace:
-        say("simulating the step")
+        first = request.engine == "compiled" and not is_warm()
+        say(f"simulating the step{' (its event loop is compiled first, once: some 25 s)' if first else ''}")
         return simulate(
             pieces,
             cluster,

@@ -14,7 +14,9 @@ from simulator.cluster.reading import named_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph
-from simulator.wording import LISTED, some
+from simulator.wording import some
+
+SHOWN = 3  # members, devices and tasks that a refusal names; its attributes hold them all
 
 
 def malformed(graph: Graph, node: int, error: ClusterError | None) -> GraphError:
@@ -59,10 +61,10 @@ def no_device(
     """The error for a group that no device can take; `node` is the member that TensorFlow would place first."""
     allows = {graph.names[member]: _allows(graph, cluster, specs, member) for member in members}
     reason = _reason(graph, cluster, specs[node], node, requested)
-    strictest = sorted(allows, key=lambda name: len(allows[name]))[:LISTED]  # they are to blame
+    strictest = sorted(allows, key=lambda name: len(allows[name]))[:SHOWN]  # they are to blame
     listed = [f"  {name} ({graph.ops[graph.row(name)]!r}): {_allowed(cluster, allows[name])}" for name in strictest]
-    if len(allows) > LISTED:  # the error's attributes hold them all
-        listed.append(f"  and {len(allows) - LISTED} more")
+    if len(allows) > SHOWN:
+        listed.append(f"  and {len(allows) - SHOWN} more")
     tied = "It allows" if len(allows) == 1 else f"The {len(allows)} nodes that must share its device allow"
     message = f"Cannot assign a device for operation {graph.names[node]}: {reason}\n{tied}:\n" + "\n".join(listed)
     return InfeasibleError(message, node=graph.names[node], members=tuple(allows), allows=allows)
@@ -81,7 +83,7 @@ def _allowed(cluster: Cluster, devices: Sequence[str]) -> str:
 
 
 def _shown(devices: Sequence[str]) -> str:
-    return some(devices) if devices else "no device of this cluster"
+    return some(devices, SHOWN) if devices else "no device of this cluster"
 
 
 def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requested: DeviceSpec) -> str:
@@ -120,8 +122,8 @@ def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
             f"the task {str(place)!r}" if requested.job is None or requested.job in jobs else f"the job {place.job!r}"
         )
         advice = (
-            f" The cluster {cluster.name!r} lacks {lacks}; its tasks are {some(cluster.tasks)}. Soft placement never "
-            "moves a node to another task."
+            f" The cluster {cluster.name!r} lacks {lacks}; its tasks are {some(cluster.tasks, SHOWN)}. Soft placement "
+            "never moves a node to another task; --ignore-devices drops the strings."
         )
     return advice + _proposal(graph, requested)
 
