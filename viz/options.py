@@ -229,14 +229,28 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "'worker=/job:ps,/job:worker/task:{task}', where {job} and {task} are the session's own; without JOB for the "
         "sessions of all other jobs; repeatable (default: all tasks)",
     )
+    _add_rates(group)
+    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
+    _add_length(group)
+
+
+def _add_rates(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]RATE",
+        help="how fast the steps' input is made: 1200/s examples per second, or none: it never runs dry; with the NAME "
+        "of a queue, an iterator or 'feed' for that alone; repeatable (default: as fast as what fills queues and the "
+        "datasets of iterators are priced)",
+    )
     add(
         "--gap",
         metavar="TIME",
         help="what a client and its master take between two steps, such as 2ms: Python, the session, the messages that "
         "begin and end a step (default: 60us in a session of one task, else 0.3ms and 80us for each other task)",
     )
-    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
-    _add_length(group)
 
 
 def _add_length(group: argparse._ArgumentGroup) -> None:

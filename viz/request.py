@@ -102,7 +102,8 @@ def read_request(asked: argparse.Namespace) -> Request:
 
 def _training(asked: argparse.Namespace) -> Wanted | None:
     texts = (asked.training, asked.replicate, asked.ps_strategy, asked.workers, asked.until_ci, asked.steps)
-    if all(one is None for one in (*texts, asked.fuse, asked.gap)) and not asked.disturb and not asked.device_filters:
+    lists = (asked.disturb, asked.device_filters, asked.input)
+    if all(one is None for one in (*texts, asked.fuse, asked.gap)) and not any(lists):
         return None
     from viz.training.asked import read_wanted  # only now: it loads numpy
 

@@ -104,7 +104,7 @@ class Graph:
     min_consumer: int = 0
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
-    queue_runners: tuple[str, ...] = ()  # the enqueues that threads of its `queue_runners` collection run in loops
+    queue_runners: tuple[str, ...] = ()  # what threads of its `queue_runners` collection run in loops, one each
     copies: Mapping[str, str] = field(default_factory=dict)  # node -> the one of which replication made it a copy
     ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
     source: str = "a graph in memory"  # what it was read from, for messages

@@ -22,6 +22,9 @@ from simulator.training.crew.ledger import Noted
 from simulator.training.crew.recording import trace_of
 from simulator.training.crew.starting import Starts, starts
 from simulator.training.disturbances.disturbing import disturb, slowed
+from simulator.training.inputs.finding import inputs_of
+from simulator.training.inputs.pipeline import Inputs
+from simulator.training.inputs.pipeline import slowed as slower_inputs
 from simulator.training.regimes import Regime, check
 from simulator.training.training import Training
 from simulator.wording import counted
@@ -54,6 +57,7 @@ def train(
     most: int = 0,
     further: Callable[[Training, int], int] | None = None,
     told: Callable[[int, int], None] | None = None,
+    inputs: Inputs | None = None,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 
@@ -68,6 +72,8 @@ def train(
     their sessions, and ends with the last update that was asked for; it is in whole nanoseconds. A client begins its
     next step when the one before it has ended and the regime allows it.
 
+    `inputs` are what the clients take their examples from, and how fast these are (`inputs_of`); None: as estimated.
+
     `record` is how many steps of each client, the first ones, stand op by op in `Training.trace`. `order`,
     `contention`, `trips` and `branches` are those of `simulate`, ties included; `seed` is also that of the noise. The
     same call gives the same result, to the nanosecond. `engine` is "python", "compiled" or, by "auto", the faster of
@@ -80,6 +86,7 @@ def train(
     Raises what `simulate` raises, SimvizError and GraphError for a regime that the clients contradict, ClusterError for
     a disturbance of what the cluster does not have, and DeadlockError where the clients wait for each other for ever.
     """
+    inputs = inputs_of(clients, cluster, costs) if inputs is None else inputs
     disturbed = disturb(disturbances, cluster)
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     others = background(disturbed)
@@ -89,7 +96,16 @@ def train(
     settled = check(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
     bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
-    crew = crew_of(clients, laid, cluster, begins.session_ns, steps=max(steps, most), tokens=tokens, bound=bound)
+    crew = crew_of(
+        clients,
+        laid,
+        cluster,
+        begins.session_ns,
+        steps=max(steps, most),
+        tokens=tokens,
+        bound=bound,
+        inputs=slower_inputs(inputs, cluster, disturbed.slower),
+    )
     crew = replace(crew, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
@@ -118,7 +134,8 @@ def train(
         regime=str(settled or "none"),
         trace=trace,
         partitions=pieces,
-        notes=(*crew.notes, *others.notes, *_notes(pieces)),
+        inputs=inputs.pipelines,
+        notes=(*crew.notes, *inputs.notes, *others.notes, *_notes(pieces)),
     )
 
 
@@ -167,7 +184,7 @@ def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
 def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Training:
     """What was noted, as columns."""
     ledger = noted.ledger
-    steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 5)
+    steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 6)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
     updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
     return Training(
@@ -185,6 +202,7 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         step_start_ns=ints(steps[2]),
         step_end_ns=ints(steps[3]),
         step_waiting_ns=ints(steps[4]),
+        step_input_ns=ints(steps[5]),
         update_ns=ints(updates[0]),
         update_client=ids(updates[1]),
         update_staleness=ids(updates[2]),
@@ -199,4 +217,5 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         under_way=noted.under_way,
         lost_by_crash=ints(ledger.lost),
         cut_short=tuple(ledger.cut),
+        input_ns=noted.input_ns,
     )

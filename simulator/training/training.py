@@ -18,6 +18,7 @@ from simulator.columns import Flags, Ids, Ints, ints
 if TYPE_CHECKING:
     from simulator.execution.trace import Trace
     from simulator.partitioning import Partitions
+    from simulator.training.inputs.pipeline import Pipeline
     from simulator.units import Nanos
 
 Sums: TypeAlias = npt.NDArray[np.int64]
@@ -86,6 +87,8 @@ class Training:
     step_end_ns: Ints  # [S]
     step_waiting_ns: Ints  # [S] of it in which some op of it waited for a token or a gradient
 
+    step_input_ns: Ints  # [S] of it in which some op of it waited for an input that had run dry
+
     update_ns: Ints  # [U] ascending: when the global step was counted up
     update_client: Ids  # [U] whose op did so
     update_staleness: Ids  # [U] updates by others since that client's step read first what it trains
@@ -102,6 +105,8 @@ class Training:
     under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
     lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
     cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)
+    input_ns: Ints = field(default_factory=lambda: ints([]))  # [I] that all who drew from each input waited for it
+    inputs: tuple[Pipeline, ...] = ()  # [I] what the clients take their examples from, where it may run dry
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
     notes: tuple[str, ...] = ()  # what was assumed

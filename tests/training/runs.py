@@ -54,6 +54,7 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "link_busy_ns": ints([0, 0]),
     }
     columns |= {name: value for name, value in changed.items() if name not in spent}
+    columns.setdefault("step_input_ns", ints([0] * len(columns["step_client"])))
     spent |= {name: value for name, value in changed.items() if name in spent} | {"ns": columns["end_ns"]}
     return Training(**{"spent": Spent(**spent), **columns})
 

@@ -21,7 +21,7 @@ from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training import train as training
 from simulator.training.compiled import engine as compiled
-from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared
+from simulator.training.crew.combining import COUNT, DRAW, READ, Client, Crew, Joined, Marks, Shared, Sources
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -51,18 +51,22 @@ def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str,
 
 
 def marked(random: Random, made: Crew) -> Crew:
-    """Random ops apply to, take from, add to and take from a few accumulators and queues, or count, or read."""
+    """Random ops apply to, take from, add to and take from a few accumulators and queues, or count, read or draw."""
     queue = [random.random() < 0.6 for _ in range(random.randrange(1, 4))]
+    inputs = random.randrange(3)
     rows = []
     for op in sorted(set(range(int(made.op_ptr[-1]))) - set((made.op_ptr[1:] - 1).tolist())):
         if random.random() < 0.25:
             shared = random.randrange(len(queue))
             kind = random.choice([ENQUEUE, ENQUEUE, DEQUEUE] if queue[shared] else [APPLY, APPLY, TAKE])
             row = (op, kind, shared, random.randrange(1, 4), random.choice([0, 0, 1]) if kind == DEQUEUE else 0)
-            rows.append(row if random.random() < 0.7 else (op, random.choice([COUNT, READ]), -1, 0, 0))
+            draw = (op, DRAW, random.randrange(inputs), random.randrange(1, 5), 0) if inputs else row
+            other = random.choice([(op, COUNT, -1, 0, 0), (op, READ, -1, 0, 0), draw])
+            rows.append(row if random.random() < 0.6 else other)
     columns = np.array(rows, np.int64).reshape(len(rows), 5).T
     return replace(
         made,
+        sources=drawn_sources(random, inputs, int(made.task_of.max()) + 1),
         marks=Marks(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
         shared=Shared(
             names=tuple(f"object {row}" for row in range(len(queue))),
@@ -71,6 +75,22 @@ def marked(random: Random, made: Crew) -> Crew:
             tokens=ints([random.choice([0, 1, 4]) if is_queue else 0 for is_queue in queue]),
             task=ids([random.randrange(int(made.task_of.max()) + 1) for _ in queue]),
         ),
+    )
+
+
+def drawn_sources(random: Random, count: int, tasks: int) -> Sources:
+    """Inputs of which some are always ahead, and some never."""
+    capacity = [random.choice([-1, 1, 2, 5]) for _ in range(count)]
+    return Sources(
+        names=tuple(f"input {row}" for row in range(count)),
+        threads=ids([random.randrange(1, 4) for _ in range(count)]),
+        period_ns=ints([random.choice([0, 3, 100, 700]) for _ in range(count)]),
+        item=ints([random.randrange(1, 4) for _ in range(count)]),
+        capacity=ints(capacity),
+        reserve=ints([random.randrange(room) if room > 0 else random.randrange(3) for room in capacity]),
+        task=ids([random.randrange(tasks) for _ in range(count)]),
+        kept_by=ids([random.randrange(tasks) for _ in range(count)]),
+        start_ns=ints([random.choice([0, 70]) for _ in range(count)]),
     )
 
 
@@ -114,6 +134,7 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
         assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
     assert_spent_alike([plain.spent, *plain.marks], [other.spent, *other.marks])
     assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
+    assert plain.input_ns.tolist() == other.input_ns.tolist()
     assert len(plain.recorder.recorded) == len(other.recorder.recorded)
     for one, two in zip(plain.recorder.recorded, other.recorder.recorded, strict=True):
         for name in one._fields:

@@ -12,6 +12,8 @@ function rateCard(training) {
       ["examples/s", rate(training.examples_per_s), "that were applied"],
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
+      training.input_share ? ["for input", showShare(training.input_share), "of a worker's step"] : null,
+      ...training.inputs.map((said) => ["input", said]),
       ["staleness", training.staleness_in_words, "updates by others since the worker read what it trains"],
       ["dropped", plural(training.dropped, "gradient"), training.dropped ? "came too late; each worker's step makes one per variable" : null],
       training.lost ? ["lost", plural(training.lost, "update"), "taken back by crashes"] : null,
@@ -129,6 +131,7 @@ function stepsLegend(model) {
   const entries = [
     [!alone || training.recorded.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "where it runs or comes from" : "for whom"],
     [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
+    [timeline.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "paler, hatched: waits for input"],
     [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
     [there("late"), slanting("var(--quiet)"), "not up yet"],
     [there("gone"), slanting("var(--bad)"), "gone"],

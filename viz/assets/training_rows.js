@@ -79,13 +79,13 @@ function drawTrainingRow(pen, row, y) {
 }
 
 // Steps in the colour of their client's task. The paler part is how long the step waited for tokens or gradients, wherever
-// in the step that was: at the end for a worker, at the beginning for what updates for others. What was cut off is hatched:
-// of it nobody knows how long it waited.
+// in the step that was: at the end for a worker, at the beginning for what updates for others. How long it waited for input
+// is paler and hatched, at the beginning. What was cut off is hatched: of it nobody knows how long it waited.
 function drawSteps(pen, row, y) {
   const { context, model, theme } = pen;
   const { timeline } = model.training;
   const [, , , worker, colour] = timeline.clients[row.client];
-  const { start_ns: start, end_ns: end, waiting_ns: waited, number, cut } = timeline;
+  const { start_ns: start, end_ns: end, waiting_ns: waited, input_ns: dry, number, cut } = timeline;
   eachInSight(pen, row, start, end, (step, x, length) => {
     const gap = length > 3 ? 0.7 : 0;
     context.fillStyle = colour;
@@ -104,6 +104,15 @@ function drawSteps(pen, row, y) {
       context.fillStyle = theme.paper;
       context.globalAlpha = 0.68;
       context.fillRect(worker ? x + length - gap - share : x, y + 1, share, row.height - 2);
+      context.globalAlpha = 1;
+    }
+    if (dry[step] > 0) {
+      const share = (dry[step] / Math.max(1, end[step] - start[step])) * (length - gap);
+      context.fillStyle = theme.paper;
+      context.globalAlpha = 0.68;
+      context.fillRect(x, y + 1, share, row.height - 2);
+      context.fillStyle = hatch(context, theme.paper, -1);
+      context.fillRect(x, y + 1, share, row.height - 2);
       context.globalAlpha = 1;
     }
     const left = Math.max(x, ROW.label) + 5;
@@ -169,9 +178,9 @@ function describeEntryOf(model, row, entry, time) {
       const before = time < timeline.session_ns[row.client];
       return before ? [name, `waits for ${timeline.waited_for[row.client] || "its own task"} to come up, until ${showNanos(timeline.session_ns[row.client])}`] : null;
     }
-    const { start_ns: start, end_ns: end, waiting_ns: waited, number } = timeline;
+    const { start_ns: start, end_ns: end, waiting_ns: waited, input_ns: dry, number } = timeline;
     const gate = timeline.cut[entry] !== WHOLE ? cutBy(timeline, timeline.cut[entry]) : waited[entry] ? `${showNanos(waited[entry])} of it waiting for a token or gradients` : "waited for no token";
-    return [`${name}, step ${number[entry]}`, `session at ${task}`, `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, gate];
+    return [`${name}, step ${number[entry]}`, `session at ${task}`, `${showNanos(end[entry] - start[entry])}, from ${showNanos(start[entry])}`, gate, ...(dry[entry] > 0 ? [`${showNanos(dry[entry])} of it waiting for input`] : [])];
   }
   if (entry === undefined) return null;
   const { start_ns: start, end_ns: end, client, step } = row.times;

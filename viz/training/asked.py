@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from simulator.errors import SimvizError
 from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, read_disturbance
+from simulator.training.inputs.given import Rate, read_rate
 from simulator.training.programs.filtering import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
 from simulator.units import Nanos, parse_bytes, parse_nanos
@@ -34,6 +35,7 @@ class Wanted:
     fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
+    inputs: tuple[Rate, ...] = ()  # how fast queues, iterators and feeds are, where that is given
     gap_ns: Nanos | None = None  # what a client and its master take between two steps; None: the usual time
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
@@ -62,6 +64,7 @@ def read_wanted(asked: argparse.Namespace) -> Wanted | None:
         fuse=0 if asked.fuse is None else _read("--fuse", _bucket, asked.fuse),
         filters=tuple(_read("--device-filters", read_filters, text) for text in asked.device_filters),
         disturbances=tuple(_read("--disturb", read_disturbance, text) for text in asked.disturb),
+        inputs=tuple(_read("--input", read_rate, text) for text in asked.input),
         gap_ns=None if asked.gap is None else _read("--gap", _gap_ns, asked.gap),
         steps=_steps(asked.steps),
         until_ci=None if asked.until_ci is None else _share(asked.until_ci),
@@ -75,6 +78,7 @@ def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
         "--device-filters": bool(asked.device_filters),
         "--disturb": bool(asked.disturb),
         "--gap": asked.gap is not None,
+        "--input": bool(asked.input),
         "--steps": asked.steps is not None,
         "--until-ci": asked.until_ci is not None,
         "--workers": asked.workers is not None,

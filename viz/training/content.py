@@ -55,6 +55,8 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         "dropped": found.dropped,
         "lost": trained.training.lost_updates,
         "gate_share": found.gate_share,
+        "input_share": found.input_share,
+        "inputs": figures.inputs(trained),
         "quantiles": [[q, nanos] for q, nanos in found.step_ns.items()],
         "step_times": _step_times(trained),
         "staleness_in_words": figures.staleness(found),

@@ -58,7 +58,8 @@ def timeline(trained: Trained) -> Json:
         "start_ns": shown[:, 2].tolist(),
         "end_ns": shown[:, 3].tolist(),
         "waiting_ns": shown[:, 4].tolist(),
-        "cut": shown[:, 5].tolist(),
+        "input_ns": shown[:, 5].tolist(),
+        "cut": shown[:, 6].tolist(),
         "update_ns": updates.tolist(),
         "update_client": training.update_client[: len(updates)].tolist(),
         "update_staleness": training.update_staleness[: len(updates)].tolist(),
@@ -71,7 +72,7 @@ def timeline(trained: Trained) -> Json:
 
 
 def _bars(training: Training) -> npt.NDArray[np.int64]:
-    """[S, 6] client, number, start, end, waiting of all steps, and what cut them off: WHOLE, BY_END or a crash.
+    """[S, 7] client, number, start, end, waiting for tokens, for inputs, and what cut it off: WHOLE, BY_END or a crash.
 
     How long a step waited that was cut off is not known: -1.
     """
@@ -81,15 +82,16 @@ def _bars(training: Training) -> npt.NDArray[np.int64]:
         training.step_start_ns,
         training.step_end_ns,
         training.step_waiting_ns,
+        training.step_input_ns,
         np.full(len(training.step_client), WHOLE),
     )
-    left = [(*row, training.end_ns, -1, BY_END) for row in training.under_way]
+    left = [(*row, training.end_ns, -1, -1, BY_END) for row in training.under_way]
     left += [
-        (one.client, one.number, one.start_ns, one.end_ns, -1, one.crash)
+        (one.client, one.number, one.start_ns, one.end_ns, -1, -1, one.crash)
         for one in training.cut_short
         if one.start_ns < one.end_ns
     ]
-    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 6)])
+    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 7)])
 
 
 def _colour(client: Client, task: int) -> str:

@@ -9,7 +9,7 @@ from simulator.cluster.client import short_task
 from simulator.training.answers.answers import Answers
 from simulator.training.training import WAITING
 from simulator.units import show_bytes, show_figure, show_nanos
-from simulator.wording import counted
+from simulator.wording import counted, some
 from viz.training import caveats
 from viz.training.trained import Trained
 
@@ -26,6 +26,7 @@ def summary_lines(trained: Trained) -> list[str]:
         f"  rate     {rate(trained)}",
         f"  step     {quantiles(trained)}",
         f"  waiting  {waiting(trained)}",
+        *(f"  input    {said}" for said in inputs(trained)),
         f"  updates  {found.updates:,}, staleness {staleness(found)}; {dropped(found)}{lost(trained)}",
         f"  held by  {trained.bottleneck.sentence}",
     ]
@@ -80,7 +81,17 @@ def waiting(trained: Trained) -> str:
     said = [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
     more = f", {counted(len(order) - MOST_TASKS, 'other')} less" if len(order) > MOST_TASKS else ""
     gates = f"; for tokens {found.gate_share:.0%} of a step" if found.gate_share else ""
-    return f"{', '.join(said)}{more}{gates}"
+    dry = f"; for input {found.input_share:.0%} of a step" if found.input_share else ""
+    return f"{', '.join(said)}{more}{gates}{dry}"
+
+
+def inputs(trained: Trained) -> Sequence[str]:
+    """Where examples come from and how fast, once for inputs that are alike; what never runs dry is not there."""
+    alike: dict[str, list[str]] = {}
+    for one in trained.training.inputs:
+        task = trained.training.devices[one.device].partition("/device:")[0]
+        alike.setdefault(one.words, []).append(short_task(task))
+    return [f"{said} (on {some(tasks, MOST_NAMED)})" for said, tasks in alike.items()]
 
 
 def staleness(found: Answers) -> str:
@@ -184,6 +195,8 @@ def record(trained: Trained) -> Mapping[str, Any]:
             task: dict(zip(KINDS, found.spent.task_ns[row].tolist(), strict=True)) for row, task in enumerate(tasks)
         },
         "gate_share": found.gate_share,
+        "input_share": found.input_share,
+        "inputs": _inputs(trained),
         "links": {
             name: {"bytes": int(found.spent.link_bytes[row]), "busy_share": float(found.link_share[row])}
             for row, name in enumerate(training.links)
@@ -215,6 +228,26 @@ def record(trained: Trained) -> Mapping[str, Any]:
         ],
         "notes": caveats.notes(trained),
     }
+
+
+def _inputs(trained: Trained) -> list[Mapping[str, Any]]:
+    """What may run dry. Any: JSON."""
+    training = trained.training
+    return [
+        {
+            "name": one.key.name,
+            "kind": one.key.family,
+            "device": training.devices[one.device],
+            "elements_per_s": one.producer.elements_per_s,
+            "examples_per_s": one.producer.elements_per_s * one.examples if one.examples else None,
+            "given": one.given,
+            "threads": one.producer.threads,
+            "capacity": one.capacity if one.capacity >= 0 else None,
+            "work_ns": dict(one.producer.work or {}),
+            "waited_ns": waited,
+        }
+        for one, waited in zip(training.inputs, training.input_ns.tolist(), strict=True)
+    ]
 
 
 def _sessions(trained: Trained) -> list[Mapping[str, Any]]:

@@ -14,22 +14,25 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions
+from simulator.loading import ask_tensorflow
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.holding import Held, holding
-from simulator.training.answers.reliefs import Relief, relieve
+from simulator.training.answers.reliefs import FASTER, Relief, relieve
 from simulator.training.answers.scaling import Row, scale
 from simulator.training.crew.background import background
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import disturb, present
+from simulator.training.inputs.finding import inputs_of
+from simulator.training.inputs.pipeline import Inputs, faster
 from simulator.training.programs.program import Program
 from simulator.training.programs.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
 from simulator.training.train import train
 from simulator.training.training import Training
 from simulator.wording import counted
-from viz.inputs import Programs, price_each
+from viz.inputs import Programs, price, price_each
 from viz.request import Request
 from viz.training.asked import Wanted
 from viz.training.programs import in_words, make_programs, with_workers
@@ -50,6 +53,7 @@ class _Stage:
     regime: Regime | None
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
+    inputs: Inputs
 
     def run(
         self,
@@ -60,6 +64,7 @@ class _Stage:
         record: int = 0,
         further: Callable[[Training, int], int] | None = None,
         told: Callable[[int, int], None] | None = None,
+        inputs: Inputs | None = None,
     ) -> Training:
         """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace.
 
@@ -83,6 +88,7 @@ class _Stage:
             most=steps if further is None else max(steps, MOST_STEPS),
             further=further,
             told=told,
+            inputs=self.inputs if inputs is None else inputs,
         )
 
     def short(self, steps: int) -> int:
@@ -196,7 +202,15 @@ def _stage(
         branches=request.branches,
         first=first,
     )
-    return _Stage(request, cluster, regime, made, costs)
+    inputs = inputs_of(
+        made,
+        cluster,
+        costs,
+        rates=request.training.inputs,
+        price=lambda graph, cluster: price(request, graph, cluster),
+        infer=ask_tensorflow,
+    )
+    return _Stage(request, cluster, regime, made, costs, inputs)
 
 
 def _relieved(
@@ -214,7 +228,8 @@ def _relieved(
         pairs = zip(changed.clients, without, strict=True)
         changed = replace(changed, clients=tuple(replace(client, program=program) for client, program in pairs))
     cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
-    return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs)
+    inputs = faster(changed.inputs, relief.inputs, FASTER)
+    return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs, inputs=inputs)
 
 
 def _remade(stage: _Stage, wanted: Wanted, graph: Graph, relief: Relief) -> _Stage | None:

@@ -172,10 +172,13 @@ def _steps(stage: _Stage) -> Iterator[Event]:
         training.step_start_ns,
         training.step_end_ns,
         training.step_waiting_ns,
+        training.step_input_ns,
     )
     rows = np.lexsort((training.step_client, training.step_start_ns))[:MOST_STEPS]
-    for client, number, start, end, waited in zip(*(column[rows].tolist() for column in columns), strict=True):
+    for client, number, start, end, waited, dry in zip(*(column[rows].tolist() for column in columns), strict=True):
         args: Args = {"client": training.clients[client], "step": number, "waited for tokens or gradients ns": waited}
+        if training.inputs:
+            args["waited for input ns"] = dry
         yield slice_of(f"step {number}", "step", stage.clients[client], start, end, args)
 
 

@@ -205,7 +205,7 @@ def _collection(meta_graph: Proto, name: str) -> list[str]:
 
 
 def _run_in_loops(meta_graph: Proto, label: str) -> tuple[str, ...]:
-    """The enqueues that the queue runners run, each once."""
+    """The enqueues that the queue runners run, each as often as there are threads that run it."""
     names: list[str] = []
     if QUEUE_RUNNERS in meta_graph.collection_def:
         for packed in meta_graph.collection_def[QUEUE_RUNNERS].bytes_list.value:
@@ -216,7 +216,7 @@ def _run_in_loops(meta_graph: Proto, label: str) -> tuple[str, ...]:
                     f"{label}: an entry of the collection {QUEUE_RUNNERS!r} is no QueueRunnerDef ({error}). Export the "
                     "MetaGraph again."
                 ) from None
-    return tuple(dict.fromkeys(names))
+    return tuple(names)
 
 
 def _signature(found: Proto) -> Signature:

@@ -37,6 +37,7 @@ class Answers:
     spent: Spent  # after the warm-up
     shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
     gate_share: float  # of the time of training steps that begin after the warm-up: they waited for tokens
+    input_share: float  # of the same time: they waited for inputs that had run dry
     device_share: npt.NDArray[np.float64]  # [D] busy share of all lanes
     link_share: npt.NDArray[np.float64]  # [L]
     cut: int  # updates that count as warm-up
@@ -83,7 +84,8 @@ def answers(training: Training) -> Answers:
         dropped=training.dropped,
         spent=spent,
         shares=_column(spent.task_ns / end if spent.ns else idle),
-        gate_share=int(training.step_waiting_ns[kept].sum()) / int(lengths.sum()) if lengths.any() else 0.0,
+        gate_share=int(training.step_waiting_ns[kept].sum()) / max(1, int(lengths.sum())),
+        input_share=int(training.step_input_ns[kept].sum()) / max(1, int(lengths.sum())),
         device_share=_column(spent.device_busy_ns / end / training.device_lanes),
         link_share=_column(spent.link_busy_ns / end),
         cut=cut,

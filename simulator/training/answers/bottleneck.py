@@ -60,7 +60,8 @@ def bottleneck(
     largest gain wins, the likelier one of equal gains. Where none is worth while several are relieved together.
     """
     known = answers(training)
-    found = candidates(training, cluster, disturbances, gate_share=known.gate_share, spent=known.spent)
+    shares = {"gate_share": known.gate_share, "input_share": known.input_share}
+    found = candidates(training, cluster, disturbances, **shares, spent=known.spent)
     once = _once(disturbances)
 
     def tries(relief: Relief) -> Tried | None:

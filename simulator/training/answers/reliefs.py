@@ -10,6 +10,7 @@ from typing import NamedTuple
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.costs.table import CostTable
+from simulator.training.crew.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import slowed, slower_devices
 
@@ -30,6 +31,7 @@ class Relief:
     by_bytes: bool = False  # variables go to ps tasks by their sizes
     protocol: Protocol | None = None  # by which tasks talk instead
     gapless: bool = False  # sessions take no time between steps
+    inputs: tuple[Key, ...] = ()  # which inputs are filled twice as fast
 
 
 class Relieved(NamedTuple):
@@ -43,8 +45,8 @@ class Relieved(NamedTuple):
 def relieve(
     cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
 ) -> Relieved:
-    """Make that change, except for what takes other programs: backup workers, where variables stand, time between
-    steps.
+    """Make that change, except for what takes other programs (backup workers, where variables stand, time between
+    steps) or inputs.
     """
     links = list(cluster.links)
     for row, bytes_per_s in relief.links:
@@ -74,6 +76,7 @@ def all_of(reliefs: Sequence[Relief]) -> Relief:
         by_bytes=any(relief.by_bytes for relief in reliefs),
         protocol=protocols[0] if protocols else None,
         gapless=any(relief.gapless for relief in reliefs),
+        inputs=tuple(key for relief in reliefs for key in relief.inputs),
     )
 
 

@@ -15,19 +15,17 @@ import numpy as np
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA
+from simulator.training.answers.handing import of_client_alone
 from simulator.training.answers.reliefs import FASTER, Relief
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbing import disturb, singled_out
+from simulator.training.inputs.pipeline import FEED
 from simulator.training.training import SENDING, Spent, Training
 from simulator.wording import some
-
-if TYPE_CHECKING:
-    from simulator.partitioning import Partitions
 
 ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
 LISTED = 3
 UNEVEN = 1.2  # times the mean of the tasks of a job: what the busiest of them carries is worth dealing out anew
-_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
 
 
 def candidates(
@@ -36,13 +34,14 @@ def candidates(
     disturbances: Sequence[Disturbance] = (),
     *,
     gate_share: float = 0.0,
+    input_share: float = 0.0,
     spent: Spent | None = None,
 ) -> tuple[Relief, ...]:
     """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
 
-    `gate_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The busy time of a
-    processor is that of ops and that of messages: faster ops are credited with the former, the protocol with the
-    latter, or with latency, if that takes more.
+    `gate_share`, `input_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The
+    busy time of a processor is that of ops and that of messages: faster ops are credited with the former, the protocol
+    with the latter, or with latency, if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [
@@ -57,6 +56,7 @@ def candidates(
                 backups=1,
             )
         )
+    found += _inputs(training, input_share)
     found.sort(key=lambda relief: -relief.share)
     named = singled_out(disturbances, cluster)
     if named:
@@ -114,7 +114,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
         members = [link for link in members if busy_ns[link] >= ALIKE * most]
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
-        if _of_client_alone(traffic, top):
+        if of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
             what += ", through which what the client feeds and fetches passes"
         found.append(
             Relief(
@@ -212,32 +212,25 @@ def _between_steps(training: Training) -> list[Relief]:
     return [Relief(what, "without that", share, gapless=True)] if share > 0 else []
 
 
-def _of_client_alone(traffic: _Traffic, link: int) -> bool:
-    """Whether the link is that of the one client of a run, and most that crosses is what it feeds and fetches."""
-    training, task_of = traffic.training, traffic.cluster.task_of
-    workers = training.is_worker.nonzero()[0].tolist()
-    if len(workers) != 1 or len(training.partitions) <= workers[0]:
-        return False
-    own = int(training.client_task[workers[0]])
-    at_own = any({task_of[row] for row in ends[link]} == {own} for ends in (traffic.senders, traffic.getters))
-    return at_own and _mostly_handed(training.partitions[workers[0]])
-
-
-def _mostly_handed(pieces: Partitions) -> bool:
-    """Whether half of the bytes that cross, or more, come from the client, perhaps in parts, or go to it."""
-    graph, of_client = pieces.graph, pieces.endpoint >= 0
-    read_by_client = np.zeros(len(graph), bool)
-    read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
-    fed, more = np.array(of_client), of_client
-    parts = np.array([op in _PARTS for op in graph.ops], bool)
-    while more.any():  # what is split may be split again
-        reached = np.zeros(len(graph), bool)
-        reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
-        more = reached & parts & ~fed
-        fed |= more
-    handed = fed[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
-    nbytes = np.maximum(pieces.nbytes, 0)
-    return bool(2 * nbytes[handed].sum() >= nbytes.sum() > 0)
+def _inputs(training: Training, input_share: float) -> list[Relief]:
+    """Inputs of one name, such as each worker's own: the share of a step in which it waits for them."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, one in enumerate(training.inputs):
+        groups.setdefault((one.key.family, one.key.name if one.key.family != FEED else ""), []).append(row)
+    total = max(1, int(training.input_ns.sum()))
+    found = []
+    for rows in groups.values():
+        share = input_share * int(training.input_ns[rows].sum()) / total
+        if not share:
+            continue
+        slowest = min((training.inputs[row] for row in rows), key=lambda one: one.producer.elements_per_s)
+        tasks = dict.fromkeys(training.devices[training.inputs[row].device] for row in rows)
+        several = len(rows) > 1
+        whose = some([short_task(device.partition("/device:")[0]) for device in tasks], LISTED)
+        what = f"the input pipeline{'s' * several} of {whose} ({slowest.words}), waited for {_percent(share)} of a step"
+        keys = tuple(training.inputs[row].key for row in rows)
+        found.append(Relief(what, f"with twice {'their' if several else 'its'} rate", share, inputs=keys))
+    return found
 
 
 def _job(task: str) -> str:

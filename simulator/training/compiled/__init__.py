@@ -1,8 +1,8 @@
 """The director compiled: the same training as `training.train` finds in plain Python, bit for bit.
 
-`director` is what the compiled loop calls; `arming`, `lines`, `sums`, `lengths` and `crashing` are its parts, as they
-are of the plain one. `arrays` says what they read and write, `laying` makes it, `engine` is the way in. numba is not
-loaded here (`execution.choosing`).
+`director` is what the compiled loop calls; `arming`, `lines`, `feeding`, `sums`, `lengths` and `crashing` are its
+parts, as they are of the plain one. `arrays` says what they read and write, `laying` makes it, `engine` is the way in.
+numba is not loaded here (`execution.choosing`).
 """
 
 from simulator.execution.caching import STEP, Sources

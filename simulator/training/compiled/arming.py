@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.flat import EXECUTOR
 from simulator.training.compiled.arrays import GLOBAL_STEP
-from simulator.training.compiled.lines import initialise, is_gate
+from simulator.training.compiled.lines import initialise, may_wait
 
 if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 @inner
 def arm(crew: Team, flat: Flat, work: Work, client: int, now: int, order: int) -> None:
     """A client begins a step."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, feeds = crew
     first, after = rules.clients.op_ptr[client], rules.clients.op_ptr[client + 1]
     _rows(flat, work, first, after, now, order)
     for mark in range(rules.clients.mark_ptr[client], rules.clients.mark_ptr[client + 1]):
-        if is_gate(rules.marks.kind[mark]) or steps.at_ready[mark]:
+        if may_wait(rules.marks.kind[mark]) or steps.at_ready[mark]:
             op = rules.marks.op[mark]
             steps.armed[mark], steps.instants[op] = True, True
             if order == EXECUTOR:
@@ -32,6 +32,7 @@ def arm(crew: Team, flat: Flat, work: Work, client: int, now: int, order: int) -
     steps.base[client], steps.own[client], steps.has_read[client] = steps.totals[GLOBAL_STEP], 0, False
     lines.takes[client], lines.gradients[client] = 0, 0
     lines.taken_examples[client], lines.waited_ns[client] = 0, 0
+    feeds.waited_ns[client] = 0
     if rules.clients.own_step[client] or steps.restarted[client]:
         lines.local_step[client] = steps.totals[GLOBAL_STEP]
     if steps.restarted[client] and rules.clients.chief[client]:

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from simulator.columns import Flags, Ids, Ints
 
 LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
-COLUMNS = 5  # of both
+COLUMNS = 6  # of both, of which an update has one less
 ROUNDS_AT_ONCE = 1 << 18  # a tenth of a second or so
 DONE, MORE, HUNG = 1, 2, 3  # why the loop stopped: enough updates; to be emptied; no update comes any more
 
@@ -57,6 +57,20 @@ class Objects(NamedTuple):
     run_ptr: Ids  # [H+1] its region of `Lines.run_token`
 
 
+class Inputs(NamedTuple):
+    """Inputs that may run dry; part of `Rules`. Axis: I inputs."""
+
+    period_ns: Ints  # [I]
+    item: Ints  # [I]
+    capacity: Ints  # [I]
+    reserve: Ints  # [I]
+    task: Ids  # [I]
+    kept_by: Ids  # [I]
+    start_ns: Ints  # [I]
+    thread_ptr: Ids  # [I+1] its region of `Feeds.made_ns`
+    place_ptr: Ids  # [I+1] its region of `Feeds.taken_at`
+
+
 class Meets(NamedTuple):
     """What disturbs the run; part of `Rules`."""
 
@@ -80,6 +94,7 @@ class Rules(NamedTuple):
     clients: Clients
     marks: Marks
     objects: Objects
+    inputs: Inputs
     meets: Meets
     task_of: Ids  # [D]
     on_ptr: Ids  # [W+1]
@@ -121,6 +136,23 @@ class Lines(NamedTuple):
     waited_ns: Annotated[Ints, "C"]
 
 
+class Feeds(NamedTuple):
+    """Inputs as `feeding` has them; part of `Team`. Axis: I inputs."""
+
+    made_ns: Annotated[Ints, "threads"]  # when each thread's item is made
+    taken_at: Annotated[Ints, "places"]  # rings: when what had each place was taken
+    numbers: Annotated[Ints, "I"]  # items that were ever begun
+    entering: Annotated[Ids, "I"]  # the thread whose elements enter
+    left: Annotated[Ints, "I"]  # how many of them still have to
+    entered: Annotated[Ints, "I"]
+    taken: Annotated[Ints, "I"]
+    entered_ns: Annotated[Ints, "I"]
+    taken_ns: Annotated[Ints, "I"]
+    for_ns: Annotated[Ints, "I"]
+    waited_ns: Annotated[Ints, "C"]
+    until_ns: Annotated[Ints, "C"]
+
+
 class Steps(NamedTuple):
     """Where each client is; part of `Team`."""
 
@@ -129,7 +161,7 @@ class Steps(NamedTuple):
     instants: Annotated[Flags, "n"]  # ops that end when they are ready, or ask
     at_ready: Annotated[Flags, "M"]  # how it was before
     armed: Annotated[Flags, "M+C"]  # it asks when it is ready
-    going_on: Annotated[Flags, "M"]
+    going_on_ns: Annotated[Ints, "M"]  # -1: it does not
     acted: Annotated[Ints, "M+C"]  # marked ops that ended in this round
     asked: Annotated[Ints, "M+C"]  # marked ops and ENDs that are ready in it
     ends: Annotated[Ids, "M+C"]  # clients whose step ends in it
@@ -158,7 +190,7 @@ class Steps(NamedTuple):
     until_ns: Annotated[Ints, "E"]  # when a transfer leaves the wire
     queue_room: Annotated[Ids, "D"]  # where the region of its queue ends
     wire_room: Annotated[Ids, "W"]
-    steps: Annotated[Ints, "log"]  # client, number, start, end, waiting
+    steps: Annotated[Ints, "log"]  # client, number, start, end, waiting, waiting for inputs
     updates: Annotated[Ints, "log"]  # time, client, staleness, gradients, examples
 
 
@@ -208,6 +240,7 @@ class Team(NamedTuple):
     lines: Lines
     steps: Steps
     sums: Sums
+    feeds: Feeds
 
 
-WRITTEN = (Lines, Steps, Sums)
+WRITTEN = (Lines, Steps, Sums, Feeds)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @inner
 def runs_out(crew: Team, flat: Flat, work: Work, task: int, now: int) -> bool:
     """Whether what ends is left of a step that was cut short; then it tells nobody."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     if steps.totals[DYING] == 0 or task >= len(rules.clients.client_of) + 4 * len(flat.nodes.consumer):
         return False  # it goes on: a flow whose latency is over, or a transfer to its next link; and ends later
     client = owner_of(rules.clients, flat, work, task)
@@ -40,7 +40,7 @@ def runs_out(crew: Team, flat: Flat, work: Work, task: int, now: int) -> bool:
 @inner
 def cut_short(crew: Team, flat: Flat, work: Work, ops: Ids, size: int, order: int, client: int) -> bool:
     """Forget what waits of its step and count what is left; whether there is anything."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     if order == EXECUTOR:
         _forget_threads(rules.clients, flat, work, work.threads, client)
     else:

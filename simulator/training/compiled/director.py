@@ -10,6 +10,7 @@ from simulator.execution.compiled.heaps import sort
 from simulator.execution.compiled.kernel import inner
 from simulator.execution.compiled.loop import Direction
 from simulator.execution.flat import EXECUTOR
+from simulator.training.compiled import feeding
 from simulator.training.compiled import lines as gates
 from simulator.training.compiled.arming import arm
 from simulator.training.compiled.arrays import (
@@ -30,7 +31,7 @@ from simulator.training.compiled.lengths import length_of
 from simulator.training.compiled.owners import owner_of
 from simulator.training.compiled.stepping import count, end_step, push, read, schedule
 from simulator.training.compiled.sums import arrives, carries, is_watched, job_ends, sends, works
-from simulator.training.crew.combining import COUNT, READ
+from simulator.training.crew.combining import COUNT, DRAW, READ
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 @inner
 def _state(crew: Team) -> Any:  # Any: a tuple of arrays
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     room = (steps.until_ns, steps.queue_room, steps.wire_room)
     return rules.clients.mark_of, steps.armed, steps.acted, steps.asked, *room, steps.progress, steps.instants
 
@@ -70,7 +71,7 @@ def _first_timers(crew: Team, flat: Flat, work: Work) -> int:
 @inner
 def _begin(crew: Team, flat: Flat, work: Work, order: int) -> int:
     """Lay out what the run needs; let the first steps begin."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     marks, clients, queues = rules.marks, len(rules.clients.gap_ns), work.queues
     for op in range(len(steps.instants)):
         steps.instants[op] = flat.nodes.instant[op]
@@ -86,6 +87,7 @@ def _begin(crew: Team, flat: Flat, work: Work, order: int) -> int:
     _room(queues.region, steps.queue_room, len(queues.queue))
     _room(queues.wire_base, steps.wire_room, len(queues.wire))
     gates.initialise(crew)
+    feeding.begin(crew)
     grown: int = _first_timers(crew, flat, work)
     return grown
 
@@ -93,7 +95,7 @@ def _begin(crew: Team, flat: Flat, work: Work, order: int) -> int:
 @inner
 def _told(crew: Team, flat: Flat, work: Work, timer: int, now: int, order: int) -> tuple[int, int]:
     """A timer has ended: where those who are told are; (-1, -1): nobody is."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     clients, marks, edges = len(rules.clients.gap_ns), len(rules.marks.op), len(flat.nodes.consumer)
     nobody = (np.int64(-1), np.int64(-1))
     if timer >= clients + marks:
@@ -101,9 +103,9 @@ def _told(crew: Team, flat: Flat, work: Work, timer: int, now: int, order: int) 
         steps.totals[CRASHING] += 1
         return nobody
     if timer >= clients:
-        if not steps.going_on[timer - clients]:
-            return nobody
-        steps.going_on[timer - clients] = False
+        if steps.going_on_ns[timer - clients] != now:
+            return nobody  # its step was cut short
+        steps.going_on_ns[timer - clients] = -1
         place = np.int64(edges + len(flat.nodes.roots) + timer - clients)
         return place, place + 1
     if steps.running[timer] or steps.remains[timer] > 0 or now != steps.begin_ns[timer]:
@@ -115,7 +117,7 @@ def _told(crew: Team, flat: Flat, work: Work, timer: int, now: int, order: int) 
 
 @inner
 def _job_begins(crew: Team, flat: Flat, work: Work, job: int, here: int, taken: int, now: int) -> None:
-    rules, _, steps, sums = crew
+    rules, _, steps, sums, _ = crew
     works(rules, sums, job, here, taken, now)
     if steps.totals[ASLEEP] > 0 and not rules.clients.idle[owner_of(rules.clients, flat, work, job)]:
         steps.totals[WOKEN] = 1
@@ -128,32 +130,33 @@ def _acts(crew: Team, mark: int, now: int) -> None:
         count(crew, crew.rules.marks.client[mark], now)
     elif crew.rules.marks.kind[mark] == READ:
         read(crew.steps, crew.rules.marks.client[mark])
-    elif not gates.is_gate(crew.rules.marks.kind[mark]):
+    elif not gates.may_wait(crew.rules.marks.kind[mark]):
         gates.applies(crew, mark)
 
 
 @inner
-def _go_on(crew: Team, flat: Flat, work: Work, mark: int, now: int, order: int, size: int) -> int:
-    """A marked op waits no longer: it is told by a timer, and is then as any other."""
-    rules, _, steps, _ = crew
+def _go_on(crew: Team, flat: Flat, work: Work, mark: int, when: int, order: int, size: int) -> int:
+    """A marked op waits no longer then: it is told by a timer, and is then as any other."""
+    rules, _, steps, _, _ = crew
     op = rules.marks.op[mark]
     if order == EXECUTOR:
         work.threads.at_once[op] = steps.at_ready[mark]
     steps.instants[op], steps.armed[mark] = steps.at_ready[mark], False
     work.pending.waits[op] = 1
-    steps.going_on[mark] = True
-    grown: int = push(crew, flat, work, len(rules.clients.gap_ns) + mark, now, size)
+    steps.going_on_ns[mark] = when
+    grown: int = push(crew, flat, work, len(rules.clients.gap_ns) + mark, when, size)
     return grown
 
 
 @inner
 def _cut_short(crew: Team, flat: Flat, work: Work, ops: Ids, client: int, now: int, order: int, size: int) -> int:
     """A client stops in the midst of its step."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     steps.running[client], steps.at_end[client] = False, False
     gates.forget(crew, client)
     for mark in range(rules.clients.mark_ptr[client], rules.clients.mark_ptr[client + 1]):
-        steps.going_on[mark] = False
+        steps.going_on_ns[mark] = -1
+    crew.feeds.until_ns[client] = now
     steps.begin_ns[client] = now
     if not cut_short(crew, flat, work, ops, size, order, client):
         size = schedule(crew, flat, work, client, now, size)
@@ -163,7 +166,7 @@ def _cut_short(crew: Team, flat: Flat, work: Work, ops: Ids, client: int, now: i
 @inner
 def _crash(crew: Team, flat: Flat, work: Work, ops: Ids, crash: int, now: int, order: int, size: int) -> int:
     """A task dies: its clients are cut short, updates since its checkpoint are lost."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     meets, totals = rules.meets, steps.totals
     if meets.checkpoint_ns[crash] >= 0:
         steps.lost[crash] = totals[GLOBAL_STEP] - steps.saved[crash]
@@ -177,6 +180,7 @@ def _crash(crew: Team, flat: Flat, work: Work, ops: Ids, crash: int, now: int, o
             size = _cut_short(crew, flat, work, ops, client, now, order, size)
         elif not (steps.remains[client] > 0 or steps.waits[client] or steps.sleeps[client]):
             size = schedule(crew, flat, work, client, steps.begin_ns[client], size)
+    feeding.restart(crew, meets.crash_task[crash], now + meets.away_ns[crash])
     if meets.restores[crash]:
         gates.restore(crew, meets.crash_task[crash])
     return size
@@ -202,7 +206,7 @@ def _wake(crew: Team, flat: Flat, work: Work, now: int, size: int) -> int:
 @inner
 def _act(crew: Team, flat: Flat, work: Work, ops: Ids, size: int, now: int, order: int, acted: int, asked: int) -> int:
     """A round is over, in which marked ops ended (`acted`) and were ready (`asked`): the new size of the heap."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     totals, marks, clients = steps.totals, len(rules.marks.op), len(rules.clients.gap_ns)
     size = _wake(crew, flat, work, now, size)
     totals[ROUNDS] -= 1
@@ -222,6 +226,10 @@ def _act(crew: Team, flat: Flat, work: Work, ops: Ids, size: int, now: int, orde
             ends += 1
         elif gates.is_gate(rules.marks.kind[mark]):
             gates.asks(crew, mark, now)
+        elif rules.marks.kind[mark] == DRAW:
+            client, shared = rules.marks.client[mark], rules.marks.shared[mark]
+            when = feeding.take(crew, shared, client, rules.marks.amount[mark], now)
+            size = _go_on(crew, flat, work, mark, when, order, size)
         else:
             _acts(crew, mark, now)
             size = _go_on(crew, flat, work, mark, now, order, size)

@@ -106,7 +106,8 @@ def run(
         ledger.lost, ledger.cut = steps.lost.tolist(), cut_short(team)
         left = under_way(steps.running.tolist(), steps.number.tolist(), steps.begin_ns.tolist(), end_ns)
         whole, marks = spent(ledger, team, flat, work, laid.device), tuple(milestones.kept)
-        return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks)
+        waits = ints(team.feeds.for_ns.copy())
+        return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks, waits)
 
     while why[0] == MORE:
         team = _until(team, goal.limit)
@@ -134,6 +135,7 @@ def _until(team: Team, limit: int) -> Team:
 def _is_countable(crew: Crew, given: Prepared) -> bool:
     """Whether 64 bits hold all times."""
     longest, disturbed = max(given.wiring.run_ns, default=0), crew.disturbed
+    longest = max(longest, int(crew.sources.period_ns.max(initial=0)))
     latest = int(max(crew.start_ns.max(initial=0), crew.gap_ns.max(initial=0)))
     if disturbed is None:
         return latest < LATEST
@@ -154,8 +156,8 @@ def _take_away(
     """
     totals, progress = team.steps.totals, team.steps.progress
     steps = team.steps.steps[: COLUMNS * totals[STEPS]].reshape(-1, COLUMNS)
-    updates = team.steps.updates[: COLUMNS * totals[UPDATES]].reshape(-1, COLUMNS)
-    ledger.steps += [(a, b, c, d, e) for a, b, c, d, e in steps.tolist()]
+    updates = team.steps.updates[: COLUMNS * totals[UPDATES]].reshape(-1, COLUMNS)[:, : COLUMNS - 1]
+    ledger.steps += [(a, b, c, d, e, f) for a, b, c, d, e, f in steps.tolist()]
     ledger.updates += [(a, b, c, d, e) for a, b, c, d, e in updates.tolist()]
     finished = [(client, number) for client, number in steps[:, :2].tolist() if number < recorder.steps]
     times = _times(team, work, flat, links, own_lanes=own_lanes) if finished else None

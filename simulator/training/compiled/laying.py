@@ -18,6 +18,7 @@ from simulator.training.compiled.arrays import (
     TOTALS,
     WRITTEN,
     Clients,
+    Inputs,
     Marks,
     Meets,
     Objects,
@@ -73,6 +74,7 @@ def rules_of(crew: Crew, laid: Joined, given: Prepared, links: Sequence[Sequence
             ),
             marks=Marks(marks.op, ids(of_mark), marks.kind, marks.shared, marks.amount, marks.reserve),
             objects=_objects(crew),
+            inputs=_inputs(crew),
             meets=_meets(crew, laid, given),
             task_of=crew.task_of,
             on_ptr=_pointers(links),
@@ -103,6 +105,21 @@ def _objects(crew: Crew) -> Objects:
         tokens=shared.tokens,
         task=shared.task,
         run_ptr=ids(np.append(0, np.cumsum(np.where(shared.queue, most, 1)))),
+    )
+
+
+def _inputs(crew: Crew) -> Inputs:
+    sources = crew.sources
+    return Inputs(
+        period_ns=sources.period_ns,
+        item=sources.item,
+        capacity=sources.capacity,
+        reserve=sources.reserve,
+        task=sources.task,
+        kept_by=sources.kept_by,
+        start_ns=sources.start_ns,
+        thread_ptr=ids(np.append(0, np.cumsum(sources.threads))),
+        place_ptr=ids(np.append(0, np.cumsum(np.maximum(sources.capacity, 0)))),
     )
 
 
@@ -139,7 +156,7 @@ def _meets(crew: Crew, laid: Joined, given: Prepared) -> Meets:
 def timers_of(rules: Rules) -> int:
     """How many tasks of the director's may be in the heap at once, and some that were put off by crashes."""
     clients, marks, crashes = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.meets.crash_at_ns)
-    return clients * (2 + 2 * crashes) + 2 * marks + crashes + 1
+    return clients * (2 + 2 * crashes) + marks * (2 + crashes) + crashes + 1
 
 
 def team_of(rules: Rules, flat: Flat) -> Team:
@@ -169,16 +186,19 @@ def team_of(rules: Rules, flat: Flat) -> Team:
         "2B+2": 2 * (max(0, int(rules.numbers[BOUND])) + 1),
         "E": edges,
         "totals": TOTALS,
+        "I": len(rules.inputs.item),
+        "threads": int(rules.inputs.thread_ptr[-1]),
+        "places": int(rules.inputs.place_ptr[-1]),
         "runs": int(rules.objects.run_ptr[-1]),
         "log": COLUMNS * (LOG_ROWS + 2 * (clients + marks)),
         "took": len(flat.nodes.waits) + 2 * edges if varies else 0,
     }
-    lines, steps, sums = fresh(WRITTEN, sizes)
+    lines, steps, sums, feeds = fresh(WRITTEN, sizes)
     for line in (lines.taker, lines.adder):
         line[:] = -1
-    steps.number[:] = steps.cut_number[:] = -1
+    steps.number[:] = steps.cut_number[:] = steps.going_on_ns[:] = -1
     steps.totals[AT_SLOWEST], steps.totals[MILESTONE] = rules.clients.clocked.sum(), 1
-    return Team(rules, lines, steps, sums)
+    return Team(rules, lines, steps, sums, feeds)
 
 
 def cut_short(team: Team) -> list[CutShort]:

@@ -28,18 +28,26 @@ def _entry(seed: int, task: int, client: int, step: int) -> int:
 
 
 @inner
-def length_of(crew: Team, flat: Flat, work: Work, job: int, here: int, now: int) -> int:
-    """The time of a job that begins now."""
-    rules, _, steps, sums = crew
-    taken: int = work.found.took_ns[job]
-    if len(sums.took_ns) == 0:
-        return taken
-    task, client = rules.task_of[here], owner_of(rules.clients, flat, work, job)
+def lasting(crew: Team, task: int, who: int, number: int, taken: int, now: int) -> int:
+    """How long work on a task lasts that begins now and usually takes that long, of a client's step or an item."""
+    rules = crew.rules
     meets = rules.meets
     if meets.noise_of[task] >= 0:
-        drawn = _entry(rules.numbers[SEED], task, client, steps.number[client])
+        drawn = _entry(rules.numbers[SEED], task, who, number)
         taken = _scaled(taken, meets.noise[meets.noise_of[task] * QUANTILES + drawn])
     if meets.length_ns[task] > 0:
         taken = _stretched(now, taken, meets.phase_ns[task], meets.period_ns[task], meets.length_ns[task]) - now
+    return taken
+
+
+@inner
+def length_of(crew: Team, flat: Flat, work: Work, job: int, here: int, now: int) -> int:
+    """The time of a job that begins now."""
+    rules, _, steps, sums, _ = crew
+    taken: int = work.found.took_ns[job]
+    if len(sums.took_ns) == 0:
+        return taken
+    client = owner_of(rules.clients, flat, work, job)
+    taken = lasting(crew, rules.task_of[here], client, steps.number[client], taken, now)
     sums.took_ns[job] = taken
     return taken

@@ -13,6 +13,7 @@ import numpy as np
 from simulator.execution.compiled.heaps import sort
 from simulator.execution.compiled.kernel import inner
 from simulator.training.compiled.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED, Lines, Objects, Rules
+from simulator.training.crew.combining import DRAW
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE, TAKE
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _touch(lines: Lines, totals: Ints, shared: int) -> None:
 @inner
 def initialise(crew: Team) -> None:
     """A chief's session makes all ready for the global step: accumulators gather for it, queues get first tokens."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     totals = steps.totals
     for shared in range(len(lines.there)):
         if not rules.objects.queue[shared]:
@@ -144,7 +145,7 @@ def initialise(crew: Team) -> None:
 @inner
 def applies(crew: Team, mark: int) -> None:
     """An op that is no gate has ended: a gradient comes, or tokens are to be added."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     totals, shared, client = steps.totals, rules.marks.shared[mark], rules.marks.client[mark]
     if not rules.objects.queue[shared]:
         if lines.local_step[client] < lines.step[shared]:
@@ -162,7 +163,7 @@ def applies(crew: Team, mark: int) -> None:
 @inner
 def asks(crew: Team, mark: int, now: int) -> None:
     """A gate is ready: it waits in line."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     shared, client = rules.marks.shared[mark], rules.marks.client[mark]
     lines.needs[mark] = rules.marks.amount[mark]
     _stand(mark, shared, lines.taker, lines.last_taker, lines.behind)
@@ -175,7 +176,7 @@ def asks(crew: Team, mark: int, now: int) -> None:
 @inner
 def let_go(crew: Team, now: int) -> int:
     """How many marked ops wait no longer; they are in `found`: gates that pass, enqueues of which all tokens are in."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     marks, totals = rules.marks, steps.totals
     if totals[TOUCHED] > 1:
         sort(lines.touched, totals[TOUCHED])
@@ -222,13 +223,19 @@ def is_gate(kind: int) -> bool:
 
 
 @inner
+def may_wait(kind: int) -> bool:
+    """Whether such a marked op may have to wait when it is ready."""
+    return kind in (TAKE, DEQUEUE, DRAW)
+
+
+@inner
 def forget(crew: Team, client: int) -> None:
     """Its step was cut short: its marked ops wait no longer."""
-    rules, lines, _, _ = crew
+    rules, lines, _, _, _ = crew
     low, high = rules.clients.mark_ptr[client], rules.clients.mark_ptr[client + 1]
     for mark in range(low, high):
         shared = rules.marks.shared[mark]
-        if shared >= 0:
+        if shared >= 0 and rules.marks.kind[mark] != DRAW:
             _leave(low, high, shared, lines.taker, lines.last_taker, lines.behind)
             _leave(low, high, shared, lines.adder, lines.last_adder, lines.behind)
     lines.held[client], lines.adding[client] = 0, 0
@@ -237,7 +244,7 @@ def forget(crew: Team, client: int) -> None:
 @inner
 def restore(crew: Team, task: int) -> None:
     """A task is gone with what its objects hold; accumulators gather for the step to which all falls back."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     for shared in range(len(lines.there)):
         if not rules.objects.queue[shared]:
             lines.step[shared] = steps.totals[GLOBAL_STEP]

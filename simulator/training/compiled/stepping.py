@@ -63,7 +63,7 @@ def read(steps: Steps, client: int) -> None:
 @inner
 def count(crew: Team, client: int, now: int) -> None:
     """The client counts an update."""
-    rules, lines, steps, _ = crew
+    rules, lines, steps, _, _ = crew
     totals, takes = steps.totals, lines.takes[client]
     staleness = max(np.int64(0), totals[GLOBAL_STEP] - steps.base[client] - steps.own[client])
     steps.own[client] += 1
@@ -89,7 +89,7 @@ def count(crew: Team, client: int, now: int) -> None:
 @inner
 def may(crew: Team, client: int) -> bool:
     """Whether its clock lets it begin its next step; if not, it waits."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     bound, totals = rules.numbers[BOUND], steps.totals
     if bound < 0 or not rules.clients.clocked[client] or steps.clock[client] <= totals[SLOWEST] + bound:
         return True
@@ -101,7 +101,7 @@ def may(crew: Team, client: int) -> bool:
 @inner
 def _follow(crew: Team, flat: Flat, work: Work, client: int, size: int) -> int:
     """Its clock lets it begin its next step, once it knows."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     when, bound = steps.begin_ns[client], rules.numbers[BOUND]
     needed = steps.clock[client] - bound
     if bound >= 0 and needed > 0 and rules.clients.clocked[client]:
@@ -125,7 +125,7 @@ def _find_slowest(clocked: Flags, clock: Ints, totals: Ints, known: int) -> None
 @inner
 def _tick(crew: Team, flat: Flat, work: Work, client: int, now: int, size: int) -> int:
     """Its clock goes on; those that wait for the slowest may follow."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     totals, clocked = steps.totals, rules.clients.clocked
     if not clocked[client]:
         return size
@@ -152,14 +152,14 @@ def _note(crew: Team, client: int, now: int) -> None:
     steps, at = crew.steps, COLUMNS * crew.steps.totals[STEPS]
     steps.steps[at], steps.steps[at + 1] = client, steps.number[client]
     steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
-    steps.steps[at + 4] = crew.lines.waited_ns[client]
+    steps.steps[at + 4], steps.steps[at + 5] = crew.lines.waited_ns[client], crew.feeds.waited_ns[client]
     steps.totals[STEPS] += 1
 
 
 @inner
 def end_step(crew: Team, flat: Flat, work: Work, client: int, now: int, size: int) -> int:
     """A step is over; the next may follow."""
-    rules, _, steps, _ = crew
+    rules, _, steps, _, _ = crew
     totals = steps.totals
     if rules.clients.counts[client]:
         count(crew, client, now)

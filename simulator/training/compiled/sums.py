@@ -48,7 +48,7 @@ def _kind(rules: Rules, job: int) -> int:
 @inner
 def job_ends(crew: Team, job: int, here: int, now: int) -> None:
     """A job leaves its device."""
-    rules, _, _, sums = crew
+    rules, _, _, sums, _ = crew
     _less(sums, _kind(rules, job), rules.task_of[here], now)
 
 
@@ -65,7 +65,7 @@ def works(rules: Rules, sums: Sums, job: int, here: int, taken: int, now: int) -
 @inner
 def sends(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
     """A transfer goes to the wire."""
-    rules, _, _, sums = crew
+    rules, _, _, sums, _ = crew
     found = work.found
     for end in range(2):
         where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]
@@ -108,7 +108,7 @@ def _pass(sums: Sums, link: int, now: int) -> None:
 @inner
 def carries(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
     """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
-    rules, _, _, sums = crew
+    rules, _, _, sums, _ = crew
     way = work.found.way_of[transfer]
     for place in range(rules.on_ptr[way], rules.on_ptr[way + 1]):
         link = rules.on[place]
@@ -124,7 +124,7 @@ def carries(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None
 @inner
 def arrives(crew: Team, flat: Flat, work: Work, transfer: int, now: int) -> None:
     """A transfer leaves the wire."""
-    rules, _, _, sums = crew
+    rules, _, _, sums, _ = crew
     found = work.found
     for end in range(2):
         where = rules.task_of[found.source_of[transfer] if end == 0 else found.target_of[transfer]]

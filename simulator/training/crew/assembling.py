@@ -11,11 +11,24 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables, of_partitions
-from simulator.training.crew.combining import COUNT, READ, Client, Crew, Joined, Marks, Shared, Word, join
+from simulator.training.crew.combining import (
+    COUNT,
+    DRAW,
+    READ,
+    Client,
+    Crew,
+    Joined,
+    Marks,
+    Shared,
+    Sources,
+    Word,
+    join,
+)
 from simulator.training.crew.reading import reads
 from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.crew.telling import keeper, word
+from simulator.training.inputs.pipeline import NO_INPUTS, Inputs
 from simulator.training.programs.variables import VARIABLES
 
 _Mark = tuple[int, int, int, int, int]  # a row of `Marks`
@@ -51,19 +64,28 @@ def lay_out(
 
 
 def crew_of(
-    clients: Sequence[Client], laid: Joined, cluster: Cluster, start_ns: Ints, *, steps: int, tokens: int, bound: int
+    clients: Sequence[Client],
+    laid: Joined,
+    cluster: Cluster,
+    start_ns: Ints,
+    *,
+    steps: int,
+    tokens: int,
+    bound: int,
+    inputs: Inputs = NO_INPUTS,
 ) -> Crew:
     """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
 
     Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
-    program says. `tokens` are in the queues from which workers take what such a client adds. Raises SimvizError where
+    program says. `tokens` are in the queues from which workers take what such a client adds, `inputs` what may run dry.
+    Raises SimvizError where
     nobody counts, or by a node that does not run.
     """
     roles = [client.program.role for client in clients]
     apart = "updates" in roles
     counting = [_counting(client, clients, apart=apart) for client in clients]
     found = synchronisers(clients, cluster)
-    marks, shared = _marks(clients, found, laid, cluster, counting, tokens)
+    marks, shared = _marks(clients, found, laid, cluster, counting, tokens, inputs)
     by_end = [names == () for names in counting]
     if not any(by_end) and COUNT not in marks.kind:
         raise SimvizError("No client counts an update of the global step, so that the run would never end.")
@@ -83,6 +105,7 @@ def crew_of(
         examples=ints([client.program.examples for client in clients]),
         marks=marks,
         shared=shared,
+        sources=_sources(inputs, cluster, start_ns),
         limit=steps if apart else steps * roles.count("worker"),
         bound=bound,
         keeps=keeps,
@@ -104,6 +127,7 @@ def _marks(
     cluster: Cluster,
     counting: Sequence[tuple[str, ...] | None],
     tokens: int,
+    inputs: Inputs,
 ) -> tuple[Marks, Shared]:
     objects: dict[Key, int] = {}
     capacity: list[int] = []
@@ -127,6 +151,8 @@ def _marks(
             if not ops.get(node):
                 raise SimvizError(f"{client.program.name} counts updates by {name!r}, which its step does not run.")
             rows += [(op, COUNT, -1, 0, 0) for op in ops[node]]
+        for draw in inputs.draws[c] if c < len(inputs.draws) else ():
+            rows += [(op, DRAW, draw.input, draw.amount, 0) for op in ops.get(draw.node, ())]
         if names is not None:
             rows += _reading(client, ops, known, {row[0] for row in rows})
     column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
@@ -141,6 +167,22 @@ def _marks(
         task=ids([task[key.device] for key in objects]),
     )
     return marks, shared
+
+
+def _sources(inputs: Inputs, cluster: Cluster, start_ns: Ints) -> Sources:
+    """The inputs as the directors read them; threads begin with the first session that fills the input."""
+    made = [one.producer for one in inputs.pipelines]
+    return Sources(
+        names=tuple(one.key.name for one in inputs.pipelines),
+        threads=ids([one.threads for one in made]),
+        period_ns=ints([one.period_ns for one in made]),
+        item=ints([one.item for one in made]),
+        capacity=ints([one.capacity for one in inputs.pipelines]),
+        reserve=ints([one.reserve for one in inputs.pipelines]),
+        task=ids([cluster.task_of[one.device] for one in inputs.pipelines]),
+        kept_by=ids([cluster.task_of[one.kept_by] for one in inputs.pipelines]),
+        start_ns=ints([min(int(start_ns[c]) for c in one.clients) for one in inputs.pipelines]),
+    )
 
 
 def _reading(

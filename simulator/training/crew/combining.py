@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Flags, Ids, Ints, ids
+from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from simulator.training.programs.program import Program
 
 # What an op does besides taking time, after the kinds of `synchronising`, when it ends: COUNT counts an update of the
-# global step, and READ takes the value of a variable that its client trains.
-COUNT, READ = 4, 5
+# global step, and READ takes the value of a variable that its client trains. DRAW waits for elements of an input.
+COUNT, READ, DRAW = 4, 5, 6
 UNBOUNDED = -1  # capacity of a queue, bound of clocks
 
 
@@ -42,8 +42,8 @@ class Marks(NamedTuple):
 
     op: Ids  # row of the combined tables
     kind: Ids  # APPLY .. READ
-    shared: Ids  # row of `Shared`; -1 for COUNT and READ
-    amount: Ints  # gradients that a take waits for, tokens that are added or taken
+    shared: Ids  # row of `Shared`, of DRAW row of `Sources`; -1 for COUNT and READ
+    amount: Ints  # gradients that a take waits for, tokens that are added or taken, elements that are drawn
     reserve: Ints  # tokens that must remain in the queue
 
 
@@ -55,6 +55,24 @@ class Shared(NamedTuple):
     capacity: Ints  # of a queue; UNBOUNDED
     tokens: Ints  # in a queue when the run begins, all of step 0
     task: Ids  # row of Cluster.tasks that keeps it
+
+
+class Sources(NamedTuple):
+    """Inputs that may run dry: each is filled by threads of its own (`feeding`). Axis: I inputs."""
+
+    names: tuple[str, ...]
+    threads: Ids  # that make items at once
+    period_ns: Ints  # a thread takes for an item
+    item: Ints  # elements of an item
+    capacity: Ints  # elements for which there is room; UNBOUNDED
+    reserve: Ints  # elements that must remain, fewer than there is room for
+    task: Ids  # row of Cluster.tasks that makes them
+    kept_by: Ids  # row of Cluster.tasks that keeps them
+    start_ns: Ints  # the threads begin
+
+
+_NOTHING = ints([])
+NO_SOURCES = Sources((), ids([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, ids([]), ids([]), _NOTHING)
 
 
 class Word(NamedTuple):
@@ -82,6 +100,7 @@ class Crew:
     marks: Marks
     shared: Shared
     limit: int  # updates after which the run ends
+    sources: Sources = NO_SOURCES
     bound: int = UNBOUNDED  # how far a clock may be ahead of the slowest
     keeps: Flags | None = None  # [K] tasks that keep variables; None: none does
     disturbed: Disturbed | None = None  # noise, pauses and crashes

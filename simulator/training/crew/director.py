@@ -5,7 +5,8 @@ of the round of an instant in which they ended or became ready: first those that
 gates join their lines, in order of number, then accumulators and queues let go whom they can, who go on in the next
 round of the same instant, and last steps end.
 
-Timers are the beginnings of the clients' steps, then marked ops that go on, then crashes.
+Timers are the beginnings of the clients' steps, then marked ops that go on, then crashes. An op that draws from an
+input goes on when its elements are there, which is known as soon as it asks.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.columns import ints
 from simulator.execution.loop import ASKS, State
 from simulator.execution.queues import Executor
 from simulator.training.crew.arming import arm
-from simulator.training.crew.combining import COUNT, READ
+from simulator.training.crew.combining import COUNT, DRAW, READ
 from simulator.training.crew.crashing import Crashes
+from simulator.training.crew.feeding import Feeders
 from simulator.training.crew.gating import GATES, Gates
 from simulator.training.crew.goal import Goal
 from simulator.training.crew.hanging import Watch
 from simulator.training.crew.idling import Idlers
 from simulator.training.crew.ledger import Ledger, Noted, under_way
 from simulator.training.crew.lengths import Lengths
+from simulator.training.crew.marking import WAITS, Marked
 from simulator.training.crew.milestones import Milestones
 from simulator.training.crew.recording import Recorder, Times, times_of
 from simulator.training.crew.staleness import Staleness
@@ -62,20 +66,12 @@ class Director:
         roots = np.array(wiring.roots, np.int64)
         bounds = np.searchsorted(roots, crew.op_ptr).tolist()
         self.roots: list[list[int]] = [wiring.roots[a:b] for a, b in pairwise(bounds)]
-        self.op: list[int] = crew.marks.op.tolist()  # [M]
-        self.gates = Gates(crew, [self.client[op] for op in self.op])
-        self.mark_of = [-1] * len(wiring.run_ns)  # [J] of what does not matter; M + client for an END
-        for mark, op in enumerate(self.op):
-            self.mark_of[op] = mark
-        for client in range(clients):
-            self.mark_of[self.op_ptr[client + 1] - 1] = len(self.op) + client
-        self.at_ready = [0] * len(self.op)  # [M] entries of `instant` once it goes on
-        self.marks_of: list[list[int]] = [[] for _ in range(clients)]
-        for mark, client in enumerate(self.gates.client):
-            self.marks_of[client].append(mark)
-        self.going_on = [False] * len(self.op)  # [M] its timer counts
-        kind = self.gates.kind
-        self.own_step = [all(kind[mark] != DEQUEUE for mark in own) for own in self.marks_of]  # reads the global step
+        self.marked = marked = Marked(crew, self.client)
+        self.gates, self.feeders = Gates(crew, marked.client), Feeders(crew)
+        kind = marked.kind
+        self.own_step = [
+            all(kind[mark] != DEQUEUE for mark in own) for own in marked.of_client
+        ]  # reads the global step
         self.clocks = Clocks(crew.clocked.tolist(), crew.bound)
         self.global_step, self.over = 0, False
         self.number = [-1] * clients
@@ -99,25 +95,20 @@ class Director:
     @property
     def timers(self) -> int:
         """How many task numbers it needs."""
-        return len(self.crew) + len(self.op) + len(self.crashes.when)
+        return len(self.crew) + len(self.marked.op) + len(self.crashes.when)
 
     def begin(self, state: State) -> None:
         """Take the loop's state over; let the first steps begin."""
         self.state = state
         self.times = times_of(state, self.ops, self.transfers)
-        for mark, op in enumerate(self.op):
-            self.at_ready[mark] = state.instant[op]
-            if self.gates.kind[mark] in GATES or state.instant[op]:
-                state.instant[op] = ASKS
-                if isinstance(state.queues, Executor):
-                    state.queues.unlaunched[op] += 1  # a stream gets it when it is let go
+        self.marked.begin(state)
         for after in self.op_ptr[1:]:
             state.instant[after - 1] = ASKS
         self.unlaunched = list(state.queues.unlaunched) if isinstance(state.queues, Executor) else []
         for client in range(len(self.crew)):
             self._schedule(client, self.begin_ns[client])
         for crash, when in enumerate(self.crashes.when):
-            self._push(when, len(self.crew) + len(self.op) + crash)
+            self._push(when, len(self.crew) + len(self.marked.op) + crash)
 
     def _push(self, when: Nanos, timer: int) -> None:
         heappush(self.state.heap, when << self.state.shift | self.state.timer + timer)
@@ -128,13 +119,12 @@ class Director:
 
     def told(self, timer: int, now: Nanos) -> list[int]:
         """A timer has ended: the ops that are told."""
-        clients, marks = len(self.crew), len(self.op)
+        clients, marks = len(self.crew), len(self.marked.op)
         if timer >= clients + marks:
             self.crashing.append(timer - clients - marks)
             return []
         if timer >= clients:
-            going_on, self.going_on[timer - clients] = self.going_on[timer - clients], False
-            return [self.op[timer - clients]] if going_on else []
+            return self.marked.told(timer - clients, now)
         if self.running[timer] or self.crashes.remains[timer] or now != self.begin_ns[timer]:
             return []  # it was put off
         self._arm(timer, now)
@@ -144,13 +134,12 @@ class Director:
         """Make the rows of a client as if nothing had happened yet."""
         ops, transfers = (slice(*ptr[client : client + 2]) for ptr in (self.op_ptr, self.transfer_ptr))
         arm(self.state, self.wiring, self.unlaunched, ops, transfers, now)
-        for mark in self.marks_of[client]:
-            if self.gates.kind[mark] in GATES or self.at_ready[mark]:
-                self.state.instant[self.op[mark]] = ASKS
+        self.marked.arm(client)
         self.running[client] = True
         self.number[client] += 1
         self.staleness.begin(client, self.global_step)
         self.gates.begin(client)
+        self.feeders.begin(client)
         if self.own_step[client] or self.restarted[client]:
             self.gates.local_step[client] = self.global_step
         if self.restarted[client] and client in self.gates.chiefs:
@@ -177,16 +166,16 @@ class Director:
             self.lengths.set(begun, self.number, now, self.state.run_ns)
         for client in self.idlers.woken(begun):
             self._schedule(client, max(now, self.begin_ns[client]))
-        mark_of, ops = self.mark_of, self.ops
+        mark_of, ops = self.marked.mark_of, self.ops
         for task in ended:
             if task < ops and mark_of[task] >= 0:
                 self._acts(mark_of[task], now)
         ends = []
         for op in sorted(asks):
-            if mark_of[op] < len(self.op):
+            if mark_of[op] < len(self.marked.op):
                 self._asked(mark_of[op], now)
             else:
-                ends.append(mark_of[op] - len(self.op))
+                ends.append(mark_of[op] - len(self.marked.op))
         if self.gates.touched:
             for mark in self.gates.let_go(now):
                 if self.gates.kind[mark] in GATES:
@@ -211,7 +200,8 @@ class Director:
         """What there is to say of the run until now."""
         left = under_way(self.running, self.number, self.begin_ns, now)
         spent, marks = self.ledger.spent(now, self.state), tuple(self.milestones.kept)
-        return Noted(self.ledger, self.gates.dropped, self.recorder, now, left, spent, marks)
+        waits = ints(self.feeders.for_ns)
+        return Noted(self.ledger, self.gates.dropped, self.recorder, now, left, spent, marks, waits)
 
     def _acts(self, mark: int, now: Nanos) -> None:
         """A marked op that is no gate has ended."""
@@ -219,22 +209,23 @@ class Director:
             self._count(self.gates.client[mark], now)
         elif self.gates.kind[mark] == READ:
             self.staleness.read(self.gates.client[mark], self.global_step)
-        elif self.gates.kind[mark] not in GATES:
+        elif self.gates.kind[mark] not in WAITS:
             self.gates.act(mark, self.global_step)
 
     def _asked(self, mark: int, now: Nanos) -> None:
         """A marked op is ready: gates wait in line, what takes no time goes on."""
         if self.gates.kind[mark] in GATES:
             self.gates.ask(mark, now)
+        elif self.gates.kind[mark] == DRAW:
+            gates = self.gates
+            self._go_on(mark, self.feeders.take(gates.shared[mark], gates.client[mark], gates.amount[mark], now))
         else:
             self._acts(mark, now)
             self._go_on(mark, now)
 
-    def _go_on(self, mark: int, now: Nanos) -> None:
-        op = self.op[mark]
-        self.state.instant[op], self.state.waits[op] = self.at_ready[mark], 1
-        self.going_on[mark] = True
-        self._push(now, len(self.crew) + mark)
+    def _go_on(self, mark: int, when: Nanos) -> None:
+        self.marked.go_on(mark, when)
+        self._push(when, len(self.crew) + mark)
 
     def _count(self, client: int, now: Nanos) -> None:
         """The client counts an update."""
@@ -251,7 +242,14 @@ class Director:
         if self.counts[client]:
             self._count(client, now)
         self.ledger.steps.append(
-            (client, self.number[client], self.begin_ns[client], now, self.gates.waited_ns[client])
+            (
+                client,
+                self.number[client],
+                self.begin_ns[client],
+                now,
+                self.gates.waited_ns[client],
+                self.feeders.waited_ns[client],
+            )
         )
         self.recorder.note(client, self.number[client], self.times)
         self.watch.stepped(client)
@@ -284,14 +282,15 @@ class Director:
                 self._cut_short(client, now, begun)
             elif not (crashes.remains[client] or client in self.clocks.waiting or client in self.idlers.asleep):
                 self._schedule(client, self.begin_ns[client])
+        self.feeders.restart(task, now + crashes.away_ns[crash])
         if crashes.keeps[task] or task in self.gates.task:
             self.gates.restore(task, self.global_step)
 
     def _cut_short(self, client: int, now: Nanos, begun: list[int]) -> None:
         self.running[client] = self.at_end[client] = False
-        self.gates.forget(client, self.marks_of[client])
-        for mark in self.marks_of[client]:
-            self.going_on[mark] = False
+        self.gates.forget(client, self.marked.of_client[client])
+        self.feeders.forget(client, now)
+        self.marked.forget(client)
         self.begin_ns[client] = now
         if not self.crashes.cut_short(client, begun, self.state):
             self._schedule(client, now)

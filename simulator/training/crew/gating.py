@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulator.training.crew.combining import DRAW
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE, TAKE, Accumulator, TokenQueue
 from simulator.wording import counted
 
@@ -126,7 +127,7 @@ class Gates:
     def forget(self, client: int, marks: list[int]) -> None:
         """Its step was cut short: its marked ops wait no longer."""
         for mark in marks:
-            if self.shared[mark] >= 0:
+            if self.shared[mark] >= 0 and self.kind[mark] != DRAW:
                 self.machines[self.shared[mark]].forget(mark)
         self.held[client] = self.adding[client] = 0
 

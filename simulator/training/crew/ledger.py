@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from simulator.units import Nanos
 
 
+# Client, number, start, end, time in which a gate waited, time in which an input was waited for.
+Row: TypeAlias = tuple[int, int, int, int, int, int]
+
+
 class Noted(NamedTuple):
     """What is known when a run is over."""
 
@@ -37,6 +41,7 @@ class Noted(NamedTuple):
     under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
     spent: Spent
     marks: tuple[Spent, ...]  # at some updates before
+    input_ns: Ints  # [I] that all who drew from each input waited for it
 
 
 def under_way(
@@ -74,7 +79,7 @@ class Ledger:
         self.turns: list[list[tuple[int, bool]]] = [
             [] for _ in ways.link_names
         ]  # when bytes come, or go, to be counted
-        self.steps: list[tuple[int, int, int, int, int]] = []  # client, number, start, end, time in which a gate waited
+        self.steps: list[Row] = []
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
         self.reached: list[int] = []  # [U] the global step after it
         self.lost = [0] * (0 if crew.disturbed is None else len(crew.disturbed.crash_task))  # [Z] updates

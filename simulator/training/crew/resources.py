@@ -22,7 +22,7 @@ from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.wording import some
 
 UNBOUNDED = -1  # the capacity of a queue without one, and of an accumulator
-_ENDLESS = re.compile(r"\w*Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|(\w*Map)?Unstage(NoKey)?")
+_ENDLESS = re.compile(r"Reader(Read|ReadUpTo)(V2)?|(\w*Map)?Unstage(NoKey)?")
 _SETS_STEP = re.compile(r"(Resource)?AccumulatorSetGlobalStep")
 
 
@@ -40,6 +40,7 @@ class Synchronising:
     """The ops of some pieces through which clients wait for each other, in ascending order of rows. Axis: S ops."""
 
     rows: Ids  # [S] of Partitions.graph
+    owner: Ids  # [S] row of the node that makes the object
     kind: Ids  # [S] APPLY, TAKE, ENQUEUE or DEQUEUE
     key: tuple[Key, ...]  # [S] the accumulator or queue
     device: Ids  # [S] row of the object's device in Partitions.devices
@@ -55,11 +56,11 @@ class Synchronising:
 def find(partitions: Partitions) -> Synchronising:
     """The synchronising ops of the pieces.
 
-    Datasets, readers of files and staging areas count as never empty, which the notes say. Raises UnsupportedError for
+    Readers of files and staging areas count as never empty, which the notes say. Raises UnsupportedError for
     an object that the graph does not tell, a barrier of more than one component, and an accumulator whose step is set
     within the step; GraphError for a take of fewer than one gradient.
     """
-    graph, across = partitions.graph, _crossing(partitions)
+    graph, across = partitions.graph, crossing(partitions)
     found = operations(graph, across)
     for one in found:
         _check(graph, one, across)
@@ -72,12 +73,17 @@ def find(partitions: Partitions) -> Synchronising:
             op=graph.ops[setting[0]],
             node=name,
         )
+    where = [int(partitions.device[one.owner]) for one in found]
     endless = [graph.names[row] for row, op in enumerate(graph.ops) if _ENDLESS.fullmatch(op)]
     return Synchronising(
         rows=ids([one.row for one in found]),
+        owner=ids([one.owner for one in found]),
         kind=ids([one.kind for one in found]),
-        key=tuple(_key(graph, one, partitions.devices[partitions.device[one.owner]]) for one in found),
-        device=ids([partitions.device[one.owner] for one in found]),
+        key=tuple(
+            key_of(graph, one.owner, one.family, partitions.devices[device])
+            for one, device in zip(found, where, strict=True)
+        ),
+        device=ids(where),
         amount=ints([one.amount for one in found]),
         capacity=ints([_capacity(graph, one.owner) for one in found]),
         reserve=ints([_reserve(graph, one) for one in found]),
@@ -94,8 +100,8 @@ def moved(found: Synchronising, devices: Sequence[str]) -> Synchronising:
 def joined(clients: Sequence[Synchronising]) -> tuple[Synchronising, ...]:
     """The ops of all clients of a training, without those that wait for somebody who is not simulated.
 
-    A queue into which no client enqueues (its runner fills it) never lets anybody wait, nor does one that no client
-    empties; a note says so. Raises UnsupportedError where a number that matters is not told by the graph.
+    A queue into which no client enqueues is an input (`inputs.finding`), and one that no client empties lets nobody
+    wait, as a note says. Raises UnsupportedError where a number that matters is not told by the graph.
     """
     into = {key for one in clients for key, kind in zip(one.key, one.kind.tolist(), strict=True) if kind == ENQUEUE}
     out = {key for one in clients for key, kind in zip(one.key, one.kind.tolist(), strict=True) if kind == DEQUEUE}
@@ -104,7 +110,8 @@ def joined(clients: Sequence[Synchronising]) -> tuple[Synchronising, ...]:
 
 def _joined(found: Synchronising, live: set[Key]) -> Synchronising:
     kept = [kind in (APPLY, TAKE) or key in live for key, kind in zip(found.key, found.kind.tolist(), strict=True)]
-    left = [key.name for key, keep in zip(found.key, kept, strict=True) if not keep]
+    kinds = found.kind.tolist()
+    left = [key.name for key, kind, keep in zip(found.key, kinds, kept, strict=True) if kind == ENQUEUE and not keep]
     unknown = next((at for at, keep in enumerate(kept) if keep and found.amount[at] == UNKNOWN), None)
     if unknown is not None:
         key = found.key[unknown]
@@ -113,9 +120,10 @@ def _joined(found: Synchronising, live: set[Key]) -> Synchronising:
             "Give the shape of what is enqueued, or make the number a constant."
         )
     chosen: Flags = np.array(kept, np.bool_)
-    note = f"{some(list(dict.fromkeys(left)))}: no other client fills or empties this queue, so nobody waits for it"
+    note = f"{some(list(dict.fromkeys(left)))}: no client empties this queue, so nobody waits for room in it"
     return Synchronising(
         rows=ids(found.rows[chosen]),
+        owner=ids(found.owner[chosen]),
         kind=ids(found.kind[chosen]),
         key=tuple(key for key, keep in zip(found.key, kept, strict=True) if keep),
         device=ids(found.device[chosen]),
@@ -126,7 +134,7 @@ def _joined(found: Synchronising, live: set[Key]) -> Synchronising:
     )
 
 
-def _crossing(partitions: Partitions) -> dict[int, int]:
+def crossing(partitions: Partitions) -> dict[int, int]:
     """The Send of each Recv: of a transfer's row, or, within a device, the one that the Recv waits for."""
     graph = partitions.graph
     across = dict(zip(partitions.recv.tolist(), partitions.send.tolist(), strict=True))
@@ -160,10 +168,11 @@ def _check(graph: Graph, one: Operation, across: Mapping[int, int]) -> None:
         )
 
 
-def _key(graph: Graph, one: Operation, device: str) -> Key:
-    attrs = graph.attrs[one.owner]
+def key_of(graph: Graph, owner: int, family: str, device: str) -> Key:
+    """What the object is found by that a node on that device makes."""
+    attrs = graph.attrs[owner]
     text = {name: attrs[name].s.decode("latin-1") if name in attrs else "" for name in ("container", "shared_name")}
-    return Key(text["container"], text["shared_name"] or graph.names[one.owner], device, one.family)
+    return Key(text["container"], text["shared_name"] or graph.names[owner], device, family)
 
 
 def _capacity(graph: Graph, owner: int) -> int:

@@ -65,7 +65,7 @@ def _without_gradients(graph: Graph) -> Script:
 
     What it enqueues its queue runners say; where the file does not say who these are, they run all that enqueues.
     """
-    running = [name.partition(":")[0] for name in graph.queue_runners]
+    running = dict.fromkeys(name.partition(":")[0] for name in graph.queue_runners)
     adding = [name for name in running if name in graph.index]
     adding = adding or [graph.names[one.row] for one in operations(graph) if one.kind == ENQUEUE]
     return Script(graph, choose_step(graph, fetches=adding or None), trains=False)

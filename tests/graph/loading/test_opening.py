@@ -82,7 +82,7 @@ def test_a_meta_graph_says_what_its_queue_runners_enqueue(form: str) -> None:
     for names in (("a", "b:0"), ("c", "c")):
         runner = QueueRunnerDef(queue_name="queue", enqueue_op_name=names, close_op_name="close")
         packed.append(runner.SerializeToString() + b"\x2a\x01\x0b")  # and the error by which it ends
-    assert read_graph(FORMS[form](message)).queue_runners == ("a", "b:0", "c")
+    assert read_graph(FORMS[form](message)).queue_runners == ("a", "b:0", "c", "c")
     packed.append(b"\xff")
     with pytest.raises(GraphError, match=r"'queue_runners' is no QueueRunnerDef.*Export"):
         read_graph(FORMS[form](message))

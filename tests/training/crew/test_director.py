@@ -81,7 +81,7 @@ def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
     on = apart(2)
     run = ran([*workers(on, 40, variables=2), updating(on, aggregate=1, handed=1, variables=2)], on, steps=2)
     asked = [step for step in run.ledger.steps if step[0] == 1]
-    assert asked[0] == (1, 0, 0, 40 + HOP, 40 + HOP)
+    assert asked[0] == (1, 0, 0, 40 + HOP, 40 + HOP, 0)
     assert [update[3] for update in run.ledger.updates] == [1, 1]
 
 

@@ -1,0 +1,120 @@
+"""Input pipelines as values: who makes elements, how fast, for which ops of which clients."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.costs.table import MAX_NS
+from simulator.training.crew.resources import Key
+from simulator.units import Nanos, show_figure
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.training.disturbances.disturbing import Slower
+
+FEED = "feed"  # the family of what clients are fed, and its name for users
+SECOND_NS: Nanos = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Threads that make items: each takes `period_ns` for one, of so many elements."""
+
+    threads: int
+    period_ns: Nanos
+    item: int = 1
+    work: Mapping[str, Nanos] | None = None  # op -> what it takes of an item, of one core; None: the rate was given
+    stage: str = ""  # the queue or dataset that is the slowest, where it is another than the one that is read
+
+    @property
+    def elements_per_s(self) -> float:
+        """How fast it is with nobody in its way."""
+        return self.threads * self.item * SECOND_NS / max(1, self.period_ns)
+
+    def largest(self) -> tuple[str, float] | None:
+        """The op that takes most of the work, and its share of it; None: nothing is known."""
+        total = sum(self.work.values()) if self.work else 0
+        if not self.work or not total:
+            return None
+        op = max(sorted(self.work), key=lambda one: self.work[one] if self.work else 0)
+        return op, self.work[op] / total
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """An input that some clients share."""
+
+    key: Key  # what it is found by: a queue or an iterator; family "feed": what one client is fed
+    producer: Producer
+    device: int  # row of the cluster's device that works
+    kept_by: int  # row of the device that has the queue
+    capacity: int  # elements; -1: without bound
+    reserve: int = 0  # elements that must remain
+    examples: int = 0  # of an element; 0: unknown
+    given: bool = False  # the rate was given, not estimated
+    clients: tuple[int, ...] = ()  # whose sessions fill it: the threads begin with the first
+
+    @property
+    def words(self) -> str:
+        """ "queue batch/fifo_queue makes 1,200 examples/s; DecodeJpeg 78 % of its work"."""
+        what = "what is fed comes at" if self.key.family == FEED else f"{self.key.family} {self.key.name} makes"
+        per_s = self.producer.elements_per_s * (self.examples or 1)
+        said = f"{what} {show_figure(per_s)} {'examples' if self.examples else 'elements'}/s"
+        if self.given:
+            return f"{said}, as given"
+        largest, stage = self.producer.largest(), self.producer.stage
+        at = f", held up by {stage}" if stage not in ("", self.key.name) else ""
+        return f"{said}{at}" + (f"; {largest[0]} {100 * largest[1]:.0f} % of its work" if largest else "")
+
+
+class Draw(NamedTuple):
+    """An op that takes elements of an input."""
+
+    node: int  # row of the client's pieces
+    input: int  # row of `Inputs.pipelines`
+    amount: int  # elements
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """All inputs of a run that may run dry. Axis: C clients."""
+
+    pipelines: tuple[Pipeline, ...] = ()
+    draws: tuple[tuple[Draw, ...], ...] = ()  # [C]
+    notes: tuple[str, ...] = ()  # inputs of which nobody knows how fast they are
+
+
+NO_INPUTS = Inputs()  # nothing ever runs dry
+
+
+def faster(inputs: Inputs, keys: Collection[Key], factor: int) -> Inputs:
+    """The same with some of them so many times as fast."""
+    return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
+
+
+def slowed(inputs: Inputs, cluster: Cluster, slower: Slower) -> Inputs:
+    """The same on a cluster of which some devices take longer for their ops (`Disturbed.cluster` and `slower`)."""
+    kinds = [cluster.devices[one.device].kind for one in inputs.pipelines]
+    return _paced(inputs, [slower[kind][1] if kind in slower else Fraction(1) for kind in kinds])
+
+
+def _paced(inputs: Inputs, factors: Sequence[Fraction]) -> Inputs:
+    """Each takes that many times as long, rounded up."""
+    paced = []
+    for one, factor in zip(inputs.pipelines, factors, strict=True):
+        period_ns = min(MAX_NS, -(-one.producer.period_ns * factor.numerator // factor.denominator))
+        paced.append(replace(one, producer=replace(one.producer, period_ns=period_ns)))
+    return replace(inputs, pipelines=tuple(paced))
+
+
+def together(producers: Sequence[Producer]) -> Producer:
+    """Several that fill one queue: as many threads, as fast as all of them; items and work are those of the first."""
+    if len(producers) == 1:
+        return producers[0]
+    threads = sum(one.threads for one in producers)
+    rate = sum(one.elements_per_s for one in producers)
+    period_ns = round(threads * producers[0].item * SECOND_NS / rate) if rate else producers[0].period_ns
+    return replace(producers[0], threads=threads, period_ns=period_ns)

@@ -1,0 +1,108 @@
+"""Who fills a queue: the enqueues that threads run in loops, what each needs, and the queues from which that comes.
+
+    filenames ──▶ queue ──read, decode──▶ queue ──dequeue, batch──▶ queue ──dequeue──▶ the step
+
+A QueueRunner has a thread for each of its enqueues (tensorflow/python/training/queue_runner_impl.py). Where the file
+says nothing of queue runners, all enqueues of the graph are taken to be run so, each by one thread. A chain of queues
+is as fast as its slowest link; how far the others are ahead makes no difference once they have run for a while.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.cluster.devicespec import parse
+from simulator.graph.step.fanin import PLACEHOLDERS, fan_in
+from simulator.training.crew.operations import UNKNOWN, Operation, operations
+from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
+from simulator.training.inputs.pipeline import Producer, together
+from simulator.training.inputs.working import RUN_NS, Processor, work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+
+SESSION = "Session.run"  # in `Producer.work`: what a queue runner's thread takes around its ops
+
+
+class UnknownRateError(Exception):
+    """Nobody can say how fast an input is; the message says why."""
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queues of a client's graph, all of it."""
+
+    graph: Graph
+    costs: CostTable
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """Ops on queues."""
+        return tuple(one for one in operations(self.graph) if one.family == "queue")
+
+    @cached_property
+    def threads(self) -> Counter[str]:
+        """Enqueue -> how many threads of queue runners run it; empty: the file says nothing of them."""
+        return Counter(name.partition(":")[0] for name in self.graph.queue_runners)
+
+    def filling(self, queue: int) -> list[tuple[Operation, int]]:
+        """The enqueues that threads run to fill the queue of that row, and how many run each."""
+        found = [one for one in self.operations if one.kind == ENQUEUE and one.owner == queue]
+        counts = [self.threads[self.graph.names[one.row]] if self.threads else 1 for one in found]
+        return [(one, count) for one, count in zip(found, counts, strict=True) if count]
+
+    def task(self, queue: int) -> str | None:
+        """The task on which most of the nodes that fill the queue ask to be; None: they ask for none."""
+        rows = [one.row for one, _ in self.filling(queue)]
+        asked: Counter[str] = Counter()
+        for row in np.flatnonzero(fan_in(self.graph, rows)).tolist():
+            spec = parse(self.graph.requested[row])
+            if row not in (queue, *rows) and spec.job is not None and spec.task is not None:
+                asked[f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task}"] += 1
+        return max(sorted(asked), key=lambda task: asked[task]) if asked else None
+
+    def producer(self, queue: int, where: Processor, below: Sequence[int] = ()) -> Producer:
+        """Who fills the queue of that row, on that processor; `below` are queues that wait for it.
+
+        Raises UnknownRateError.
+        """
+        run = self.filling(queue)
+        if not run:
+            raise UnknownRateError("nothing in the graph fills it")
+        made = together([self._loop(one, count, where, (*below, queue)) for one, count in run])
+        return replace(made, threads=min(made.threads, where.cores))
+
+    def _loop(self, enqueue: Operation, threads: int, where: Processor, below: Sequence[int]) -> Producer:
+        """Threads that run one enqueue in a loop, or what they wait for."""
+        graph = self.graph
+        rows: list[int] = np.flatnonzero(fan_in(graph, [enqueue.row])).tolist()
+        fed = next((row for row in rows if graph.ops[row] in PLACEHOLDERS), None)
+        if fed is not None:
+            raise UnknownRateError(f"its threads are fed {graph.names[fed]!r} by Python")
+        if enqueue.amount == UNKNOWN:
+            raise UnknownRateError(f"{graph.names[enqueue.row]!r} adds nobody knows how many at once")
+        taken = work(graph, self.costs, rows, where)
+        taken[SESSION] += RUN_NS
+        period_ns = max(taken.total(), threads * RUN_NS)
+        own = Producer(threads, period_ns, enqueue.amount, taken, graph.names[enqueue.owner])
+        slowest = own
+        for one in self.operations:
+            if one.kind == DEQUEUE and one.row in rows and one.owner not in below:
+                slowest = min(slowest, self._held_up(one, own, where, below), key=lambda made: made.elements_per_s)
+        return slowest
+
+    def _held_up(self, dequeue: Operation, own: Producer, where: Processor, below: Sequence[int]) -> Producer:
+        """The producer of the queue that a thread reads, by what it lets that thread make."""
+        if dequeue.amount == UNKNOWN or dequeue.owner == UNKNOWN:
+            raise UnknownRateError(f"{self.graph.names[dequeue.row]!r} takes nobody knows what, or how many")
+        before = self.producer(dequeue.owner, where, below)
+        period_ns = -(-before.period_ns * dequeue.amount // before.item)
+        return replace(before, period_ns=period_ns, item=own.item)
