@@ -1,0 +1,78 @@
+"""Trainings that wait for their input, real ones and simulated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement import clients
+from simulator import estimate_each, inline, load, load_cluster, read_regime, replicate, train, with_shapes
+from simulator.columns import ids
+from simulator.costs.table import MEASURED, CostTable
+from simulator.graph.graph import Graph
+from simulator.training.answers.answers import answers
+from simulator.training.inputs.finding import inputs_of
+from simulator.training.inputs.given import read_rate
+from simulator.training.inputs.pipeline import Inputs
+from simulator.training.training import Training
+
+TIMEOUT_S = 240
+
+
+def asked(case: Mapping[str, Any], folder: Path, steps: int) -> float:
+    """Write the case's MetaGraph to the folder; the seconds that so many real steps took. Any: JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.oracle.feeding", json.dumps(case), str(folder), str(steps)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    seconds: float = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    return seconds
+
+
+def simulated(
+    case: Mapping[str, Any], graph: Graph, *, rates: Sequence[str] = (), steps: int = 60
+) -> tuple[Training, Inputs]:
+    """The training of a case on one CPU, whose sleeps are as long as they were asked to be. Any: JSON."""
+    cluster, regime = load_cluster("1cpu"), read_regime("async")
+    sized = with_shapes(inline(graph))
+    programs = replicate(sized, cluster, how="in", regime=regime)
+    costs = [
+        _sleeping(program.graph, table, case)
+        for program, table in zip(programs, estimate_each(programs, cluster), strict=True)
+    ]
+    made = clients(programs, cluster, costs)
+    inputs = inputs_of(made, cluster, costs, rates=[read_rate(text) for text in rates])
+    return train(made, cluster, costs, regime=regime, steps=steps, inputs=inputs), inputs
+
+
+def _sleeping(graph: Graph, costs: CostTable, case: Mapping[str, Any]) -> CostTable:
+    """With the sleeps of the case, as measured."""
+    run_ns, source = np.array(costs.run_ns), np.array(costs.source)
+    for name in ("make", "again", "step"):
+        if name in graph.index:
+            run_ns[graph.index[name]], source[graph.index[name]] = round(case[f"{name}_s"] * 1e9), MEASURED
+    return replace(costs, run_ns=run_ns, source=ids(source))
+
+
+def rate(run: Training) -> float:
+    """Its steps per second."""
+    found = answers(run).steps_per_s
+    assert found is not None
+    return found
+
+
+def read(folder: Path) -> Graph:
+    """The graph of a case."""
+    return load(str(folder / "graph.meta"))

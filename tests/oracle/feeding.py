@@ -1,0 +1,114 @@
+"""Child process: small trainings fed by queue runners or by tf.data, as TensorFlow 1's scripts write them.
+
+Asked: a case and a folder on the command line. The training's MetaGraph is written to `graph.meta` there; with a number
+of steps the training runs, too. Told: a line of JSON with the seconds that these steps took.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+WIDTH, SETTLES = 8, 12  # of an example; steps until queues are as full as they will be
+THREADS = 16  # of the session for ops
+
+
+def slept(tf: Any, value: Any, sleep_s: float, name: str) -> Any:
+    """The value, after a sleep in Python, which lets others run."""
+
+    def sleep(given: Any) -> Any:
+        time.sleep(sleep_s)
+        return given
+
+    passed = tf.compat.v1.py_func(sleep, [value], value.dtype, name=name)
+    passed.set_shape(value.shape)
+    return passed
+
+
+def by_queue(tf: Any, case: dict[str, Any]) -> Any:
+    """Threads make examples, a queue makes batches of them."""
+    example = slept(tf, tf.zeros([WIDTH]), case["make_s"], "make")
+    options = {"num_threads": case["threads"], "capacity": case["capacity"]}
+    if case["kind"] == "shuffled":
+        return tf.compat.v1.train.shuffle_batch([example], case["batch"], min_after_dequeue=case["reserve"], **options)
+    return tf.compat.v1.train.batch([example], case["batch"], **options)
+
+
+def by_chain(tf: Any, case: dict[str, Any]) -> Any:
+    """One queue of examples, another of what is made of several of them, and a third of batches."""
+    v1 = tf.compat.v1
+    first = v1.FIFOQueue(case["capacity"], [tf.float32], [[WIDTH]], name="first")
+    made = first.enqueue([slept(tf, tf.zeros([WIDTH]), case["make_s"], "make")])
+    v1.train.add_queue_runner(v1.train.QueueRunner(first, [made] * case["threads"]))
+    second = v1.FIFOQueue(case["capacity"], [tf.float32], [[WIDTH]], name="second")
+    several = slept(tf, first.dequeue_many(4), case["again_s"], "again")
+    v1.train.add_queue_runner(v1.train.QueueRunner(second, [second.enqueue_many([several])]))
+    return v1.train.batch([second.dequeue()], case["batch"], capacity=2 * case["batch"])
+
+
+def by_dataset(tf: Any, case: dict[str, Any]) -> Any:
+    """A dataset that sleeps before each example, or a function of it that does."""
+    from tensorflow.python.data.experimental.ops.testing import sleep
+
+    data = tf.compat.v1.data.Dataset.from_tensors([0.0] * WIDTH).repeat()
+    if case["kind"] == "mapped":
+        data = data.map(lambda one: slept(tf, one, case["make_s"], "make"), num_parallel_calls=case["threads"])
+    else:
+        data = data.apply(sleep(round(case["make_s"] * 1e6)))
+    data = data.batch(case["batch"], drop_remainder=True)
+    return tf.compat.v1.data.make_initializable_iterator(data).get_next()
+
+
+WAYS = {"queue": by_queue, "shuffled": by_queue, "chain": by_chain, "dataset": by_dataset, "mapped": by_dataset}
+
+
+def train_op(tf: Any, case: dict[str, Any]) -> Any:
+    """A step that sleeps after it has its batch."""
+    v1 = tf.compat.v1
+    batch = slept(tf, WAYS[case["kind"]](tf, case), case["step_s"], "step")
+    weights = v1.get_variable("w", [WIDTH, 1])
+    count = v1.train.get_or_create_global_step()
+    loss = tf.reduce_mean(tf.square(tf.matmul(batch, weights) - 1))
+    return v1.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=count)
+
+
+def timed(tf: Any, step: Any, steps: int) -> float:
+    """Seconds that so many steps take once the queues are as full as they will be."""
+    v1 = tf.compat.v1
+    iterators = [op for op in v1.get_default_graph().get_operations() if op.type == "MakeIterator"]
+    threads = v1.ConfigProto(inter_op_parallelism_threads=THREADS)  # who sleeps keeps one
+    with v1.Session(config=threads) as session:
+        session.run([v1.global_variables_initializer(), *iterators])
+        coordinator = v1.train.Coordinator()
+        v1.train.start_queue_runners(session, coordinator)
+        for _ in range(SETTLES):
+            session.run(step)
+        began = time.monotonic()
+        for _ in range(steps):
+            session.run(step)
+        took = time.monotonic() - began
+        coordinator.request_stop()
+    return took
+
+
+def main() -> None:
+    """Build one case, run it if asked to."""
+    import tensorflow as tf
+
+    case, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    tf.compat.v1.disable_eager_execution()
+    step = train_op(tf, case)
+    tf.compat.v1.add_to_collection("train_op", step)
+    tf.compat.v1.train.export_meta_graph(str(folder / "graph.meta"))
+    took = timed(tf, step, steps) if steps else 0.0
+    print(json.dumps({"seconds": took}), flush=True)
+    os._exit(0)  # threads of queue runners may still sleep
+
+
+if __name__ == "__main__":
+    main()

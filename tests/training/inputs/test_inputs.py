@@ -1,0 +1,231 @@
+"""Who fills a queue and how fast; what a step that takes from it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.cluster.cluster import Cluster
+from simulator.errors import SimvizError
+from simulator.training.answers.answers import answers
+from simulator.training.answers.bottleneck import bottleneck
+from simulator.training.answers.relieving import FASTER
+from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.inputs.finding import inputs_of
+from simulator.training.inputs.given import read_rate
+from simulator.training.inputs.pipeline import Inputs, Pipeline, faster
+from simulator.training.inputs.working import RUN_NS
+from simulator.training.train import train
+from simulator.training.training import Training
+from tests.execution.cases import apart, attrs_of
+from tests.strategies import Rows
+from tests.training.crews import Priced
+from tests.training.inputs.graphs import client, dequeue, enqueue, example, iterating, reading
+from tests.training.queues import number, queue, text
+
+MAKES_NS = 1_000_000
+MADE_NS = MAKES_NS + RUN_NS  # by a thread of a queue runner
+
+
+def found(given: Sequence[Priced], on: Cluster, *rates: str) -> Inputs:
+    made = [one for one, _ in given]
+    return inputs_of(made, on, [priced for _, priced in given], rates=[read_rate(text) for text in rates])
+
+
+def only(given: Sequence[Priced], on: Cluster, *rates: str) -> Pipeline:
+    (one,) = found(given, on, *rates).pipelines
+    return one
+
+
+def trained(
+    given: Sequence[Priced], on: Cluster, *rates: str, disturbed: Sequence[str] = (), **options: object
+) -> Training:
+    disturbances = [read_disturbance(one) for one in disturbed]
+    inputs = found(given, on, *rates)
+    made = [one for one, _ in given]
+    costs = [priced for _, priced in given]
+    return train(made, on, costs, regime=None, inputs=inputs, disturbances=disturbances, **{"steps": 60, **options})  # type: ignore[arg-type]
+
+
+def step_ns(run: Training) -> float:
+    per_s = answers(run).steps_per_s
+    assert per_s is not None
+    return 1e9 / per_s
+
+
+# ---- who fills a queue -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("runners", "threads"), [((), 1), (("add",), 1), (("add:0", "add", "add"), 3)])
+def test_a_queue_runner_has_a_thread_for_each_entry(runners: tuple[str, ...], threads: int) -> None:
+    on = apart(1, cores=8)
+    graph = reading().built(queue_runners=runners)
+    made = only([client(on, graph, {})], on).producer
+    assert (made.threads, made.item) == (threads, 1)
+
+
+def test_no_more_threads_work_at_once_than_there_are_cores() -> None:
+    on = apart(1, cores=2)
+    one = client(on, reading().built(queue_runners=("add",) * 5), {"make": MAKES_NS})
+    assert only([one], on).producer.threads == 2
+
+
+def test_an_item_is_the_work_of_one_core() -> None:
+    """An op is priced as the work of all four."""
+    on = apart(1, cores=4)
+    made = only([client(on, reading().built(), {"make": MAKES_NS})], on).producer
+    launch = on.devices[0].launch_ns
+    assert made.period_ns == launch + 4 * (MAKES_NS - launch) + RUN_NS
+    assert made.largest() == ("Identity", 1 - RUN_NS / made.period_ns)
+
+
+def test_what_only_the_step_runs_is_no_work_of_the_queue() -> None:
+    on = apart(1)
+    made = only([client(on, reading().built(), {"make": MAKES_NS, "batch": 10**9, "work": 10**9})], on).producer
+    assert made.period_ns == MADE_NS
+
+
+def chained(batch: int = 4, *, several: int = 2) -> Rows:
+    """Examples come from a first queue, several for one."""
+    rows = reading(batch=batch)
+    queue(rows, "first", capacity=8, device="")
+    enqueue(rows, "first", example(rows, "read"), name="add_first")
+    taken = dequeue(rows, "first", name="several", count=several)
+    at = rows.names.index("make")
+    rows.inputs[at] = [taken]
+    return rows
+
+
+@pytest.mark.parametrize(("read_ns", "make_ns", "slowest"), [(10, MAKES_NS, "examples"), (MAKES_NS, 10, "first")])
+def test_a_chain_of_queues_is_as_fast_as_its_slowest(read_ns: int, make_ns: int, slowest: str) -> None:
+    on = apart(1)
+    made = only([client(on, chained().built(), {"read": read_ns, "make": make_ns})], on).producer
+    assert made.stage == slowest
+    assert made.period_ns == (MADE_NS if slowest == "examples" else 2 * MADE_NS)
+
+
+def test_many_are_added_at_once() -> None:
+    on = apart(1)
+    rows = Rows()
+    queue(rows, "examples", capacity=8, device="")
+    enqueue(rows, "examples", example(rows, "make", count=3), name="add", many=3)
+    rows.add("work", "Identity", [dequeue(rows, "examples", name="batch", count=4)], **attrs_of("Identity"))
+    made = only([client(on, rows.built(), {"make": MAKES_NS})], on).producer
+    assert made.item == 3
+    assert made.elements_per_s == pytest.approx(3e9 / MADE_NS)
+
+
+def test_all_sessions_that_take_from_a_queue_fill_it() -> None:
+    """The workers share a queue on the ps by its name; else each has its own."""
+    on = apart(3)
+    shared = reading(shared_name=text("all")).built()
+    where = {name: 0 for name in shared.names if name != "work"}
+    one = only([client(on, shared, {"make": MAKES_NS}, name=f"worker:{k}", task=k, where=where) for k in (1, 2)], on)
+    assert (one.key.name, one.clients, one.kept_by) == ("all", (0, 1), 0)
+    assert one.producer.elements_per_s == pytest.approx(2e9 / MADE_NS, rel=1e-6)
+    own = [client(on, reading().built(), {}, name=f"worker:{k}", task=k) for k in (1, 2)]
+    assert [pipeline.device for pipeline in found(own, on).pipelines] == [1, 2]
+
+
+def test_what_fills_a_queue_works_where_it_asks_to_be() -> None:
+    on = apart(2)
+    rows = reading()
+    rows.requested[rows.names.index("make")] = rows.requested[rows.names.index("make/x")] = on.tasks[0]
+    assert only([client(on, rows.built(), {}, task=1)], on).device == 0
+
+
+# ---- what nobody knows -----------------------------------------------------------------------------------------------
+
+
+def test_what_nobody_knows_never_runs_dry_and_is_told() -> None:
+    on = apart(1)
+    filled_by_python = reading()
+    filled_by_python.ops[filled_by_python.names.index("make/x")] = "Placeholder"
+    for rows, why in ((filled_by_python, "fed 'make/x' by Python"), (iterating(), "its dataset is not in the graph")):
+        inputs = found([client(on, rows.built(), {})], on)
+        assert not inputs.pipelines
+        assert not inputs.draws[0]
+        assert why in inputs.notes[0]
+    run = trained([client(on, iterating().built(), {"work": 7})], on)
+    assert step_ns(run) == 7
+    assert not run.step_input_ns.any()
+
+
+# ---- rates that are given --------------------------------------------------------------------------------------------
+
+
+def test_a_rate_is_of_examples() -> None:
+    on = apart(1)
+    four = client(on, reading().built(), {})
+    assert only([four], on, "1000/s").producer.period_ns == 10**6
+    assert only([four], on, "none", "examples=2000/s").producer.period_ns == 500_000
+    iterated = client(on, iterating().built(), {}, examples=32)
+    one = only([iterated], on, "1000/s")
+    assert (one.producer.period_ns, one.examples, one.given) == (32 * 10**6, 32, True)
+    assert not found([four], on, "none").pipelines
+    with pytest.raises(SimvizError, match=r"no input 'example'; .*examples\. Did you mean 'examples'"):
+        found([four], on, "example=3/s")
+
+
+@pytest.mark.parametrize("wrong", ["", "12", "=3/s", "0/s", "-1/s", "1e99/s", "3/min", "a=b", "inf/s"])
+def test_what_is_no_rate_is_refused(wrong: str) -> None:
+    with pytest.raises(SimvizError, match=r"is no rate|names no input"):
+        read_rate(wrong)
+
+
+# ---- what a step waits -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 40), st.integers(0, 3), st.sampled_from(["python", "compiled"])
+)
+def test_steps_come_as_fast_as_the_slower_of_step_and_input(
+    batch: int, threads: int, work: int, room: int, engine: str
+) -> None:
+    on = apart(1, cores=1, lanes=4)
+    graph = reading(batch=batch, capacity=batch + threads + room).built(queue_runners=("add",) * threads)
+    priced = {"make": MAKES_NS, "work": work * MAKES_NS // 4}
+    run = trained([client(on, graph, priced, examples=batch)], on, engine=engine)
+    slower = max(priced["work"], batch * MADE_NS / threads)
+    assert step_ns(run) == pytest.approx(slower, rel=0.03)
+    waits = answers(run).input_share
+    assert waits == pytest.approx(1 - priced["work"] / slower, abs=0.05)
+
+
+def test_an_input_that_is_the_limit_is_found_to_be_it() -> None:
+    on = apart(1)
+    given = [client(on, reading().built(), {"make": MAKES_NS, "work": MAKES_NS})]
+    run, inputs = trained(given, on), found(given, on)
+
+    def again(relief: object) -> Training:
+        keys = relief.inputs  # type: ignore[attr-defined]
+        made, costs = [one for one, _ in given], [priced for _, priced in given]
+        return train(made, on, costs, regime=None, steps=60, inputs=faster(inputs, keys, FASTER))
+
+    held = bottleneck(run, on, again)
+    assert held.sentence.startswith(
+        "The bottleneck is the input pipeline of w:0 (queue examples makes 972.8 examples/s"
+    )
+    assert "with twice its rate there would be 2 times as many steps per second" in held.sentence
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "times"), [("w:0=slow:3", 3), ("w:0=pause:every=40 ms,for=20 ms", 2), ("w:0=noise:exponential:1", 1)]
+)
+def test_a_disturbed_task_makes_its_input_later(disturbed: str, times: float) -> None:
+    on = apart(1)
+    run = trained([client(on, reading().built(), {"make": MAKES_NS})], on, disturbed=[disturbed], steps=400)
+    assert step_ns(run) == pytest.approx(times * 4 * MADE_NS, rel=0.1)
+
+
+def test_examples_that_must_remain_come_first() -> None:
+    """A RandomShuffleQueue hands nothing out before it has as many as it must keep, and the batch."""
+    on = apart(1)
+    graph = reading(op="RandomShuffleQueueV2", capacity=100, min_after_dequeue=number(50)).built()
+    run = trained([client(on, graph, {"make": MAKES_NS})], on)
+    assert run.step_end_ns[0] == 54 * MADE_NS
+    assert run.step_end_ns[1] == 58 * MADE_NS
