@@ -13,8 +13,8 @@ from simulator.costs.table import CostTable
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
-from simulator.partitioning import Partitions
 from simulator.loading import ask_tensorflow
+from simulator.partitioning import Partitions
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.holding import Held, holding
@@ -32,7 +32,7 @@ from simulator.training.regimes import Regime, check
 from simulator.training.train import train
 from simulator.training.training import Training
 from simulator.wording import counted
-from viz.inputs import Programs, price, price_each
+from viz.inputs import Programs, price_each
 from viz.request import Request
 from viz.training.asked import Wanted
 from viz.training.programs import in_words, make_programs, with_workers
@@ -207,7 +207,6 @@ def _stage(
         cluster,
         costs,
         rates=request.training.inputs,
-        price=lambda graph, cluster: price(request, graph, cluster),
         infer=ask_tensorflow,
     )
     return _Stage(request, cluster, regime, made, costs, inputs)

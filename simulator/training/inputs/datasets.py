@@ -24,12 +24,10 @@ from simulator.graph.shapes import Infer, with_shapes
 from simulator.graph.tensors import shape_of
 from simulator.training.inputs.pipeline import Producer
 from simulator.training.inputs.queues import UnknownRateError
-from simulator.training.inputs.working import CALL_NS, ELEMENT_NS, Processor, work
+from simulator.training.inputs.working import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
-    from simulator.cluster.cluster import Cluster
-    from simulator.costs.table import CostTable
     from simulator.graph.messages import Proto
 
 AUTOTUNE = -1
@@ -68,12 +66,10 @@ class _Flow:
 
 @dataclass(frozen=True)
 class Datasets:
-    """The datasets of a client's graph; `price` and `infer` are asked about the functions that they call."""
+    """The datasets of a client's graph; `infer` is asked for the shapes in functions that they call."""
 
     graph: Graph
-    cluster: Cluster
     where: Processor
-    price: Callable[[Graph, Cluster], CostTable]
     infer: Infer | None = None
 
     def producer(self, iterator: int) -> tuple[Producer, int]:
@@ -224,7 +220,10 @@ class Datasets:
     def _called(self, row: int) -> Counter[str]:
         """What a call of a dataset's function takes one core."""
         body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
-        taken = work(body.graph, self.price(body.graph, self.cluster), range(len(body.graph)), self.where)
+        unseen = hidden(body.graph, range(len(body.graph)))
+        if unseen is not None:
+            raise UnknownRateError(f"what Python computes in {unseen!r} is not in the graph")
+        taken = work(body.graph, core_ns(body.graph, self.where), range(len(body.graph)))
         taken[TF_DATA] += CALL_NS
         return taken
 

@@ -7,15 +7,13 @@ the same name on the same device is one input, whoever takes from it: each sessi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from simulator.costs.roofline import estimate
 from simulator.errors import SimvizError
-from simulator.graph.graph import Graph
 from simulator.graph.shapes import Infer
 from simulator.training.crew.operations import origins
 from simulator.training.crew.resources import Key, crossing, find, key_of
@@ -23,7 +21,7 @@ from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.inputs.datasets import Datasets
 from simulator.training.inputs.given import Rate
 from simulator.training.inputs.pipeline import FEED, Draw, Inputs, Pipeline, Producer, together
-from simulator.training.inputs.queues import Queues, UnknownRateError
+from simulator.training.inputs.queues import Queues, UnknownRateError, working_task
 from simulator.training.inputs.working import processor
 from simulator.wording import near, some
 
@@ -58,13 +56,12 @@ def inputs_of(
     costs: Sequence[CostTable],
     *,
     rates: Sequence[Rate] = (),
-    price: Callable[[Graph, Cluster], CostTable] = estimate,
     infer: Infer | None = None,
 ) -> Inputs:
     """The inputs of these clients; `costs` has the table of each client's graph.
 
     `rates` are those that are given; the others are estimated from what fills queues and from datasets, whose functions
-    `price` and `infer` are asked about. An input of which nobody knows how fast it is never runs dry; a note says so.
+    shapes `infer` is asked for. An input of which nobody knows how fast it is never runs dry; a note says so.
     What clients are fed counts where its rate is given. Raises SimvizError for a rate of an input that there is not.
     """
     found: dict[Key, _Found] = {}
@@ -78,7 +75,7 @@ def inputs_of(
         if rate is not None and rate.examples_per_s is None:
             continue
         try:
-            made[key] = _pipeline(one, rate, clients, cluster, costs, _Asking(price, infer))
+            made[key] = _pipeline(one, rate, clients, cluster, costs, infer)
         except UnknownRateError as error:
             unknown.setdefault(key._replace(device=""), str(error))
     row = {key: at for at, key in enumerate(made)}
@@ -89,14 +86,6 @@ def inputs_of(
         for key, why in unknown.items()
     ]
     return Inputs(tuple(made.values()), draws, tuple(notes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """Who is asked about functions."""
-
-    price: Callable[[Graph, Cluster], CostTable]
-    infer: Infer | None
 
 
 class _Op(NamedTuple):
@@ -214,7 +203,7 @@ def _pipeline(
     clients: Sequence[Client],
     cluster: Cluster,
     costs: Sequence[CostTable],
-    asking: _Asking,
+    infer: Infer | None,
 ) -> Pipeline:
     first = clients[one.clients[0]]
     attrs = first.partitions.graph.attrs[one.owner]
@@ -232,7 +221,7 @@ def _pipeline(
     elif one.key.family == "queue":
         producer, where = _fillers(one, clients, cluster, costs)
     else:
-        producer, capacity = _iterated(one, clients, cluster, asking)
+        producer, capacity = _iterated(one, clients, cluster, infer)
     if capacity > MOST_ROOM or capacity < 1:
         capacity = -1
     return Pipeline(
@@ -258,26 +247,25 @@ def _fillers(
     works_at: list[int] = []
     for c in one.clients:
         program, lead = clients[c].program, _lead(clients, c)
-        queues = Queues(lead.graph, costs[c])
         row = lead.graph.index.get(name, -1)
-        task = queues.task(row)
+        task = working_task(lead.graph, row)
         where = processor(cluster, program.task if task in (None, lead.task) or task not in cluster.tasks else task)
         works_at.append(where.device)
         key = (id(lead.graph), where.column)
         if key not in made:
-            made[key] = queues.producer(row, where)
+            made[key] = Queues(lead.graph, costs[c], where).producer(row)
         sessions.setdefault(program.task, made[key])
     return together(list(sessions.values())), works_at[0]
 
 
-def _iterated(one: _Found, clients: Sequence[Client], cluster: Cluster, asking: _Asking) -> tuple[Producer, int]:
+def _iterated(one: _Found, clients: Sequence[Client], cluster: Cluster, infer: Infer | None) -> tuple[Producer, int]:
     """Who makes the elements of an iterator, on its session's task, and for how many there is room."""
     first = clients[one.clients[0]]
     graph = _lead(clients, one.clients[0]).graph
     row = graph.index.get(first.partitions.graph.names[one.owner], -1)
     if row < 0 or "Iterator" not in graph.ops[row]:
         raise UnknownRateError("its dataset is not in the graph")
-    made = Datasets(graph, cluster, processor(cluster, first.program.task), asking.price, asking.infer)
+    made = Datasets(graph, processor(cluster, first.program.task), infer)
     return made.producer(row)
 
 

@@ -21,7 +21,8 @@ from simulator.graph.step.fanin import PLACEHOLDERS, fan_in
 from simulator.training.crew.operations import UNKNOWN, Operation, operations
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.inputs.pipeline import Producer, together
-from simulator.training.inputs.working import RUN_NS, Processor, work
+from simulator.training.inputs.working import RUN_NS, Processor, core_ns, hidden, work
+from simulator.units import Nanos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ class Queues:
 
     graph: Graph
     costs: CostTable
+    where: Processor
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
@@ -49,60 +51,66 @@ class Queues:
         return tuple(one for one in operations(self.graph) if one.family == "queue")
 
     @cached_property
+    def each_ns(self) -> list[Nanos]:
+        """[N] what each op takes one core."""
+        return core_ns(self.graph, self.where, self.costs)
+
+    @cached_property
     def threads(self) -> Counter[str]:
         """Enqueue -> how many threads of queue runners run it; empty: the file says nothing of them."""
         return Counter(name.partition(":")[0] for name in self.graph.queue_runners)
 
-    def filling(self, queue: int) -> list[tuple[Operation, int]]:
+    def _filling(self, queue: int) -> list[tuple[Operation, int]]:
         """The enqueues that threads run to fill the queue of that row, and how many run each."""
         found = [one for one in self.operations if one.kind == ENQUEUE and one.owner == queue]
         counts = [self.threads[self.graph.names[one.row]] if self.threads else 1 for one in found]
         return [(one, count) for one, count in zip(found, counts, strict=True) if count]
 
-    def task(self, queue: int) -> str | None:
-        """The task on which most of the nodes that fill the queue ask to be; None: they ask for none."""
-        rows = [one.row for one, _ in self.filling(queue)]
-        asked: Counter[str] = Counter()
-        for row in np.flatnonzero(fan_in(self.graph, rows)).tolist():
-            spec = parse(self.graph.requested[row])
-            if row not in (queue, *rows) and spec.job is not None and spec.task is not None:
-                asked[f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task}"] += 1
-        return max(sorted(asked), key=lambda task: asked[task]) if asked else None
-
-    def producer(self, queue: int, where: Processor, below: Sequence[int] = ()) -> Producer:
-        """Who fills the queue of that row, on that processor; `below` are queues that wait for it.
-
-        Raises UnknownRateError.
-        """
-        run = self.filling(queue)
+    def producer(self, queue: int, below: Sequence[int] = ()) -> Producer:
+        """Who fills the queue of that row; `below` are queues that wait for it. Raises UnknownRateError."""
+        run = self._filling(queue)
         if not run:
             raise UnknownRateError("nothing in the graph fills it")
-        made = together([self._loop(one, count, where, (*below, queue)) for one, count in run])
-        return replace(made, threads=min(made.threads, where.cores))
+        made = together([self._loop(one, count, (*below, queue)) for one, count in run])
+        return replace(made, threads=min(made.threads, self.where.cores))
 
-    def _loop(self, enqueue: Operation, threads: int, where: Processor, below: Sequence[int]) -> Producer:
+    def _loop(self, enqueue: Operation, threads: int, below: Sequence[int]) -> Producer:
         """Threads that run one enqueue in a loop, or what they wait for."""
         graph = self.graph
         rows: list[int] = np.flatnonzero(fan_in(graph, [enqueue.row])).tolist()
         fed = next((row for row in rows if graph.ops[row] in PLACEHOLDERS), None)
         if fed is not None:
             raise UnknownRateError(f"its threads are fed {graph.names[fed]!r} by Python")
+        unseen = hidden(graph, rows, self.costs)
+        if unseen is not None:
+            raise UnknownRateError(f"what Python computes in {unseen!r} is not in the graph")
         if enqueue.amount == UNKNOWN:
             raise UnknownRateError(f"{graph.names[enqueue.row]!r} adds nobody knows how many at once")
-        taken = work(graph, self.costs, rows, where)
+        taken = work(graph, self.each_ns, rows)
         taken[SESSION] += RUN_NS
         period_ns = max(taken.total(), threads * RUN_NS)
         own = Producer(threads, period_ns, enqueue.amount, taken, graph.names[enqueue.owner])
         slowest = own
         for one in self.operations:
             if one.kind == DEQUEUE and one.row in rows and one.owner not in below:
-                slowest = min(slowest, self._held_up(one, own, where, below), key=lambda made: made.elements_per_s)
+                slowest = min(slowest, self._held_up(one, own, below), key=lambda made: made.elements_per_s)
         return slowest
 
-    def _held_up(self, dequeue: Operation, own: Producer, where: Processor, below: Sequence[int]) -> Producer:
+    def _held_up(self, dequeue: Operation, own: Producer, below: Sequence[int]) -> Producer:
         """The producer of the queue that a thread reads, by what it lets that thread make."""
         if dequeue.amount == UNKNOWN or dequeue.owner == UNKNOWN:
             raise UnknownRateError(f"{self.graph.names[dequeue.row]!r} takes nobody knows what, or how many")
-        before = self.producer(dequeue.owner, where, below)
+        before = self.producer(dequeue.owner, below)
         period_ns = -(-before.period_ns * dequeue.amount // before.item)
         return replace(before, period_ns=period_ns, item=own.item)
+
+
+def working_task(graph: Graph, queue: int) -> str | None:
+    """The task on which most of the nodes that fill the queue of that row ask to be; None: they ask for none."""
+    rows = [one.row for one in operations(graph) if one.kind == ENQUEUE and one.owner == queue]
+    asked: Counter[str] = Counter()
+    for row in np.flatnonzero(fan_in(graph, rows)).tolist():
+        spec = parse(graph.requested[row])
+        if row not in (queue, *rows) and spec.job is not None and spec.task is not None:
+            asked[f"/job:{spec.job}/replica:{spec.replica or 0}/task:{spec.task}"] += 1
+    return max(sorted(asked), key=lambda task: asked[task]) if asked else None

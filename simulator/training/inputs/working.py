@@ -1,21 +1,27 @@
 """How long the ops of an input pipeline take one thread.
 
-The cost table prices an op of a CPU as the work of all its cores. Threads of an input pipeline run beside each other
-and beside the steps, so each op of theirs is the work of one core: what is launched is launched, the rest takes as many
-times as long as there are cores. What was measured is taken as it was.
+The cost table prices an op of a CPU as the work of all its cores, as far as they share it. Threads of an input pipeline
+run beside each other and beside the steps, so their ops are priced for a processor that is one core of theirs. What was
+measured is taken as it was.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.costs.table import MAX_NS, MEASURED
+import numpy as np
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.costs.roofline import estimate
+from simulator.costs.table import MEASURED
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
-    from simulator.cluster.cluster import Cluster, Device
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
 
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
 RUN_NS: Nanos = 28_000  # a queue runner's `Session.run`; Python lets one of a process's threads do so at a time
 CALL_NS: Nanos = 25_000  # tf.data's call of a function for one element
 ELEMENT_NS: Nanos = 1_300  # tf.data's handing an element from one dataset to the next
+
+_PYTHON = re.compile(r"(Eager)?PyFunc(Stateless)?")
 
 
 class Processor(NamedTuple):
@@ -45,15 +53,40 @@ def processor(cluster: Cluster, task: str) -> Processor:
     return Processor(row, cluster.devices[row], cluster.kind_of[row])
 
 
-def work(graph: Graph, costs: CostTable, rows: Iterable[int], where: Processor) -> Counter[str]:
+@lru_cache(maxsize=16)
+def _core(model: Device) -> Cluster:
+    """A cluster of one core of that device."""
+    share = model.cores
+    core = replace(
+        model,
+        flop_per_s=max(1, model.flop_per_s // share),
+        bytes_per_s=max(1, model.bytes_per_s // share),
+        peaks=model.peaks.share(share),
+        cores=1,
+    )
+    return Cluster((core,), (), (((),),))
+
+
+def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> list[Nanos]:
+    """[N] what each op takes one core of the processor; `costs` has what was measured. 0: it runs on no CPU."""
+    alone = np.maximum(estimate(graph, _core(where.model)).run_ns[:, 0], 0)
+    if costs is not None:
+        alone = np.where(costs.source == MEASURED, np.maximum(costs.run_ns[:, where.column], 0), alone)
+    found: list[int] = alone.tolist()
+    return found
+
+
+def hidden(graph: Graph, rows: Iterable[int], costs: CostTable | None = None) -> str | None:
+    """The first of the nodes that lets Python compute, which no graph shows, and was not measured; None: none does."""
+    for row in rows:
+        if _PYTHON.fullmatch(graph.ops[row]) and (costs is None or costs.source[row] != MEASURED):
+            return graph.names[row]
+    return None
+
+
+def work(graph: Graph, each_ns: Sequence[Nanos], rows: Iterable[int]) -> Counter[str]:
     """Op -> nanoseconds of one core, of nodes that one thread runs once."""
     found: Counter[str] = Counter()
     for row in rows:
-        whole = int(costs.run_ns[row, where.column])
-        if whole < 0:  # it runs on another device, which is not what holds a pipeline
-            continue
-        launch = min(whole, where.model.launch_ns)
-        if costs.source[row] != MEASURED:
-            whole = min(MAX_NS, launch + (whole - launch) * where.model.cores)
-        found[graph.ops[row]] += whole
+        found[graph.ops[row]] += each_ns[row]
     return found

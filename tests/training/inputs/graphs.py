@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import ids
+from simulator.costs.table import MEASURED
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.partitioning import partition
@@ -91,6 +94,7 @@ def client(
     own = next(row for row, place in enumerate(on.task_of) if place == task)
     rows = [(where or {}).get(node, own) for node in graph.names]
     priced = costs(graph, on, [run_ns.get(node, 0) for node in graph.names])
+    priced = replace(priced, source=ids([MEASURED] * len(graph)))
     pieces = partition(graph, assigned(on, rows), on, step=choose_step(graph, fetches=tuple(fetches)))
     program = Program(name, on.tasks[task], graph, tuple(fetches), examples=examples)
     return Client(program, pieces), priced

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import ids
+from simulator.costs.roofline import estimate
+from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
@@ -17,14 +21,14 @@ from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.given import read_rate
 from simulator.training.inputs.pipeline import Inputs, Pipeline, faster
-from simulator.training.inputs.working import RUN_NS
+from simulator.training.inputs.working import RUN_NS, core_ns, processor
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of
-from tests.strategies import Rows
+from tests.strategies import Rows, shapes_attr, type_attr, types_attr
 from tests.training.crews import Priced
 from tests.training.inputs.graphs import client, dequeue, enqueue, example, iterating, reading
-from tests.training.queues import number, queue, text
+from tests.training.queues import INT64, number, queue, text
 
 MAKES_NS = 1_000_000
 MADE_NS = MAKES_NS + RUN_NS  # by a thread of a queue runner
@@ -73,13 +77,29 @@ def test_no_more_threads_work_at_once_than_there_are_cores() -> None:
     assert only([one], on).producer.threads == 2
 
 
-def test_an_item_is_the_work_of_one_core() -> None:
-    """An op is priced as the work of all four."""
+def test_an_op_is_the_work_of_one_core_unless_it_was_measured() -> None:
+    """An op of an input is priced for one core of four; what was measured is as it was."""
     on = apart(1, cores=4)
-    made = only([client(on, reading().built(), {"make": MAKES_NS})], on).producer
-    launch = on.devices[0].launch_ns
-    assert made.period_ns == launch + 4 * (MAKES_NS - launch) + RUN_NS
-    assert made.largest() == ("Identity", 1 - RUN_NS / made.period_ns)
+    rows = Rows()
+    large = shapes_attr((1 << 20,))
+    rows.add("x", "Const", dtype=type_attr(), _output_shapes=large)
+    rows.add("square", "Square", ["x"], T=type_attr(), _output_shapes=large)
+    graph, where = rows.built(), processor(on, on.tasks[0])
+    whole, launch = estimate(graph, on), on.devices[0].launch_ns
+    assert core_ns(graph, where)[1] == pytest.approx(launch + 4 * (int(whole.run_ns[1, 0]) - launch), rel=1e-3)
+    assert core_ns(graph, where, replace(whole, source=ids([MEASURED] * 2)))[1] == whole.run_ns[1, 0]
+
+
+def test_python_is_not_in_the_graph() -> None:
+    """What it computes is known only if it was measured."""
+    on = apart(1)
+    rows = reading()
+    rows.ops[rows.names.index("make")] = "PyFunc"
+    rows.attrs[rows.names.index("make")] |= {"Tin": types_attr(INT64), "Tout": types_attr(INT64), "token": text("f")}
+    one, costs = client(on, rows.built(), {"make": MAKES_NS})
+    assert only([(one, costs)], on).producer.period_ns == MADE_NS
+    inputs = found([(one, replace(costs, source=ids([STATIC] * len(costs))))], on)
+    assert "what Python computes in 'make' is not in the graph" in inputs.notes[0]
 
 
 def test_what_only_the_step_runs_is_no_work_of_the_queue() -> None:
