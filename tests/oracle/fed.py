@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from placement import clients
-from simulator import estimate_each, inline, load, load_cluster, read_regime, replicate, train, with_shapes
+from simulator import estimate_each, load, load_cluster, read_regime, replicate, train
 from simulator.columns import ids
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
@@ -26,18 +26,17 @@ from simulator.training.training import Training
 TIMEOUT_S = 240
 
 
-def asked(case: Mapping[str, Any], folder: Path, steps: int) -> float:
-    """Write the case's MetaGraph to the folder; the seconds that so many real steps took. Any: JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
+def asked(cases: Sequence[Mapping[str, Any]], folder: Path, steps: int) -> list[float]:
+    """Write the cases' MetaGraphs to the folder; the seconds that so many real steps of each took. Any: JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.oracle.feeding", json.dumps(case), str(folder), str(steps)],
+        [sys.executable, "-m", "tests.oracle.feeding", json.dumps(cases), str(folder), str(steps)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    seconds: float = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])["seconds"]
     return seconds
 
 
@@ -46,8 +45,7 @@ def simulated(
 ) -> tuple[Training, Inputs]:
     """The training of a case on one CPU, whose sleeps are as long as they were asked to be. Any: JSON."""
     cluster, regime = load_cluster("1cpu"), read_regime("async")
-    sized = with_shapes(inline(graph))
-    programs = replicate(sized, cluster, how="in", regime=regime)
+    programs = replicate(graph, cluster, how="in", regime=regime)
     costs = [
         _sleeping(program.graph, table, case)
         for program, table in zip(programs, estimate_each(programs, cluster), strict=True)
@@ -73,6 +71,6 @@ def rate(run: Training) -> float:
     return found
 
 
-def read(folder: Path) -> Graph:
+def read(folder: Path, row: int) -> Graph:
     """The graph of a case."""
-    return load(str(folder / "graph.meta"))
+    return load(str(folder / f"{row}.meta"), infer=None)

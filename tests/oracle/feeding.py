@@ -1,7 +1,8 @@
 """Child process: small trainings fed by queue runners or by tf.data, as TensorFlow 1's scripts write them.
 
-Asked: a case and a folder on the command line. The training's MetaGraph is written to `graph.meta` there; with a number
-of steps the training runs, too. Told: a line of JSON with the seconds that these steps took.
+Asked: a list of cases, a folder and a number of steps on the command line. The MetaGraph of each case is written to
+`0.meta`, `1.meta` and so on there; with a number of steps it runs, too. Told: a line of JSON with the seconds that
+these steps took.
 """
 
 import json
@@ -64,7 +65,47 @@ def by_dataset(tf: Any, case: dict[str, Any]) -> Any:
     return tf.compat.v1.data.make_initializable_iterator(data).get_next()
 
 
-WAYS = {"queue": by_queue, "shuffled": by_queue, "chain": by_chain, "dataset": by_dataset, "mapped": by_dataset}
+def by_pipeline(tf: Any, case: dict[str, Any]) -> Any:
+    """A dataset of this case's stages, one after the other: a name, and perhaps a number."""
+    data_of, v1 = tf.compat.v1.data.Dataset, tf.compat.v1
+
+    def product(one: Any) -> Any:
+        return tf.reshape(tf.matmul(tf.ones([256, 256]), tf.ones([256, 256])), [-1])[:WIDTH] + one
+
+    def drawn(one: Any) -> Any:
+        return product(one) + tf.random.uniform([])
+
+    data = data_of.from_tensors([0.0] * WIDTH).repeat()
+    for stage, number in case["stages"]:
+        if stage == "map":
+            data = data.map(product if number == 0 else drawn)
+        elif stage == "parallel_map":
+            data = data.map(product, num_parallel_calls=number)
+        elif stage == "interleave":
+            data = data.interleave(lambda one: data_of.from_tensors(one).repeat().map(drawn), cycle_length=2)
+        elif stage == "zip":
+            data = data_of.zip((data, data)).map(lambda one, _: one)
+        elif stage == "cache":
+            data = data.cache()
+        elif stage in ("shuffle", "prefetch", "repeat", "take"):
+            data = getattr(data, stage)(number)
+        elif stage == "shard":
+            data = data.shard(number, 0)
+        elif stage == "generator":
+            data = data_of.from_generator(lambda: iter(()), tf.float32, tf.TensorShape([WIDTH]))
+    data = data.batch(case["batch"], drop_remainder=True)
+    make = v1.data.make_one_shot_iterator if case.get("one_shot") else v1.data.make_initializable_iterator
+    return make(data).get_next()
+
+
+WAYS = {
+    "queue": by_queue,
+    "shuffled": by_queue,
+    "chain": by_chain,
+    "dataset": by_dataset,
+    "mapped": by_dataset,
+    "stages": by_pipeline,
+}
 
 
 def train_op(tf: Any, case: dict[str, Any]) -> Any:
@@ -97,15 +138,19 @@ def timed(tf: Any, step: Any, steps: int) -> float:
 
 
 def main() -> None:
-    """Build one case, run it if asked to."""
+    """Build the cases, run them if asked to."""
     import tensorflow as tf
 
-    case, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    tf.compat.v1.disable_eager_execution()
-    step = train_op(tf, case)
-    tf.compat.v1.add_to_collection("train_op", step)
-    tf.compat.v1.train.export_meta_graph(str(folder / "graph.meta"))
-    took = timed(tf, step, steps) if steps else 0.0
+    cases, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    v1 = tf.compat.v1
+    v1.disable_eager_execution()
+    took = []
+    for row, case in enumerate(cases):
+        with v1.Graph().as_default():
+            step = train_op(tf, case)
+            v1.add_to_collection("train_op", step)
+            v1.train.export_meta_graph(str(folder / f"{row}.meta"))
+            took.append(timed(tf, step, steps) if steps else 0.0)
     print(json.dumps({"seconds": took}), flush=True)
     os._exit(0)  # threads of queue runners may still sleep
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from simulator.graph.messages import Proto
 
 AUTOTUNE = -1
+_ENDS = frozenset(("_Arg", "_Retval"))  # which TensorFlow registers as if they had state
 AUTOTUNED_BUFFER = 2  # elements that a prefetch begins with where TensorFlow tunes it
 TF_DATA = "tf.data"  # in `Producer.work`: its own work
 
@@ -129,7 +130,7 @@ class Datasets:
 
     def _map(self, row: int) -> _Flow:
         body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
-        if not any(ops.is_stateful(op) for op in body.graph.ops):
+        if not any(ops.is_stateful(op) for op in body.graph.ops if op not in _ENDS):
             return self._in_parallel(row, self.where.cores)
         called = self._called(row)
         return _plus(self._before(row), called, called.total())

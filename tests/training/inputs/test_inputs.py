@@ -16,7 +16,7 @@ from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
-from simulator.training.answers.relieving import FASTER
+from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.given import read_rate
