@@ -154,7 +154,8 @@ def test_what_fills_a_queue_works_where_it_asks_to_be() -> None:
     on = apart(2)
     rows = reading()
     rows.requested[rows.names.index("make")] = rows.requested[rows.names.index("make/x")] = on.tasks[0]
-    assert only([client(on, rows.built(), {}, task=1)], on).device == 0
+    made_there = {"make": 0, "make/x": 0}
+    assert only([client(on, rows.built(), {}, task=1, where=made_there)], on).device == 0
 
 
 # ---- what nobody knows -----------------------------------------------------------------------------------------------
