@@ -37,7 +37,7 @@ def checked(graph: Graph, cluster: Cluster, algorithm: str | list[int], mode: st
         assignment = place(graph, cluster, estimate(graph, cluster), step=step, algorithm=algorithm, fallback=False)
     else:
         assignment = by_hand(graph, cluster, algorithm)
-    cut = partition(graph, assignment, cluster, step=step)
+    cut = partition(graph, assignment, cluster, step=step, legal=False)
     return check(graph, cluster, assignment, cut, step, mode=mode)
 
 
@@ -83,7 +83,7 @@ def test_a_pinned_placement_is_accepted_and_cut_alike_on_a_cluster() -> None:
 def test_what_stand_ins_do_not_cut_is_named() -> None:
     graph, cluster = training(), load_cluster("ps=1,worker=2x2gpu")
     gpu = cluster.index["/job:worker/replica:0/task:0/device:GPU:1"]
-    cut = partition(graph, by_hand(graph, cluster, [0, 0, gpu, 0, 0, gpu - 1]), cluster, step=whole(graph))
+    cut = partition(graph, by_hand(graph, cluster, [0, 0, gpu, 0, 0, gpu - 1]), cluster, step=whole(graph), legal=False)
     seen = Measurement(oracle=STAND_INS, tensorflow="2.21.0", placement={}, added_task=STANDIN_CLIENT)
     assert _unseen_cuts(cluster, cut, seen) == ["/job:worker/replica:0/task:0"]
     assert _unseen_cuts(cluster, cut, replace(seen, added_task=None)) == []  # the real master cuts its own task's piece
