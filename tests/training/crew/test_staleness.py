@@ -85,7 +85,9 @@ def test_what_reads_is_told_by_what_is_trained() -> None:
         made.add(f"train_{name}", "ResourceApplyGradientDescent", [name, rate, grad], T=type_attr())
     made.add("count", "AssignAdd", ["step", one], T=type_attr(INT64))
     on, graph = apart(2), made.built()
-    pieces = partition(graph, assigned(on, [int(name == "far") for name in graph.names]), on, step=whole(graph))
+    pieces = partition(
+        graph, assigned(on, [int(name == "far") for name in graph.names]), on, step=whole(graph), legal=False
+    )
     found = [pieces.graph.names[row] for row in reads(pieces).tolist()]
     send = {pieces.graph.names[row] for row in pieces.send.tolist()}
     assert {"plain/read", "handle/read", "rows"} < set(found)

@@ -95,7 +95,7 @@ def client(
     rows = [(where or {}).get(node, own) for node in graph.names]
     priced = costs(graph, on, [run_ns.get(node, 0) for node in graph.names])
     priced = replace(priced, source=ids([MEASURED] * len(graph)))
-    pieces = partition(graph, assigned(on, rows), on, step=choose_step(graph, fetches=tuple(fetches)))
+    pieces = partition(graph, assigned(on, rows), on, legal=False, step=choose_step(graph, fetches=tuple(fetches)))
     program = Program(name, on.tasks[task], graph, tuple(fetches), examples=examples)
     return Client(program, pieces), priced
 
