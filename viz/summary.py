@@ -89,7 +89,7 @@ def _time(scene: Scene) -> str:
         else f"; this and all up to the training is one step of {_client(scene.training)} alone"
     )
     kept = counts(scene)["kept_calls"]
-    without = f"; without the bodies of {counted(kept, 'call')} that stay single nodes" if kept else ""
+    without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
     return f"makespan   {show_nanos(scene.trace.makespan)}{without}, {bound}{whose}"
 
 
