@@ -21,7 +21,8 @@ from simulator.training.crew.goal import Goal
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.recording import trace_of
 from simulator.training.crew.starting import Starts, starts
-from simulator.training.disturbances.disturbing import disturb, slowed
+from simulator.training.disturbances.disturbing import disturb, slowed, upsets_of
+from simulator.training.disturbances.upsets import Upsets
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Inputs
 from simulator.training.inputs.pipeline import slowed as slower_inputs
@@ -216,6 +217,7 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         marks=noted.marks,
         under_way=noted.under_way,
         lost_by_crash=ints(ledger.lost),
+        upsets=upsets_of(crew.disturbed) if crew.disturbed is not None else Upsets(),
         cut_short=tuple(ledger.cut),
         input_ns=noted.input_ns,
     )

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ints
+from simulator.training.disturbances.upsets import Upsets
+from simulator.units import Nanos
 
 if TYPE_CHECKING:
     from simulator.execution.trace import Trace
     from simulator.partitioning import Partitions
     from simulator.training.inputs.pipeline import Pipeline
-    from simulator.units import Nanos
 
 Sums: TypeAlias = npt.NDArray[np.int64]
 # Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
@@ -109,4 +110,5 @@ class Training:
     inputs: tuple[Pipeline, ...] = ()  # [I] what the clients take their examples from, where it may run dry
     trace: Trace | None = None  # of the recorded steps
     partitions: tuple[Partitions, ...] = ()  # by client; the trace's rows refer to its client's
+    upsets: Upsets = field(default_factory=Upsets)
     notes: tuple[str, ...] = ()  # what was assumed

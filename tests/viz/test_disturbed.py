@@ -55,9 +55,13 @@ def notes(where: Path, said: str) -> list[str]:
     return found
 
 
-def test_a_crash_that_no_rate_knows_of_is_told(tmp_path: Path) -> None:
-    said = "worker:1 crashes at 10 ms, in the warm-up, which the rates leave out: take more --steps before it"
-    assert notes(tmp_path, "worker:1=crash:at=10 ms,for=20 ms") == [f"{said} and after it."]
+def test_a_crash_is_in_the_rate_or_told(tmp_path: Path, quiet: dict[str, object]) -> None:
+    found = trained(tmp_path, "worker:1=crash:at=10 ms,for=20 ms")
+    assert found["notes"] == []
+    rates = [quiet["steps_per_s"], found["steps_per_s_between_upsets"], found["steps_per_s"]]
+    assert all(isinstance(rate, float) for rate in rates)
+    assert rates[2] < rates[1]  # type: ignore[operator]  # they are floats
+    assert quiet["steps_per_s_between_upsets"] is None
     (late,) = notes(tmp_path, "worker:1=crash:at=1000 s,for=20 ms")
     assert late.startswith("worker:1 crashes at 1000 s, after the last update at ")
 

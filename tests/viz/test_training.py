@@ -463,7 +463,7 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
     assert complaints(browser) == []
     assert not page("document.getElementById('training').hidden")
     assert page("document.getElementById('board').hidden")
-    for said in ("Asynchronous", "What holds it back", "confidence interval", "worker:2=late"):
+    for said in ("Asynchronous", "What holds it back", "deterministic", "worker:2=late"):
         assert said in page("document.getElementById('training-words').innerText")
     for said in ("Staleness", "Busiest links", "Scaling", "worker:1"):
         assert said in page("document.getElementById('training-charts').innerText")

@@ -56,7 +56,7 @@ function writeTrainingHeader(model) {
   byId("title").textContent = model.title;
   byId("subtitle").textContent = `${training.regime} · ${training.crew} · ${cluster.name}`;
   byId("figures").append(
-    figure("steps/s", rate(training.steps_per_s), training.half_width === null ? null : `± ${showShare(training.half_width)}`, "", "Updates of the global step per second, after the warm-up"),
+    figure("steps/s", rate(training.steps_per_s), training.sure, "", "Updates of the global step per second, after the warm-up"),
     figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),
     ...(median ? [figure("median step", showNanos(median[1]), null, "", "Of the workers' steps after the warm-up")] : []),
     ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task in which for most of the time nothing computes, handles a message or is sent")] : []),

@@ -2,13 +2,14 @@
 // training_timeline.js.
 
 function rateCard(training) {
-  const sure = training.half_width === null ? "too few updates for a confidence interval" : `± ${showShare(training.half_width)}, half of a 95 % confidence interval`;
+  const sure = training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure;
   const unmet = training.narrow === false ? `; not within the ${showShare(training.until_ci)} that was asked for` : "";
   const rate = (value) => (value === null ? "unknown" : showFigure(value));
   return card(
     "Rates",
     facts(
       ["steps/s", rate(training.steps_per_s), sure + unmet],
+      training.between_upsets_per_s === null ? null : ["without", rate(training.between_upsets_per_s), "what comes once, which is in that rate"],
       ["examples/s", rate(training.examples_per_s), "that were applied"],
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,

@@ -40,13 +40,11 @@ def _between_steps(trained: Trained) -> Iterator[str]:
 
 
 def _crashes(trained: Trained) -> Iterator[str]:
-    disturbed, training, cut_ns = trained.disturbed, trained.training, trained.answers.cut_ns
+    disturbed, training = trained.disturbed, trained.training
     for task, at in zip(disturbed.crash_task.tolist(), disturbed.crash_at_ns.tolist(), strict=True):
         said = f"{short_task(training.tasks[task])} crashes at {show_nanos(at)}"
         if at >= training.end_ns:
             yield f"{said}, after the last update at {show_nanos(training.end_ns)}: take more --steps to meet it."
-        elif at < cut_ns:
-            yield f"{said}, in the warm-up, which the rates leave out: take more --steps before it and after it."
 
 
 def _traffic(trained: Trained) -> Iterator[str]:

@@ -46,6 +46,8 @@ def contents(trained: Trained, cluster: Cluster) -> Json:
         ],
         "steps_per_s": found.steps_per_s,
         "half_width": found.half_width,
+        "sure": figures.sure(found).removeprefix(",").strip().replace("+-", "±"),
+        "between_upsets_per_s": found.between_upsets_per_s,
         "examples_per_s": found.examples_per_s,
         "warm_up": found.warm_up,
         "settled": found.settled,

@@ -15,6 +15,7 @@ from viz.training.trained import Trained
 
 MOST_TASKS = 4  # named in the summary, those that wait most
 MOST_NAMED = 3
+LEAST_SHOWN = 0.001  # of an interval: a narrower one is said to be less
 KINDS = ("computing", "handling", "sending", "waiting")  # columns of `Answers.shares`
 
 
@@ -61,11 +62,30 @@ def rate(trained: Trained) -> str:
     found = trained.answers
     if found.steps_per_s is None:
         return f"nothing takes time; {found.warm_up}"
-    sure = "" if found.half_width is None else f" +- {found.half_width:.1%}"
     examples = "examples unknown" if found.examples_per_s is None else f"{show_figure(found.examples_per_s)} examples/s"
     wanted = trained.wanted.until_ci
     reached = "" if trained.narrow is not False else f"; not within the {wanted:.2%} that was asked for"
-    return f"{show_figure(found.steps_per_s)} steps/s{sure}, {examples}; {found.warm_up}{reached}"
+    return (
+        f"{show_figure(found.steps_per_s)} steps/s{sure(found)}, {examples}; {found.warm_up}{reached}{_between(found)}"
+    )
+
+
+def sure(found: Answers) -> str:
+    """How sure the rate is, to be said after it."""
+    if found.cycle is not None:
+        many = f"each {found.cycle.updates} updates repeat" if found.cycle.updates > 1 else "each update is alike"
+        return f", deterministic ({many})"
+    if found.half_width is None:
+        return " (too short a run for an interval)"
+    shown = f"{found.half_width:.1%}" if found.half_width >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.1%}"
+    return f" +- {shown}"
+
+
+def _between(found: Answers) -> str:
+    """What the rate would be without what came once; "": nothing did after the warm-up."""
+    if found.between_upsets_per_s is None:
+        return ""
+    return f"; what comes once is in it, without that {show_figure(found.between_upsets_per_s)} steps/s"
 
 
 def quantiles(trained: Trained) -> str:
@@ -185,6 +205,8 @@ def record(trained: Trained) -> Mapping[str, Any]:
         "updates": found.updates,
         "steps_per_s": found.steps_per_s,
         "steps_per_s_ci95": found.half_width,
+        "cycle": None if found.cycle is None else {"updates": found.cycle.updates, "ns": found.cycle.ns},
+        "steps_per_s_between_upsets": found.between_upsets_per_s,
         "examples_per_s": found.examples_per_s,
         "step_ns": {f"p{q}": nanos for q, nanos in found.step_ns.items()},
         "staleness": {str(late): count for late, count in found.staleness.items()},

@@ -14,13 +14,15 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
-from simulator.training.answers.steadiness import Mean, batch_means, warm_up
+from simulator.training.answers.repeating import Cycle, cycle_of
+from simulator.training.answers.steadiness import batch_means, warm_up
 from simulator.training.training import WAITING, Spent, Training
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 
 MOST_STEPS = 10_000  # of a run that goes on until its rate is known
 QUANTILES = (50, 90, 99)  # percent
+SETTLING = 3  # steps of each worker that are warm-up, if that is no more than a quarter of the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,9 @@ class Answers:
     """Axes: K tasks, D devices, L links of the run. What is None could not be said: see the comments."""
 
     steps_per_s: float | None  # None: no time passes
-    half_width: float | None  # of the 95 % confidence interval, relative to it; None: too few updates
+    half_width: float | None  # of the 95 % confidence interval, relative to it; None: too few updates; 0: see `cycle`
+    cycle: Cycle | None  # what repeats until the end, so that the rate is exact; None: nothing does, or chance is in it
+    between_upsets_per_s: float | None  # steps per second where no crash was, nor a pause that comes once; None: always
     examples_per_s: float | None  # None: unknown, or no time passes
     gradients_per_s: float | None
     step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
@@ -53,32 +57,39 @@ class Answers:
         said = (
             f"the first {self.cut:,} of {counted(self.updates, 'update')}, up to {show_nanos(self.cut_ns)}, are warm-up"
         )
-        return f"{said} (MSER-5, and each worker's first step)" + ("" if self.settled else "; the run may be too short")
+        how = "then the run repeats itself" if self.cycle is not None else "MSER, and each worker's first steps"
+        return f"{said} ({how})" + ("" if self.settled else "; the run may be too short")
 
 
 def answers(training: Training) -> Answers:
     """The answers of a run: of its time after the warm-up, and of the steps that begin then.
 
     The warm-up ends at a moment at which it is known what was done until then (`Training.marks`): in a run of many
-    updates, at the first such that does not come too early.
+    updates, at the first such that does not come too early. What comes once, such as a crash, is no warm-up. The rate
+    of a run that repeats itself is that of its last whole cycles.
     """
-    gaps, cycle = _gaps(training)
-    cut, settled = warm_up(gaps, cycle=cycle, least=_first_steps(training)) if len(gaps) else (0, False)
-    mark = next((one for one in training.marks if one.updates >= cut > 0 and one.ns < training.end_ns), None)
+    updates = len(training.update_ns)
+    found = cycle_of(training) if updates else None
+    upset = _first_upset(training)
+    cut, settled = _cut(training, upset) if found is None else (_whole_cycles(training, found), True)
+    mark = next((one for one in training.marks if upset >= one.updates >= cut > 0 and one.ns < training.end_ns), None)
     cut, spent = (cut, training.spent) if mark is None else (mark.updates, training.spent.since(mark))
     begin = int(training.update_ns[cut - 1]) if cut else 0
-    mean = batch_means(gaps[cut:], cycle=cycle) if len(gaps) else Mean(0.0, None)
-    span = int(training.update_ns[-1]) - begin if len(gaps) else 0
-    examples = training.update_examples[cut:]
+    counted = slice(cut if found is None else updates - found.updates, updates)
+    span = int(training.update_ns[-1]) - begin if updates and found is None else found.ns if found is not None else 0
+    examples = training.update_examples[counted]
+    apart = _apart_from_upsets(training, cut)
     kept = _measured(training, begin)
     lengths = np.sort((training.step_end_ns - training.step_start_ns)[kept])
     end = max(spent.ns, 1)
     idle = np.eye(WAITING + 1)[[WAITING] * len(training.tasks)]
     return Answers(
-        steps_per_s=_per_s(len(gaps) - cut, span),
-        half_width=None if mean.half_width is None or not mean.mean else mean.half_width / mean.mean,
+        steps_per_s=_per_s(len(examples), span),
+        half_width=0.0 if found is not None else _half_width(training, apart, cut),
+        cycle=found,
+        between_upsets_per_s=None if apart is None else _per_s(len(apart), int(apart.sum())),
         examples_per_s=_per_s(int(examples.sum()), span) if examples.all() else None,
-        gradients_per_s=_per_s(int(training.update_gradients[cut:].sum()), span),
+        gradients_per_s=_per_s(int(training.update_gradients[counted].sum()), span),
         step_ns=_quantiles(lengths),
         staleness=_histogram(training),
         dropped=training.dropped,
@@ -91,7 +102,7 @@ def answers(training: Training) -> Answers:
         cut=cut,
         cut_ns=begin,
         settled=settled,
-        updates=len(gaps),
+        updates=updates,
     )
 
 
@@ -153,20 +164,75 @@ def skipped(count: int, cut: int) -> int:
     return min(cut, count // 2)
 
 
+# ---- the warm-up, and how sure the rate is --------------------------------------------------------------------------
+
+
 def _gaps(training: Training) -> tuple[Ints, int]:
-    """Times from one update to the next, the first from 0, and after how many they repeat: one of each who counts."""
+    """Times from one update to the next, the first from 0, and how many make a round: one of each who counts."""
     gaps = np.diff(training.update_ns, prepend=0)
     return ints(gaps), max(1, len(np.unique(training.update_client)))
 
 
-def _first_steps(training: Training) -> int:
-    """Updates until each worker that ended a step has ended one, and at least one: before, not all are there."""
+def _first_upset(training: Training) -> int:
+    """Updates before the first of what comes once; all where nothing does."""
+    begins = [begin for begin, _ in training.upsets.once_ns]
+    return int(np.searchsorted(training.update_ns, min(begins))) if begins else len(training.update_ns)
+
+
+def _cut(training: Training, upset: int) -> tuple[int, bool]:
+    """Updates that are warm-up, all of them before the first of what comes once, and whether the run has settled."""
+    gaps, cycle = _gaps(training)
+    if not len(gaps):
+        return 0, False
+    least = _first_steps(training, 1)
+    least = max(least, min(_first_steps(training, SETTLING), len(gaps) // 4))
+    cut, settled = warm_up(gaps[:upset], cycle=cycle, least=least)
+    return min(cut, upset), settled or upset < len(gaps)
+
+
+def _whole_cycles(training: Training, found: Cycle) -> int:
+    """Updates before the first repetition that begins when each worker has ended a step, but at most half of them."""
+    late = max(0, min(_first_steps(training, 1), len(training.update_ns) // 2) - found.begin)
+    begin = found.begin + -(-late // found.updates) * found.updates
+    return begin if 2 * begin <= len(training.update_ns) else found.begin
+
+
+def _first_steps(training: Training, steps: int) -> int:
+    """Updates until each worker has ended so many steps, or all it has; at least one: before, not all are there."""
     worker = training.is_worker[training.step_client]
-    client, end = training.step_client[worker], training.step_end_ns[worker]
-    if not len(client):
-        return 1
-    _, first = np.unique(client, return_index=True)  # rows come in order of their ends
-    return max(1, int(np.searchsorted(training.update_ns, end[first].max(), side="right")))
+    client, end = training.step_client[worker], training.step_end_ns[worker]  # rows come in order of their ends
+    ends = [of[min(steps, len(of)) - 1] for of in (end[client == row] for row in np.unique(client))]
+    return max(1, int(np.searchsorted(training.update_ns, max(ends), side="right"))) if ends else 1
+
+
+def _apart_from_upsets(training: Training, cut: int) -> Ints | None:
+    """The times between updates after the warm-up in which nothing was that comes once; None: nothing was at all."""
+    ends = training.update_ns[cut:]
+    begins = np.concatenate([training.update_ns[cut - 1 : cut] if cut else [0], ends[:-1]])
+    met = np.zeros(len(ends), np.bool_)
+    for begin, end in training.upsets.once_ns:
+        met |= (begins < end) & (ends > begin)
+    return ints((ends - begins)[~met]) if met.any() else None
+
+
+def _half_width(training: Training, apart: Ints | None, cut: int) -> float | None:
+    """Half of the 95 % interval of the rate, relative to it; None: there are too few updates, or pauses.
+
+    What comes once is left out of the spread: it says nothing of how the rest varies. It moves the count of updates by
+    one each time. Without chance a count is off by up to half a round, as nobody knows where in a longer pattern the
+    run was cut.
+    """
+    gaps, cycle = _gaps(training)
+    steady = gaps[cut:] if apart is None else apart
+    if not len(steady) or not steady.any():
+        return None
+    most = int(steady.sum()) // max(training.upsets.periods_ns, default=1)
+    mean = batch_means(steady, cycle=cycle, most=most)
+    if mean.half_width is None:
+        return None
+    once = sum(begin < training.end_ns for begin, _ in training.upsets.once_ns)
+    unseen = once + (0 if training.upsets.chance else cycle / 2)
+    return mean.half_width / mean.mean + unseen / len(steady)
 
 
 def _measured(training: Training, begin: Nanos) -> Flags:

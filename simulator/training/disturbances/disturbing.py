@@ -32,6 +32,7 @@ from simulator.training.disturbances.disturbance import (
 )
 from simulator.training.disturbances.noise import QUANTILES
 from simulator.training.disturbances.pausing import Pauses
+from simulator.training.disturbances.upsets import Upsets
 from simulator.units import show_nanos
 from simulator.wording import near, some
 
@@ -98,6 +99,25 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
         traffic_target=ids([target for _, target, _ in traffic]),
         traffic_bytes=ints([one.nbytes for _, _, one in traffic]),
         traffic_period_ns=ints([-(-one.nbytes * 10**9 // one.bytes_per_s) for _, _, one in traffic]),
+    )
+
+
+def upsets_of(disturbed: Disturbed) -> Upsets:
+    """What of it makes one time of a run unlike another. A task that comes up late does so before its run begins."""
+    pauses = zip(
+        disturbed.pause_phase_ns.tolist(),
+        disturbed.pause_period_ns.tolist(),
+        disturbed.pause_length_ns.tolist(),
+        strict=True,
+    )
+    there = [pause for pause in pauses if pause[2]]
+    once = [(phase, phase + length) for phase, period, length in there if not period]
+    lasts = disturbed.crash_down_ns + disturbed.crash_restore_ns
+    once += zip(disturbed.crash_at_ns.tolist(), (disturbed.crash_at_ns + lasts).tolist(), strict=True)
+    return Upsets(
+        chance=bool((disturbed.noise_of >= 0).any()),
+        once_ns=tuple(sorted(once)),
+        periods_ns=tuple(sorted({period for _, period, _ in there if period})),
     )
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers, rate, until_ci
+from simulator.training.answers.repeating import Cycle
+from simulator.training.disturbances.upsets import Upsets
 from simulator.training.training import Training
 from tests.training.alike import anew
 from tests.training.runs import made, trainings
@@ -38,6 +40,10 @@ def test_rates_are_of_what_is_after_the_cut(training: Training) -> None:
     assert 2 * found.cut <= len(training.update_ns)
     if not span:
         assert found.steps_per_s is None
+    elif found.cycle is not None:
+        assert found.steps_per_s == pytest.approx(found.cycle.updates * S / found.cycle.ns)
+        assert left % found.cycle.updates == 0
+        assert found.steps_per_s == pytest.approx(left * S / span)
     else:
         assert found.steps_per_s == pytest.approx(left * S / span)
         assert found.gradients_per_s == pytest.approx(left * S / span)
@@ -55,16 +61,14 @@ def test_quantiles_are_times_of_steps_in_order(training: Training) -> None:
 
 
 def test_an_even_run_by_hand() -> None:
-    """A step each 250 ms: 4 steps and 128 examples a second; the first step alone is warm-up."""
+    """A step each 250 ms: 4 steps and 128 examples a second; the first step is warm-up, and what follows repeats."""
     found = answers(made([k * S // 4 for k in range(1, 41)]))
     assert found.steps_per_s == 4
     assert found.examples_per_s == 128
-    assert found.half_width == 0
+    assert (found.half_width, found.cycle) == (0, Cycle(1, S // 4, 0))
     assert found.step_ns == {50: S // 4, 90: S // 4, 99: S // 4}
     assert (found.cut, found.cut_ns, found.settled) == (1, S // 4, True)
-    assert (
-        found.warm_up == "the first 1 of 40 updates, up to 250 ms, are warm-up (MSER-5, and each worker's first step)"
-    )
+    assert found.warm_up == "the first 1 of 40 updates, up to 250 ms, are warm-up (then the run repeats itself)"
 
 
 def test_quantiles_are_the_smallest_that_enough_steps_do_not_exceed() -> None:
@@ -183,3 +187,43 @@ def test_the_interval_that_ended_a_run_covers_the_truth() -> None:
 def test_intervals_that_make_no_sense_are_refused(relative: float, steps: int, most: int) -> None:
     with pytest.raises(SimvizError, match="none; "):
         until_ci(anew(lambda count: process(0, count), steps), relative=relative, steps=steps, most=most)
+
+
+def test_the_interval_of_few_updates_is_wide_and_of_fewer_none() -> None:
+    """20 steps whose times differ by chance: a run of ten times as many must lie within what they say."""
+    upsets = Upsets(chance=True)
+    for seed in range(20):
+        lengths = np.random.default_rng(seed).lognormal(0, 0.3, 20) * 10**8
+        ends = np.cumsum(np.rint(lengths).astype(np.int64)).tolist()
+        found = answers(made(ends, upsets=upsets))
+        assert found.cycle is None
+        assert found.half_width is not None
+        assert 0.05 < found.half_width < 0.6
+        assert answers(made(ends[:5], upsets=upsets)).half_width is None
+
+
+def test_a_crash_is_in_the_rate_however_early_it_comes() -> None:
+    """A second is lost to it: 100 updates take 6 s, where between crashes 20 come each second."""
+    gaps = [50] * 20 + [1050] + [50] * 79
+    for order in (gaps, [50, 1050, *[50] * 98]):
+        ends = [int(end) * 10**6 for end in np.cumsum(order)]
+        at = ends[order.index(1050) - 1] + 1
+        found = answers(made(ends, upsets=Upsets(once_ns=((at, at + 10**9),))))
+        assert found.cut_ns < at
+        assert found.steps_per_s == pytest.approx(100 / 6, rel=0.01)
+        assert found.between_upsets_per_s == pytest.approx(20)
+        assert found.cycle is None
+        assert found.half_width
+        assert found.half_width >= 1 / 100
+        plain = answers(made(ends, upsets=Upsets(once_ns=((10**15, 2 * 10**15),))))  # comes after the end
+        assert plain.between_upsets_per_s is None
+
+
+@pytest.mark.parametrize("period", [150, 100, 70, 200, 10_000])
+def test_what_repeats_between_pauses_repeats_with_them_only_if_they_fit(period: int) -> None:
+    """Cycles of 300 ms; a pause that comes each 10 s may not have come yet."""
+    ends = [300 * 10**6 * k + part * 10**6 for k in range(20) for part in (100, 300)]
+    found = answers(made(ends, upsets=Upsets(periods_ns=(period * 10**6,))))
+    assert (found.cycle is not None) == (300 % period == 0)
+    if period == 10_000:
+        assert found.half_width is None  # too few pauses to say

@@ -135,7 +135,8 @@ def test_a_run_without_noise_is_certain_at_once() -> None:
     on, crew = busy_ps(4)
     found = until_ci(anew(lambda steps: trained(crew, on, steps), 50))
     assert (found.steps, found.reached, found.answers.half_width) == (50, True, 0)
-    assert found.answers.cut == 8  # the first updates come late; a batch is two rounds of four
+    assert found.answers.cycle is not None
+    assert (found.answers.cycle.updates, found.answers.cut) == (4, 4)  # the first updates come late
 
 
 def towers(count: int, *, fed: bool, split: bool = False) -> tuple[Cluster, list[Priced]]:
