@@ -11,11 +11,13 @@ that TensorFlow does not build, refuses to run, or dies of are counted. What dif
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # programs are drawn among the tests
 
@@ -88,6 +90,10 @@ def again(paths: list[Path]) -> int:
     return bool(failed)
 
 
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Random control flow against a real session.")
     parser.add_argument("--graphs", type=int, default=2000)
@@ -99,6 +105,7 @@ def main() -> int:
     if asked.again:
         return again(asked.again)
     tally = {"version 1": Counter[str](), "version 2": Counter[str]()}
+    signal.signal(signal.SIGTERM, _stop)
     try:
         survey(tally, asked.graphs, asked.seed, asked.size, asked.found)
     except KeyboardInterrupt:

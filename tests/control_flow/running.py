@@ -1,8 +1,9 @@
 """In the child: build a random program, run it in a real session, and tell which nodes ran how often.
 
-Asked: `seed`, `size`, `v2`. Told: `cpus`; `feeds`, `targets`, `looks`; `branches` and `trips`; `counts` of the nodes
-that ran with the targets alone, or `refusal`; `dead`, per tensor of `looks` whether a session that fetches it says
-that it has no value; as a blob the GraphDef. `not_built`: TensorFlow's Python refuses the program.
+Asked: `seed`, `size`, `v2`, or the name of an `example`. Told: `cpus`; `feeds`, `targets`, `looks`; `branches` and
+`trips`; `counts` of the nodes that ran with the targets alone, or `refusal`; `dead`, per tensor of `looks` whether a
+session that fetches it says that it has no value; as a blob the GraphDef. `not_built`: TensorFlow's Python refuses the
+program.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from simulator.errors import OracleError
 from simulator.oracle import child
 from tests.control_flow.drawing import CPUS, Program, build
+from tests.control_flow.examples import EXAMPLES, Example
 from tests.difference.forking import keep_answering
 
 NOT_BUILT = "TensorFlow's Python does not build the program"
@@ -34,6 +36,8 @@ def answer(question: bytes) -> bytes:
     facts, graphs = child.unpack(question)
     if graphs:  # a case from a file
         return child.pack(_told(tf, graphs[0], facts), graphs)
+    if "example" in facts:
+        return _example(tf, EXAMPLES[facts["example"]])
     random = Random(facts["seed"])
     cpus = random.randint(1, CPUS)
     try:
@@ -48,6 +52,23 @@ def answer(question: bytes) -> bytes:
         "looks": _looks(graph, program),
         "branches": program.branches,
         "trips": program.trips,
+    }
+    return child.pack(_told(tf, message, told), [message])
+
+
+def _example(tf: Any, example: Example) -> bytes:
+    v1 = tf.compat.v1
+    (v1.enable_control_flow_v2 if example.v2 else v1.disable_control_flow_v2)()
+    with tf.Graph().as_default() as graph:
+        example.write(tf)
+    message = graph.as_graph_def().SerializeToString(deterministic=True)
+    told = {
+        "cpus": example.cpus,
+        "feeds": dict(sorted(example.feeds.items())),
+        "targets": list(example.targets) or _targets(graph),
+        "looks": [],
+        "branches": dict(example.branches),
+        "trips": dict(example.trips),
     }
     return child.pack(_told(tf, message, told), [message])
 

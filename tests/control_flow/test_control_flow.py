@@ -14,22 +14,12 @@ from hypothesis import strategies as st
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
+from tests.control_flow.examples import EXAMPLES
 from tests.control_flow.running import NOT_BUILT
-from tests.control_flow.verdict import ask, conversation, judged
+from tests.control_flow.verdict import ask, ask_for, conversation, judged
 from tests.difference.forking import DIED
 
 pytestmark = pytest.mark.tensorflow
-
-# Programs on which the two sides once differed: seed, size, version 2
-ONCE: dict[str, tuple[int | str, int, bool]] = {
-    "the count of an inner loop, taken from a stack": (6, 8, False),
-    "a gradient's loop in a branch": (102, 12, True),
-    "a loop's count where both branches hand one on": (125, 12, True),
-    "what follows a ControlTrigger begins one more iteration": (424, 12, False),
-    "an op that never runs, which nobody fetches": (382, 12, False),
-    "a predicate that takes now one side of a Merge, now the other": (1015, 12, True),
-    "nested branches in a loop and in its gradient": (301, 12, True),
-}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +58,8 @@ def test_programs_run_as_in_a_session(asking: Asking, tally: Counter[str], seed:
     hold(asking, tally, seed, size, v2=v2)
 
 
-@pytest.mark.parametrize("name", ONCE)
-def test_what_once_differed(asking: Asking, tally: Counter[str], name: str) -> None:
-    seed, size, v2 = ONCE[name]
-    hold(asking, tally, seed, size, v2=v2)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_once_differed(asking: Asking, name: str) -> None:
+    case = ask_for(asking, name)
+    assert not case.facts["refusal"]
+    assert not judged(case).said

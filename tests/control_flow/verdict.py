@@ -69,6 +69,12 @@ def ask(asking: Asking, seed: int | str, size: int, *, v2: bool) -> Case:
     return Case(message, facts)
 
 
+def ask_for(asking: Asking, example: str) -> Case:
+    """Have a session run a program that is written by hand."""
+    facts, (message,) = child.unpack(asking(child.pack({"example": example}), TIMEOUT_S))
+    return Case(message, facts)
+
+
 def judged(case: Case) -> Verdict:
     """Hold our answer against the session's."""
     facts, graph = case.facts, case.graph
@@ -178,9 +184,9 @@ def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> 
 
 
 def forward(frame: str, name: str) -> bool:
-    """Whether a frame is that of the loop, and not of its gradient."""
+    """Whether a frame is that of the loop, which a function's gradient renames, and not of its gradient."""
     parts = frame.removesuffix("/while_context").split("/")
-    return parts[-1] == name and "grad" not in frame
+    return parts[-1] in (name, f"{name}_0") and "grad" not in frame
 
 
 def written(case: Case) -> bytes:

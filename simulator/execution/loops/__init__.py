@@ -9,6 +9,7 @@
     evaluating  truths and numbers that the graph tells, in each iteration
     branches    which way each Switch goes
     liveness    where values are live, dead or never come, iteration by iteration
+    stalling    loops that never end, and how far they go
     settling    all of this, in rounds, for given trips and ways
     reviving    what would make a dead op live
     deciding    what is chosen where nothing tells, so that all that is fetched runs

@@ -4,8 +4,8 @@ An op runs in an iteration when all its inputs came; it is live when they all ar
 same, so that what a gradient's loop does after a branch is done whichever way was taken. A Merge runs at its first live
 value, or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its
 control inputs only have to have come. A Switch's value is dead on the sides not taken. A Recv is dead as its Send. A
-dead NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended
-(`PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
+dead NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended, if it
+ever does (`PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
 `tensorflow/core/common_runtime/propagator_state.cc`).
 
 What comes back over a loop's back edge is assumed to be live at first, and the ops are gone through again until the
@@ -16,11 +16,12 @@ a loop needs two rounds or three, unless it loses some of its variables on the w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.errors import UnsupportedError
 from simulator.execution.loops import masks
 from simulator.execution.loops.flow import Flow, Way
+from simulator.execution.loops.stalling import NO_STALLS, Stalls, find_stalls
 from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, TRIGGERS
 
 MAX_ROUNDS = 100  # a graph that needs more was made to need more
@@ -44,6 +45,7 @@ class Liveness:
     live: list[int]  # [n]
     exists: list[int]  # [F] iterations that begin
     taken: dict[int, list[int]]  # Switch -> per output the iterations in which its value goes there
+    stalls: Stalls = NO_STALLS
 
     def live_port(self, op: int, port: int) -> int:
         """Where an output of the op is live."""
@@ -73,7 +75,10 @@ def liveness(flow: Flow, grids: Grids, taken: dict[int, list[int]]) -> Liveness:
             state.ran[op], state.live[op] = _settle(flow, grids, state, op)
         _find_iterations(flow, grids, state)
         if before == ([(state.ran[op], state.live[op]) for op in carriers], state.exists):
-            return state
+            stalls = find_stalls(flow, grids.outer, grids.width, state.ran, state.exists)
+            if stalls == state.stalls:
+                return state
+            state = replace(state, stalls=stalls)
     raise UnsupportedError(
         f"The loops of this step lose their variables in a way that is not understood within {MAX_ROUNDS} rounds; "
         "look for a NextIteration whose value comes from one side of a Switch alone."
@@ -109,7 +114,8 @@ def arrived(flow: Flow, grids: Grids, state: Liveness, edge: int) -> tuple[int, 
             return came, came
         out = masks.any_of(live, outer, width)
         final = masks.last(state.exists[frame], outer, width)
-        return out | masks.any_of(ran & final, outer, width), out
+        dead = masks.any_of(ran & final, outer, width) & ~state.stalls.endless.get(frame, 0)
+        return out | dead, out
     frame = flow.child[op]
     move = masks.first if way is Way.ONCE else masks.every
     outer, width = grids.outer[frame], grids.width[frame]
@@ -153,7 +159,8 @@ def _find_iterations(flow: Flow, grids: Grids, state: Liveness) -> None:
         frame = flow.frame[op]
         begun[frame] |= masks.following(state.live[op], grids.outer[frame], grids.width[frame])
     for frame, found in enumerate(begun):
-        state.exists[frame] = masks.unbroken(found, grids.outer[frame], grids.width[frame])
+        outer, width = grids.outer[frame], grids.width[frame]
+        state.exists[frame] = masks.unbroken(state.stalls.begun(frame, found, outer, width), outer, width)
 
 
 def overrun(flow: Flow, grids: Grids, state: Liveness) -> list[int]:
@@ -161,7 +168,8 @@ def overrun(flow: Flow, grids: Grids, state: Liveness) -> list[int]:
     found = []
     for op in _loop_ends(flow):
         frame = flow.frame[op]
-        last = masks.column(grids.outer[frame], grids.width[frame], grids.width[frame] - 1)
+        outer, width = grids.outer[frame], grids.width[frame]
+        last = masks.column(outer, width, width - 1) & ~state.stalls.put_off(frame, outer, width)
         if state.live[op] & last & state.exists[frame]:
             found.append(frame)
     return sorted(set(found))

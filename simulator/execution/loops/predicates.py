@@ -1,7 +1,8 @@
 """What the Switches of a step ask: the output that decides, and all names by which a user may call it.
 
 A predicate is followed back through what passes values on, through LogicalNot, out of the values that a branch of
-version 2 hands to its gradient, and off the stacks on which a loop keeps them for its gradient.
+version 2 hands to its gradient, off the stacks on which a loop keeps them for its gradient, and through the loops
+that carry it round without changing it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.liveness import Grids
 from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, Output, followed
 from simulator.execution.loops.values import Values
-from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
+from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
 
 _VALUES = PASSED_ON - {"LoopCond"}
+_MAX_LOOPS = 10  # loops in loops that a value is followed through
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ def follow(flow: Flow, grids: Grids, values: Values, conditions: Mapping[Output,
         elif loop_of(flow, conditions, at) is None:
             if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
                 further = flow.value(at[0])
+            elif kind in EXITS:
+                further = _entered(flow, at[0])
             elif kind in MERGES:
                 further = _unchanged(flow, at[0]) or values.merged.only(flow, at[0])
         if further is None:
@@ -66,12 +70,33 @@ def _alike(flow: Flow, grids: Grids, there: int, here: int) -> bool:
     return trips[0] == trips[1]
 
 
-def _unchanged(flow: Flow, merge: int) -> Output | None:
+def _unchanged(flow: Flow, merge: int, depth: int = 0) -> Output | None:
     """What goes into a loop variable that never changes, else None."""
     given = [at for slot in (0, 1) if (at := flow.value(merge, slot)) is not None]
     enters = [at for at in given if flow.ops.kind[at[0]] in ENTERS]
-    back = [followed(flow, at, _VALUES | NEXT_ITERATIONS) for at in given if at not in enters]
+    back = [_brought_round(flow, at, depth) for at in given if at not in enters]
     return enters[0] if len(enters) == 1 and back == [(merge, 0)] else None
+
+
+def _brought_round(flow: Flow, at: Output | None, depth: int) -> Output | None:
+    """What comes round a loop, through the loops in it that do not change it."""
+    for _ in range(MAX_DEPTH):
+        at = followed(flow, at, _VALUES | NEXT_ITERATIONS)
+        if at is None or flow.ops.kind[at[0]] not in EXITS:
+            return at
+        entered = _entered(flow, at[0], depth + 1)
+        if entered is None:
+            return at
+        at = flow.value(entered[0])
+    return None
+
+
+def _entered(flow: Flow, exit_: int, depth: int = 0) -> Output | None:
+    """The Enter of what an Exit hands out as it came in, whatever the loop's trips; None: it may have changed."""
+    at = followed(flow, flow.value(exit_), _VALUES) if depth < _MAX_LOOPS else None
+    if at is None or flow.ops.kind[at[0]] in ENTERS:
+        return at
+    return _unchanged(flow, at[0], depth) if flow.ops.kind[at[0]] in MERGES else None
 
 
 def loop_of(flow: Flow, conditions: Mapping[Output, int], at: Output) -> int | None:

@@ -22,7 +22,9 @@ from simulator.wording import counted, printable
 
 MAX_INSTANCES = 2_000_000  # ops inside loops: with few devices about 300 bytes each in tables, 700 while they run
 _MAX_ROUNDS = 10
-_MAX_MORE = 20  # iterations after a loop's last one
+_MAX_MORE = 20  # iterations after a loop's last one, besides those that are in flight at once
+
+_MAX_IN_FLIGHT = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ def settle(
     for a loop that goes on and on after its condition does not hold.
     """
     merged, more = Merged(), [0] * len(flow.frames)
-    for _ in range(_MAX_ROUNDS * _MAX_MORE):
+    for _ in range(_MAX_ROUNDS * (_MAX_MORE + _MAX_IN_FLIGHT)):
         count, values = find_trips(flow, trips, merged, chosen)
         sizes = grids(flow, count.count, more)
         _check_size(flow, count.count, sizes)
@@ -57,11 +59,7 @@ def settle(
         further = overrun(flow, sizes, state)
         if further:
             more = [extra + (row in further) for row, extra in enumerate(more)]
-            if max(more) > _MAX_MORE:
-                raise UnsupportedError(
-                    f"Loop '{printable(flow.frames[further[0]].name)}' goes on after its condition is false; "
-                    "look for a NextIteration that follows a ControlTrigger."
-                )
+            _check_more(flow, more)
             continue
         brought = {merge: _brought(flow, sizes, state, merge) for merge in sorted(merged.unknown)}
         live = {merge: found[0][0] for merge, found in brought.items() if len(found) == 1}
@@ -70,6 +68,16 @@ def settle(
             break
         merged = Merged(live, mixed, set(merged.unknown))
     return Settled(count, sizes, ways, state)
+
+
+def _check_more(flow: Flow, more: list[int]) -> None:
+    """Refuse a loop that goes on for ever."""
+    for row, extra in enumerate(more):
+        if extra > _MAX_MORE + min(flow.frames[row].parallel, _MAX_IN_FLIGHT):
+            raise UnsupportedError(
+                f"Loop '{printable(flow.frames[row].name)}' goes on after its condition is false, as one of its "
+                "NextIterations depends on constants alone or follows a ControlTrigger; give it a value of the loop."
+            )
 
 
 def _brought(flow: Flow, sizes: Grids, state: Liveness, merge: int) -> Mixed:

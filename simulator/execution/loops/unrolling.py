@@ -131,6 +131,8 @@ def _check_arrivals(flow: Flow, sizes: Grids, state: Liveness) -> None:
         for edge in flow.inputs[op]:
             if flow.data[edge]:
                 came |= arrived(flow, sizes, state, edge)[0]
+                post = int(flow.edges.post[edge])
+                posted &= state.ran[post] if post >= 0 else posted
             else:
                 posted &= arrived(flow, sizes, state, edge)[0]
         if flow.value(op) is not None and posted & ~came:
