@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Text: TypeAlias = str | os.PathLike[str]
 Texts: TypeAlias = str | Sequence[str]
 
-_OPTIONS = {"fetches": "fetch", "feeds": "feed", "branches": "branch"}  # keyword -> option, where these differ
+_OPTIONS = {"fetches": "fetch", "feeds": "feed", "branches": "branch", "inputs": "input"}  # keyword -> option, where these differ
 _IN_MEMORY = ("cluster", "algorithm")  # what may be a value as well as a text
 
 
@@ -81,6 +81,7 @@ def run(
     ps_strategy: str | None = None,
     disturb: Texts = (),
     device_filters: Texts = (),
+    inputs: Mapping[str, str | float] | Texts = (),
     gap: str | None = None,
     workers: Sequence[int] | str | None = None,
     steps: int | None = None,
@@ -90,9 +91,9 @@ def run(
     """Do all that the command does and return all its values; nothing is printed, nothing is written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
-    their texts; `feeds`, `trips` and `branches` also take mappings (tensor name -> shape, frame -> number of times,
-    predicate -> way), `fetches`, `costs`, `disturb` and `device_filters` lists, `workers` numbers, `fuse` bytes,
-    `until_ci` a share, `check` True or the path of a log. `graph` is whatever `simulator.load` takes, `cluster`
+    their texts; `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
+    times, predicate -> way, queue or iterator -> rate), `fetches`, `costs`, `disturb`, `device_filters` and `inputs`
+    lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. `graph` is whatever `simulator.load` takes, `cluster`
     whatever `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,

@@ -63,6 +63,10 @@ def command(tmp_path: Path, *arguments: str) -> Any:
             },
         ),
         (
+            "--cluster ps=2,worker=2 --training async --steps 3 --input feed=1200/s",
+            {"cluster": "ps=2,worker=2", "training": "async", "steps": 3, "inputs": {"feed": "1200/s"}},
+        ),
+        (
             "--cluster ps=2,worker=2 --order tensorflow --contention fair --protocol rdma --recv-scheduling whitepaper",
             {
                 "cluster": load_cluster("ps=2,worker=2"),
