@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
+from simulator.errors import SimvizError
 from viz import running
 from viz.options import parser
 from viz.record import to_json
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 Text: TypeAlias = str | os.PathLike[str]
 Texts: TypeAlias = str | Sequence[str]
 
-_OPTIONS = {"fetches": "fetch", "feeds": "feed", "branches": "branch", "inputs": "input"}  # keyword -> option, where these differ
+_OPTIONS = {
+    "fetches": "fetch",
+    "feeds": "feed",
+    "branches": "branch",
+    "inputs": "input",
+}  # keyword -> option, where these differ
 _IN_MEMORY = ("cluster", "algorithm")  # what may be a value as well as a text
+_FLAGS = ("soft", "keep_calls", "ignore_devices")  # the options without a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +98,11 @@ def run(
     """Do all that the command does and return all its values; nothing is printed, nothing is written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
-    their texts; `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
-    times, predicate -> way, queue or iterator -> rate), `fetches`, `costs`, `disturb`, `device_filters` and `inputs`
-    lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. `graph` is whatever `simulator.load` takes, `cluster`
-    whatever `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
+    their texts. `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
+    times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`, `disturb` and
+    `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. A
+    tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster` whatever
+    `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
@@ -104,6 +112,9 @@ def run(
     InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
     """
     given = locals()
+    for name in _FLAGS:
+        if not isinstance(given[name], bool):
+            raise SimvizError(f"{name} is True or False, not {given[name]!r}.")
     in_memory = {name: given.pop(name) for name in _IN_MEMORY if not isinstance(given[name], str)}
     in_memory["graph"] = given.pop("graph")
     given["soft"], hard = None, not soft
@@ -118,22 +129,32 @@ def _arguments(given: Mapping[str, object]) -> Iterator[str]:
     """The keywords as the command's arguments."""
     for name, value in given.items():
         option = "--" + _OPTIONS.get(name, name).replace("_", "-")
-        if value is True:
+        if value is True and name in (*_FLAGS, "check"):
             yield option
         elif isinstance(value, Mapping):
-            yield from (f"{option}={key}={_text(one)}" for key, one in value.items())
+            yield from (f"{option}={_text(key)}={_text(one, of=name)}" for key, one in value.items())
         elif name == "workers" and value is not None:
             yield f"{option}={_text(value)}"
         elif isinstance(value, list | tuple):
-            yield from (f"{option}={_text(one)}" for one in value)
+            yield from (f"{option}={_text(one, of=name)}" for one in value)
         elif value is not None and value is not False:
-            yield f"{option}={_text(value)}"
+            yield f"{option}={_text(value, of=name)}"
 
 
-def _text(value: object) -> str:
-    """A value as it is written on the command line."""
+def _text(value: object, of: str = "") -> str:
+    """A value as the command line has it: a shape of any kind by its numbers, a tensor or an op by its name."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, str | bytes):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, int | float):
+        return f"{value}/s" if of == "inputs" else str(value)
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    try:
+        return ",".join(map(str, value))  # type: ignore[call-overload]  # it is tried whether it has parts
+    except (TypeError, ValueError):  # ValueError: a TensorShape of unknown rank
+        return str(value)

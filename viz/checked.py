@@ -124,7 +124,8 @@ def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
         said.append(f"the log lacks {counted(len(check['only_ours']), 'node')}: {some(check['only_ours'], 3)}{calls}")
     if check["only_logged"]:
         only = check["only_logged"]
-        said.append(f"the log alone has {counted(len(only), 'node')}: {some(only, 3)}")
+        foreign = "; most of the log is of another graph" if len(only) > check["placement"]["of"] else ""
+        said.append(f"the log alone has {counted(len(only), 'node')}: {some(only, 3)}{foreign}")
     if check["ambiguous"]:
         several = check["ambiguous"]
         said.append(f"not compared: {counted(len(several), 'node')} logged with several devices: {some(several, 3)}")

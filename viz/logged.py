@@ -36,6 +36,11 @@ def _answer(request: Request, scene: Scene, log: Logged) -> Mapping[str, Any]:
     graph, assignment = scene.graph, scene.assignment
     ambiguous = set(log.ambiguous)
     known = {name: device for name, device in log.placement.items() if name in graph.index}
+    if not known and ambiguous & graph.index.keys():
+        raise SimvizError(
+            f"{log.source} gives several devices to each of the {len(ambiguous)} nodes that it names, as several runs "
+            "do. Give the log of one of them."
+        )
     if not known:
         raise SimvizError(
             f"{log.source} names none of the {len(graph)} nodes of {scene.title}, but {some(list(log.placement), 3)}: "

@@ -27,6 +27,8 @@ def check_suffix(path: str) -> str:
 
 def check_place(path: str, *, folder: bool = False) -> None:
     """Raise SimvizError if the file could not be written, before any work is done."""
+    if not path:
+        raise SimvizError("The name of a file to write is empty; give one")
     target = Path(path)
     parent = target.absolute().parent
     if not parent.is_dir():

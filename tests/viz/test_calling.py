@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator import load, load_cluster
@@ -82,6 +83,34 @@ def test_a_call_gives_what_the_command_gives(tmp_path: Path, arguments: str, key
     assert json.loads(run(GRAPH, **keywords).to_json()) == command(tmp_path, *arguments.split())
 
 
+class Named:
+    """As a tensor or an operation of TensorFlow is: its text is not its name."""
+
+    name = "images:0"
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (
+            {"feeds": {"images": np.array([64, 28, 28, 1]), "labels": np.array([64])}},
+            {"feeds": ["images=64,28,28,1", "labels=64"]},
+        ),
+        ({"feeds": {Named(): (64, 28, 28, 1)}}, {"feeds": "images:0=64,28,28,1"}),
+        ({"fetches": Named()}, {"fetches": "images:0"}),
+        ({"fetches": [Named(), "train"]}, {"fetches": ["images:0", "train"]}),
+        (
+            {"training": "async", "steps": 2, "inputs": {"feed": 1200}},
+            {"training": "async", "steps": 2, "inputs": "feed=1200/s"},
+        ),
+        ({"training": "async", "steps": 2, "inputs": 1200.5}, {"training": "async", "steps": 2, "inputs": "1200.5/s"}),
+    ],
+)
+def test_values_of_tensorflow_and_numpy_are_taken_as_their_texts(values: dict[str, Any], texts: dict[str, Any]) -> None:
+    cluster = "ps=2,worker=2"
+    assert run(GRAPH, cluster=cluster, **values).to_json() == run(GRAPH, cluster=cluster, **texts).to_json()
+
+
 def test_nothing_is_printed_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +150,12 @@ def test_readmes_lines_give_the_commands_nanoseconds(
         ({"feeds": {"imagse": (1, 28, 28, 1)}}, GraphError, "no node 'imagse'"),
         ({"cluster": 7}, ClusterError, "7 describes no cluster"),
         ({"steps": 3}, SimvizError, "add --training async"),
+        ({"soft": "no"}, SimvizError, "soft is True or False, not 'no'"),
+        ({"soft": None}, SimvizError, "soft is True or False, not None"),
+        ({"keep_calls": 1}, SimvizError, "keep_calls is True or False, not 1"),
+        ({"ignore_devices": "x"}, SimvizError, "ignore_devices is True or False, not 'x'"),
+        ({"batch": True}, SimvizError, "--batch: 'true' is not a whole number"),
+        ({"training": True}, SimvizError, "'true' is not a regime"),
         ({"batch": 0}, SimvizError, "a batch is a number from 1"),
         ({"algorithm": "hefft"}, SimvizError, "no algorithm 'hefft'.*Did you mean 'heft'"),
     ],
@@ -134,3 +169,8 @@ def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(SimvizError, match="told by the suffix"):
         run(GRAPH, cluster="ps=2,worker=1x2gpu").write(tmp_path / "a.html", tmp_path / "a.jpg")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([GRAPH, "--json="]) == 2
+    assert "The name of a file to write is empty" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,7 @@ def test_the_graph_is_never_taken_for_a_log(arguments: list[str], graph: str, ch
         ("graph", "holds no line such as"),
         ("other", "names none of the 224 nodes of ps_training.pbtxt, but x: it is of another graph"),
         ("swapped", "ps_training.pbtxt holds no line such as"),
+        ("runs", "gives several devices to each of the 224 nodes that it names"),
         ("alone", "is a log of device placements, not a graph. Name the graph first"),
     ],
 )
@@ -163,10 +165,24 @@ def test_what_is_no_log_of_the_graph_is_an_error(
     given = {"missing": [GRAPH, "--check", "nowhere.log"], "graph": [GRAPH, "--check", GRAPH]}
     given |= {"other": [GRAPH, "--check", str(other)], "swapped": ["--check", GRAPH, str(log)]}
     given["alone"] = [str(log)]
+    runs = log.with_name("runs")
+    runs.write_text(log.read_text() + re.sub(r"device:...:.", "device:GPU:7", log.read_text()))
+    given["runs"] = [GRAPH, "--check", str(runs)]
     assert main([*given[place_of], *OPTIONS, "--json", "-"]) == 2
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("others", "said"), [(224, False), (225, True)])
+def test_a_log_of_mostly_another_graph_is_named(
+    log: Path, capsys: pytest.CaptureFixture[str], others: int, said: bool
+) -> None:
+    device = "/job:worker/replica:0/task:0/device:GPU:0"
+    lines = [FORMS[0].format(name=f"another/{row}", op="Add", device=device) for row in range(others)]
+    log.write_text(log.read_text() + "\n".join(lines))
+    assert main([GRAPH, *OPTIONS, "--check", str(log), "--json", str(log.with_name("told.json"))]) == 0
+    assert ("most of the log is of another graph" in capsys.readouterr().out) == said
 
 
 @pytest.mark.tensorflow

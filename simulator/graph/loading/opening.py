@@ -68,7 +68,9 @@ def read_graph(source: object) -> Graph:
         way_out = "its .graph"  # a tensor or an operation
     elif hasattr(source, "get_concrete_function"):
         way_out = "the concrete function that its get_concrete_function makes for given arguments"
-    raise GraphError(f"a {type(source).__name__} is not a graph: give {way_out}.")
+    elif callable(source):
+        way_out = "the concrete function of tf.function(it), by get_concrete_function(tf.TensorSpec(shape))"
+    raise GraphError(f"a value of type {type(source).__name__} is not a graph: give {way_out}.")
 
 
 def _graph_def_of(source: Any) -> Proto:  # Any: whatever has as_graph_def()

@@ -291,7 +291,7 @@ class Traced:
 
 def test_a_concrete_function_has_a_graph_and_a_function_is_told_how_to_make_one() -> None:
     assert read_graph(Concrete()).names == read_graph(Concrete().graph).names == read_graph(sample()).names
-    with pytest.raises(GraphError, match=r"a Tensor is not a graph: give its \.graph\."):
+    with pytest.raises(GraphError, match=r"a value of type Tensor is not a graph: give its \.graph\."):
         read_graph(Tensor())
     with pytest.raises(GraphError, match=r"give the concrete function that its get_concrete_function makes"):
         read_graph(Traced())
