@@ -125,12 +125,16 @@ def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
     return _priced(graph, cluster, [read_measurement(path) for path in request.costs])
 
 
-def _priced(graph: Graph, cluster: Cluster, measured: Sequence[Measurement]) -> CostTable:
+def _priced(
+    graph: Graph, cluster: Cluster, measured: Sequence[Measurement], described: Cluster | None = None
+) -> CostTable:
     costs = estimate(graph, cluster)
-    return calibrate(costs, measured, graph, cluster) if measured else costs
+    return calibrate(costs, measured, graph, cluster, described=described) if measured else costs
 
 
-def price_each(request: Request, programs: tuple[Program, ...], cluster: Cluster) -> tuple[CostTable, ...]:
-    """The table of each program."""
+def price_each(
+    request: Request, programs: tuple[Program, ...], cluster: Cluster, described: Cluster | None = None
+) -> tuple[CostTable, ...]:
+    """The table of each program. `described` is what the user gave, where `cluster` has more or fewer of its tasks."""
     measured = [read_measurement(path) for path in request.costs]
-    return estimate_each(programs, cluster, lambda graph, cluster: _priced(graph, cluster, measured))
+    return estimate_each(programs, cluster, lambda graph, cluster: _priced(graph, cluster, measured, described))

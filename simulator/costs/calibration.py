@@ -46,7 +46,12 @@ class _Laid:
 
 
 def calibrate(
-    costs: CostTable, measurement: Measurement | Sequence[Measurement], graph: Graph, cluster: Cluster
+    costs: CostTable,
+    measurement: Measurement | Sequence[Measurement],
+    graph: Graph,
+    cluster: Cluster,
+    *,
+    described: Cluster | None = None,
 ) -> CostTable:
     """The estimate, with measured times where a measurement has them: by node name and device kind.
 
@@ -56,6 +61,9 @@ def calibrate(
     replica works on as many examples as the given graph. A name that the graph lacks stands for the nodes of that op
     whose names differ only in the numbers that TensorFlow gives at run time.
 
+    `described` is the cluster that the measurement speaks of, where `cluster` is that one with more or fewer tasks: its
+    kinds and devices are known, too, and a measurement of which nothing is used is no error then.
+
     Where an op has no kernel a measurement makes none. Names that the graph lacks, and times on a type of device that
     the cluster lacks, are counted in the notes. Raises ClusterError for a kind that it does not have, and for a
     measurement of which nothing is used: no name is the graph's, or no device of such a type is there.
@@ -63,8 +71,8 @@ def calibrate(
     given = [measurement] if isinstance(measurement, Measurement) else list(measurement)
     rows_of = _Names(graph)
     times: _Times = {}
-    laid = [_gather(one, rows_of, costs, cluster, times) for one in given]
-    for one in laid:
+    laid = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
+    for one in laid if described is None else ():
         _check_used(one, graph, cluster)
     run_ns, source = costs.run_ns.copy(), costs.source.copy()
     without_kernel = 0
@@ -107,6 +115,7 @@ def _gather(
     names: _Names,
     costs: CostTable,
     cluster: Cluster,
+    described: Cluster,
     times: _Times,
 ) -> _Laid:
     """Add a file's samples to the times by node and column."""
@@ -116,7 +125,7 @@ def _gather(
     for sample in measurement.samples:
         columns = places.get(sample.where)
         if columns is None:
-            columns = places[sample.where] = _columns(sample, measurement, cluster, costs.kinds)
+            columns = places[sample.where] = _columns(sample, measurement, described, costs.kinds)
         rows = names.rows(sample)
         if not sample.node.startswith("_") or rows:  # the session's own: _SOURCE, _arg_x_0_0
             laid.names[sample.node] = bool(rows)
@@ -162,24 +171,26 @@ def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _
                 source[row] = MEASURED
 
 
-def _columns(sample: Sample, measurement: Measurement, cluster: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
-    """The kinds for which a sample speaks, as columns of the cost table."""
-    if sample.where in kinds:
-        return (kinds.index(sample.where),)
-    row = cluster.index.get(sample.where)
-    if row is not None:
-        return (kinds.index(cluster.devices[row].kind),)
+def _columns(sample: Sample, measurement: Measurement, described: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
+    """The kinds for which a sample speaks, as columns of the cost table; none where only `described` has them."""
+    types = {device.kind: device.type for device in described.devices}
     named = _TYPE.search(sample.where)
     wanted = named[1].upper() if named else sample.where.upper()
-    types = {device.kind: device.type for device in cluster.devices}
-    if wanted in ("CPU", "GPU"):
-        return tuple(column for column, kind in enumerate(kinds) if types[kind] == wanted)
-    where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
-    raise ClusterError(
-        f"{where}: {cluster.name} has no device kind {sample.where[:80]!r}.{near(sample.where, kinds)} It has "
-        f"{', '.join(kinds)}; CPU and GPU stand for all kinds of that type",
-        line=sample.line or None,
-    )
+    row = described.index.get(sample.where)
+    if sample.where in types:
+        meant = {sample.where}
+    elif row is not None:
+        meant = {described.devices[row].kind}
+    elif wanted in ("CPU", "GPU"):
+        meant = {kind for kind, its in types.items() if its == wanted}
+    else:
+        where = f"{measurement.source}, line {sample.line}" if sample.line else measurement.source
+        raise ClusterError(
+            f"{where}: {described.name} has no device kind {sample.where[:80]!r}.{near(sample.where, described.kinds)} "
+            f"It has {', '.join(described.kinds)}; CPU and GPU stand for all kinds of that type",
+            line=sample.line or None,
+        )
+    return tuple(column for column, kind in enumerate(kinds) if kind in meant)
 
 
 def _median(times: list[Nanos]) -> Nanos:

@@ -208,3 +208,20 @@ def test_a_measurement_makes_no_kernel(tmp_path: Path) -> None:
 def test_a_folder_holds_no_times(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="is a folder; give RunMetadata"):
         read_measurement(tmp_path)
+
+
+def test_a_cluster_with_fewer_tasks_leaves_out_what_it_lacks(tmp_path: Path) -> None:
+    """Its kinds are those of the described one; a device there that it lacks stands for no other kind of its type."""
+    v100 = Device("/job:worker/replica:0/task:1/device:GPU:0", "GPU", "v100", 2**34, 10**13, 10**12, 5000)
+    described = Cluster((CPU, GPU, v100), (), (((),) * 3,) * 3, name="three devices")
+    file = tmp_path / "times.csv"
+    file.write_text(f"b,v100,1\nb,{v100.name},1\nb,a100,5\nc,gpu,7\n")
+    given, told = graph(), read_measurement(file)
+    before = estimate(given, CLUSTER).run_ns
+    costs = calibrate(estimate(given, CLUSTER), told, given, CLUSTER, described=described)
+    assert costs.run_ns[1:].tolist() == [[before[1, 0], 5], [before[2, 0], 7]]
+    alone = Cluster((CPU,), (), (((),),), name="one CPU")
+    unused = calibrate(estimate(given, alone), told, given, alone, described=described)
+    assert unused.run_ns.tolist() == estimate(given, alone).run_ns.tolist()
+    with pytest.raises(ClusterError, match="has no device kind 'v100'"):
+        calibrate(estimate(given, CLUSTER), told, given, CLUSTER)

@@ -145,6 +145,27 @@ def test_more_workers_talk_by_the_protocol_that_was_chosen() -> None:
     assert with_workers(None, cluster, 1).between_tasks.name == "rdma"
 
 
+def test_measured_times_of_all_workers_hold_for_fewer(tmp_path: Path) -> None:
+    """A chief without a GPU is the first worker; alone it has no device of the kind that was measured."""
+    path, both, cpu = tmp_path / "uneven.pbtxt", tmp_path / "both.csv", tmp_path / "cpu.csv"
+    path.write_text(uneven_graph())
+    cpu.write_text("kernel1/gradient,CPU,7000000\n")
+    both.write_text(cpu.read_text() + "kernel0/gradient,a100,9000000\n")
+    asked = Wanted(read_regime("async"), steps=6)
+
+    def rate(cluster: str, times: Path, workers: tuple[int, ...] = ()) -> tuple[float | None, ...]:
+        training = replace(asked, workers=workers)
+        given = Request(str(path), cluster=cluster, algorithm="requested", training=training, costs=(str(times),))
+        found = known(run(given))
+        return (found.answers.steps_per_s, *(row.steps_per_s for row in found.scaling))
+
+    whole, first, second = rate("chief=1,ps=1,worker=1x1gpu", both, (1, 2))
+    assert (first,) == rate("chief=1,ps=1", cpu)
+    assert second == whole
+    assert (whole,) == rate("chief=1,ps=1,worker=1x1gpu", both)
+    assert whole != rate("chief=1,ps=1,worker=1x1gpu", cpu)[0]
+
+
 def test_programs_that_are_alike_are_placed_and_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 workers cost what one does, and each works on its own devices."""
     cluster = load_cluster("ps=2,worker=64x1gpu")

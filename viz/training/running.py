@@ -279,7 +279,7 @@ def _scaling(
         if other.tasks == cluster.tasks:
             return training
         programs, _ = make_programs(request, wanted, graph, other)
-        stage = _stage(request, other, programs, price_each(request, programs, other))
+        stage = _stage(request, other, programs, price_each(request, programs, other, described=cluster))
         return stage.run(steps, present(wanted.disturbances, other))
 
     return scale(wanted.workers, run)
