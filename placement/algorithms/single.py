@@ -20,9 +20,10 @@ from simulator.units import Nanos, show_bytes
 def single(problem: Problem) -> Plan:
     """Try every device and keep the one on which the step ends first; among equals the smaller row.
 
-    A group that may not use the chosen device goes to the CPU of that device's task, and where it may not use that
-    either, to the device that its own request leads to. A device whose memory runs out while the step runs is taken
-    only if there is no other. Raises InfeasibleError if what stays resident fits nowhere.
+    A group that may not use the chosen device goes to the CPU of that device's task; where it may not use that either,
+    to the first device of that task that it may use, and if there is none, to its first at all. A device whose memory
+    runs out while the step runs is taken only if there is no other. Raises InfeasibleError if what stays resident fits
+    nowhere.
     """
     alike = _alike(problem)
     best: tuple[bool, Nanos] | None = None
@@ -65,7 +66,9 @@ def _alike(problem: Problem) -> dict[tuple[int, ...], bool]:
 
 def _target(problem: Problem, device: int, allowed: tuple[int, ...]) -> tuple[int, int]:
     """Where a group goes when everything should go to one device, and by which rule."""
-    for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK), (allowed[0], DEFAULT)):
+    task = problem.cluster.task_of
+    near = next((other for other in allowed if task[other] == task[device]), allowed[0])
+    for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK), (near, DEFAULT)):
         if place in allowed:
             return place, ONLY if len(allowed) == 1 else rule
     raise AssertionError("the first allowed device is allowed")

@@ -250,6 +250,24 @@ def test_single_takes_the_cpu_of_the_task_where_there_is_no_kernel() -> None:
     assert placed.why.tolist() == [why.SINGLE, why.CPU_OF_TASK, why.REQUESTED]
 
 
+def test_single_leaves_the_rest_in_the_task_of_its_device() -> None:
+    """What asks for another GPU goes to that of the same task, not to the first task's; so equal tasks are one try."""
+    rows = Rows()
+    rows.add("free", "Task")
+    rows.add("first", "Task", ["free"], device="/gpu:0")
+    rows.add("second", "Task", ["free"], device="/gpu:1")
+    rows.add("elsewhere", "Task", device="/job:ps")
+    graph, cluster = rows.built(), load_cluster("ps=1,worker=2x2gpu")
+    problem = problem_of(graph, cluster, priced(graph, cluster, 0))
+    for device, row in enumerate(cluster.devices):
+        near = row.task if "worker" in row.task else "/job:worker/replica:0/task:0"
+        plan = all_on(problem, device)
+        where = [cluster.devices[plan.device[group]] for group in problem.constraints.group.tolist()]
+        assert [one.name for one in where[1:3]] == [f"{near}/device:GPU:{number}" for number in (0, 1)]
+        assert where[0] is row
+        assert "ps" in where[3].task
+
+
 def test_single_is_tried_when_the_algorithm_runs_out_of_memory() -> None:
     # greedy puts `free` on the device on which it is faster, and then the only device of `bound` is full
     graph = replace(tasks({}, ["free", "bound"]), requested=("", "/cpu:0"))
