@@ -19,12 +19,14 @@ from simulator.execution.memory import out_of_memory
 from simulator.execution.receiving import Received, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
+from simulator.loading import ask_tensorflow
 from simulator.partitioning import Partitions, partition
 from simulator.wording import counted
 from viz.inputs import Inputs, read_inputs
 from viz.pinning import HELD, Pinned, affordable, pinned
 from viz.request import Request
 from viz.scene import Scene
+from viz.starving import starved
 from viz.training.trained import Trained
 
 
@@ -52,7 +54,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         received=received,
         pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),
-        notes=(*_unused(request, given.cluster), *_made(request, given)),
+        notes=(*_unused(request, given.cluster), *_made(request, given), *_starved(given, partitions, trace)),
     )
     if log is not None:
         from viz.logged import compared
@@ -191,6 +193,11 @@ def _made(request: Request, given: Inputs) -> tuple[str, ...]:
         return ()
     programs = given.training.programs
     return (f"{given.training.made}; shown is one step of {programs[0].name}, of {counted(len(programs), 'client')}.",)
+
+
+def _starved(given: Inputs, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
+    """Inputs that steps in a row would wait for, which a training simulates."""
+    return starved(given, partitions, trace, ask_tensorflow) if given.training is None else ()
 
 
 def _shown(name: str) -> str:

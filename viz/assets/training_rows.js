@@ -3,6 +3,7 @@
 // Needs format.js, canvas.js, timeline_rows.js, timeline_drawing.js, training_bands.js.
 
 const STEPS = { row: 22, task: 17, updates: 16 };
+const DIGIT = 6; // pixels of the first digit of a step's number
 const WHOLE = -2; // of a step that nothing cut off; -1: the end of the run did; else the crash that did
 
 // Each row holds its entries in order of start; `times` has their start_ns and end_ns.
@@ -88,6 +89,8 @@ function drawSteps(pen, row, y) {
   const { start_ns: start, end_ns: end, waiting_ns: waited, input_ns: dry, number, cut } = timeline;
   eachInSight(pen, row, start, end, (step, x, length) => {
     const gap = length > 3 ? 0.7 : 0;
+    const left = Math.max(x, ROW.label) + 5; // of the number
+    let pale = cut[step] !== WHOLE; // there
     context.fillStyle = colour;
     context.fillRect(x, y + 1, length - gap, row.height - 2);
     if (cut[step] !== WHOLE) {
@@ -101,13 +104,16 @@ function drawSteps(pen, row, y) {
     }
     if (waited[step] > 0) {
       const share = (waited[step] / Math.max(1, end[step] - start[step])) * (length - gap);
+      const from = worker ? x + length - gap - share : x;
+      pale ||= from <= left && left + DIGIT <= from + share;
       context.fillStyle = theme.paper;
       context.globalAlpha = 0.68;
-      context.fillRect(worker ? x + length - gap - share : x, y + 1, share, row.height - 2);
+      context.fillRect(from, y + 1, share, row.height - 2);
       context.globalAlpha = 1;
     }
     if (dry[step] > 0) {
       const share = (dry[step] / Math.max(1, end[step] - start[step])) * (length - gap);
+      pale ||= left + DIGIT <= x + share;
       context.fillStyle = theme.paper;
       context.globalAlpha = 0.68;
       context.fillRect(x, y + 1, share, row.height - 2);
@@ -115,8 +121,7 @@ function drawSteps(pen, row, y) {
       context.fillRect(x, y + 1, share, row.height - 2);
       context.globalAlpha = 1;
     }
-    const left = Math.max(x, ROW.label) + 5;
-    if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, cut[step] === WHOLE ? inkOn(colour) : theme.ink, "10.5px");
+    if (length > 22) text(pen, String(number[step]), left, y + row.height / 2 + 0.5, x + length - left - 3, pale ? theme.ink : inkOn(colour), "10.5px");
   });
 }
 
