@@ -24,12 +24,13 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
     """The fed tensors that hold one row per example, and how many examples there are; 0: the graph does not say.
 
     A batch is the first dimension that most of the fed tensors have; where none is fed, of what a pipeline hands out.
-    There are as many as there are towers alike whose batches meet only in sums. `gradients` are pairs of a variable and
-    an edge.
+    Among first dimensions of as many it is the one that most of the fed tensors have anywhere: sequences may be fed by
+    time first, then by example. There are as many as there are towers alike whose batches meet only in sums.
+    `gradients` are pairs of a variable and an edge.
     """
     fed = _fed(graph, step)
     if fed:
-        size = Counter(fed.values()).most_common(1)[0][0]
+        size = _size(graph, fed)
         batched = tuple(row for row, found in fed.items() if found == size or _is_open(graph, row))
         return batched, max(size, 0) * _towers(graph, {row: row for row in batched}, gradients)
     handed = _handed(graph, step)
@@ -51,6 +52,15 @@ def _fed(graph: Graph, step: Step) -> dict[int, int]:
         tensor = int(graph.tensor_ptr[graph.row(node)]) + int(port)
         found[tensor] = _first_dimension(graph, tensor)
     return {tensor: size for tensor, size in found.items() if size is not None}
+
+
+def _size(graph: Graph, fed: Mapping[int, int]) -> int:
+    """The first dimension of a batch, given that of each fed tensor; one that is left open is nowhere else."""
+    count = Counter(fed.values())
+    most = [size for size in count if count[size] == max(count.values())]
+    if -1 in most:
+        return most[0]
+    return max(most, key=lambda size: sum(size in (graph.tensor_shape[tensor] or ()) for tensor in fed))
 
 
 def _handed(graph: Graph, step: Step) -> dict[int, int]:

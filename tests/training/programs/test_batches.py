@@ -113,3 +113,15 @@ def test_what_is_open_stays_unknown(sizes: tuple[int, int]) -> None:
     rows.add("sum", "AddN", [made[0][0], made[1][0]], T=type_attr(), N=AttrValue(i=2))
     rows.add("train", "NoOp", [update(rows, "w", "sum")])
     assert anatomy(rows.built()).batch == max(0, 2 * sizes[0])
+
+
+@pytest.mark.parametrize(("first", "second", "batch"), [((12, 32, 4), (32, 2), 32), ((32, 4), (12, 32, 2), 32)])
+def test_sequences_are_fed_by_time_first(first: tuple[int, ...], second: tuple[int, ...], batch: int) -> None:
+    """Of two first dimensions the one that both tensors have counts the examples, in whichever order they are fed."""
+    rows = Rows()
+    model(rows)
+    for name, shape in (("x", first), ("y", second)):
+        rows.add(name, "Placeholder", dtype=type_attr(), _output_shapes=shapes_attr(shape))
+    made = tower(rows, "t", "x", "y")
+    rows.add("train", "NoOp", [update(rows, name, part) for name, part in zip("wb", made, strict=True)])
+    assert anatomy(rows.built()).batch == batch
