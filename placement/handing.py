@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import replace
 from operator import index
 from typing import SupportsIndex, TypeAlias
@@ -39,7 +39,7 @@ def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
         if chosen not in problem.allowed[group]:
             raise _refused(problem, name, group, chosen)
     optional = {
-        "rule": (plan.rule if len(plan.rule) else None, groups, "group", len(RULES)),
+        "rule": (_unless_empty(plan.rule), groups, "group", len(RULES)),
         "decider": (plan.decider, groups, "group", len(problem.group)),
         "priority": (plan.priority, nodes, "node", 2**62),
         "why": (plan.why, nodes, "node", len(RULES)),
@@ -49,7 +49,7 @@ def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
     checked = {
         key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
     }
-    return replace(plan, device=device, notes=tuple(map(str, plan.notes)), **{**_by_cost(problem), **checked})
+    return replace(plan, device=device, notes=_notes(name, plan.notes), **{**_by_cost(problem), **checked})
 
 
 def _by_cost(problem: Problem) -> dict[str, list[int]]:
@@ -62,21 +62,49 @@ def _groups(problem: Problem) -> list[tuple[list[int], tuple[int, ...]]]:
     return list(zip(problem.ops, problem.lawful, strict=True))
 
 
-def _column(
-    name: str, key: str, values: Iterable[object] | None, length: int, of: str, high: int, *, low: int = 0
-) -> list[int]:
+def _column(name: str, key: str, values: object, length: int, of: str, high: int, *, low: int = 0) -> list[int]:
     """The values as plain integers. Raises SimvizError for another length, and for what is no integer in the range."""
     whose = f"The algorithm {name!r} returned a Plan whose {key}"
-    if not isinstance(values, Iterable):
-        raise SimvizError(f"{whose} is a {type(values).__name__}, not a list.")
-    given, found = list(values), []
+    given, found = _listed(whose, values), []
     if len(given) != length:
         raise SimvizError(f"{whose} has {counted(len(given), 'number')} for {counted(length, of)}.")
     for row, value in enumerate(given):
-        if not isinstance(value, SupportsIndex) or isinstance(value, bool) or not low <= index(value) < high:
+        number = _integer(value)
+        if number is None or not low <= number < high:
             raise SimvizError(f"{whose} has {value!r} for {of} {row}; give an integer from {low} to {high - 1}.")
-        found.append(index(value))
+        found.append(number)
     return found
+
+
+def _integer(value: object) -> int | None:
+    """None for what is no integer: a bool, and an array, which says that it can be an index, too."""
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
+def _listed(whose: str, values: object) -> list[object]:
+    """The entries, in a list. Raises SimvizError for what has none, and for a generator that fails on the way."""
+    if not isinstance(values, Iterable):
+        raise SimvizError(f"{whose} is a {type(values).__name__}, not a list.")
+    try:
+        return list(values)
+    except Exception as error:  # somebody else's generator may raise anything; the cause stays attached
+        raise SimvizError(f"{whose} failed: {type(error).__name__}: {error}") from error
+
+
+def _unless_empty(values: object) -> object:
+    return None if isinstance(values, Sized) and not len(values) else values
+
+
+def _notes(name: str, notes: object) -> tuple[str, ...]:
+    """The sentences of a plan; a lone text is one sentence."""
+    if notes is None or isinstance(notes, str):
+        return (notes,) if notes else ()
+    return tuple(map(str, _listed(f"The algorithm {name!r} returned a Plan whose notes", notes)))
 
 
 def _refused(problem: Problem, name: str, group: int, chosen: int) -> InfeasibleError:

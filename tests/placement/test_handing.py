@@ -89,6 +89,10 @@ NONSENSE: dict[str, tuple[Callable[[Problem], Any], str]] = {
     "fraction": (lambda p: Plan([1.0] * len(p.lawful)), r"1\.0 for group 0"),  # type: ignore[list-item]
     "priorities": (lambda p: Plan(preferred(p).device, priority=[1]), r"priority has 1 number for 224 nodes"),
     "rules": (lambda p: Plan(preferred(p).device, [99] * len(p.lawful)), r"rule has 99 for group 0"),
+    "columns": (lambda p: Plan(np.zeros((len(p.lawful), 2), int)), r"\[0, 0\]\) for group 0"),  # type: ignore[arg-type]
+    "no_rules": (lambda p: Plan(preferred(p).device, rule=7), r"rule is a int, not a list"),  # type: ignore[arg-type]
+    "no_notes": (lambda p: Plan(preferred(p).device, notes=7), r"notes is a int, not a list"),  # type: ignore[arg-type]
+    "stops": (lambda p: Plan(1 // (3 - row) for row in range(9)), r"device failed: ZeroDivisionError"),  # type: ignore[arg-type]
     "fails": (fails, r"failed: KeyError: 'w'"),
 }
 
@@ -99,6 +103,16 @@ def test_nonsense_is_refused_in_a_sentence(what: str) -> None:
     with pytest.raises(SimvizError, match=words) as caught:
         placed(algorithm)
     assert str(caught.value).count("\n") == 0
+
+
+@pytest.mark.parametrize(("notes", "made"), [("one two", ("one two",)), (None, ()), ("", ()), (["a", 3], ("a", "3"))])
+def test_notes_of_any_kind_are_sentences(notes: Any, made: tuple[str, ...]) -> None:
+    noted = placed(lambda problem: Plan(preferred(problem).device, notes=notes), fallback=False)
+    assert noted.notes == made
+    nothing: Any = None
+    assert (
+        placed(lambda problem: Plan(preferred(problem).device, rule=nothing)).device.tolist() == noted.device.tolist()
+    )
 
 
 def test_a_device_that_a_group_may_not_use_is_refused_at_its_node() -> None:
