@@ -43,6 +43,17 @@ def number_format(rule: Rule, instance: Instance) -> str:
     return min(found, key=FORMATS.index, default="float32")
 
 
+def on_matrix_units(rule: Rule, instance: Instance) -> bool:
+    """Whether the op runs on tensor cores or AMX where there are some.
+
+    They take floats and bytes. Complex numbers are left out as `real_operations` says, and a product of int32 or int64,
+    which cuBLAS and cuDNN do not have, runs on plain units.
+    """
+    types = (*instance.input_types, *instance.output_types)
+    fits = not types or any(base(dtype) in _FORMAT or base(dtype) in _BYTES for dtype in types)
+    return rule.on_matrix_units and fits and not is_complex(instance.input_types)
+
+
 def is_complex(types: Sequence[int]) -> bool:
     """Whether one of the types is complex."""
     return any(base(dtype) in _COMPLEX for dtype in types)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from simulator.cluster.cluster import Device
 from simulator.cluster.peaks import peak
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.precision import is_complex, number_format, real_operations
+from simulator.costs.precision import number_format, on_matrix_units, real_operations
 from simulator.costs.rule import CHECKPOINT, Rule
 from simulator.costs.table import MAX_NS
 from simulator.units import Nanos
@@ -46,7 +46,7 @@ def work_of(rule: Rule, instance: Instance) -> Work:
     operations = real_operations(rule, instance, rule.flops(instance))
     exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
     flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
-    matrix = rule.on_matrix_units and not is_complex(instance.input_types)
+    matrix = on_matrix_units(rule, instance)
     number, assumed = number_format(rule, instance), rule.assumes(instance)
     return Work(
         flops, moved, scratch, core_ps, max(1, rule.parts(instance)), number, matrix, assumed, max(exact) > MAX_COUNT

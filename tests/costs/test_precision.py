@@ -194,3 +194,16 @@ def test_a_share_of_a_processor_has_its_share_of_every_speed() -> None:
         for matrix in (False, True):
             one = peak(part.flop_per_s, part.peaks, number, matrix=matrix)[0]
             assert 4 * one == peak(whole.flop_per_s, whole.peaks, number, matrix=matrix)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix"), [("INT32", False), ("INT64", False), ("COMPLEX64", False), ("INT8", True), ("FLOAT", True)]
+)
+def test_matrix_units_take_floats_and_bytes(name: str, matrix: bool) -> None:
+    """A Conv2D of int32, which TensorFlow runs on GPUs, has no TF32."""
+    for op, found in RULES.items():
+        if found.on_matrix_units:
+            of = instance(op, ((64, 64, 64, 64),) * 3, name)
+            assert work_of(found, of).matrix == matrix, op
+            with_sizes = replace(of, input_types=(TYPE["INT32"], *of.input_types[1:]))
+            assert work_of(found, with_sizes).matrix == matrix, op
