@@ -82,7 +82,7 @@ def _integer(value: object) -> int | None:
         return None
     try:
         return index(value)
-    except TypeError:
+    except TypeError:  # it is no integer, and the caller says so with its place
         return None
 
 
