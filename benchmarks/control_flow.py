@@ -5,7 +5,8 @@
 
 Half of the programs are written with version 1's control flow, half with version 2's, on one to three CPUs, six of ten
 with gradients. Compared are the nodes that run in the pieces, how often each does, and which fetches are dead. Programs
-that TensorFlow does not build, refuses to run, or dies of are counted. What differs is written into FOLDER.
+that TensorFlow does not build, refuses to run, or dies of are counted, and of those that time out how many never end by
+our account. What differs is written into FOLDER. Ctrl-C and SIGTERM end the run with the table so far.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # programs are drawn among t
 
 from simulator.errors import OracleError
 from simulator.oracle.child import Asking
-from tests.control_flow.verdict import Case, Verdict, ask, conversation, judged, read, written
+from tests.control_flow.verdict import Case, Verdict, ask, conversation, judged, never_ends, read, written
 
 BATCH = 200  # programs from one process
+TIMED_OUT, HANGS = "Timed out", "timed out, and simviz says that a device waits for ever"
 COLUMNS = ("programs", "compared", "differ", "nodes", "runs", "dead", "looks", "dead_looks")
 
 
@@ -42,7 +44,9 @@ def outcome(asking: Asking, seed: str, size: int, *, v2: bool) -> tuple[Case | N
     except OracleError as error:
         return None, Verdict(), Counter({"programs": 1, str(error): 1})
     if case.facts["refusal"]:
-        return case, Verdict(), Counter({"programs": 1, f"refused: {_plainly(case.facts['refusal'])}": 1})
+        refused = f"refused: {_plainly(case.facts['refusal'])}"
+        hangs = {HANGS: int(never_ends(case))} if TIMED_OUT in refused else {}
+        return case, Verdict(), Counter({"programs": 1, refused: 1, **hangs})
     verdict = judged(case)
     found = Counter({"programs": 1, "compared": 1, "differ": int(bool(verdict.said))})
     found.update({name: getattr(verdict, name) for name in COLUMNS[3:]})
@@ -78,7 +82,8 @@ def report(tally: dict[str, Counter[str]]) -> None:
     kinds = sorted({kind for counts in tally.values() for kind in counts} - set(COLUMNS))
     print(f"\n| | {' | '.join(tally)} |\n|---{'|---' * len(tally)}|")
     for name in (*COLUMNS, *kinds):
-        print(f"| {name.replace('_', ' ')} | {' | '.join(f'{counts[name]:,}' for counts in tally.values())} |")
+        said = name.replace("_", " ") if name in COLUMNS else name
+        print(f"| {said} | {' | '.join(f'{counts[name]:,}' for counts in tally.values())} |")
 
 
 def again(paths: list[Path]) -> int:

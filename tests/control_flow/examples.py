@@ -180,6 +180,16 @@ def _endless(tf: Any, parallel: int) -> None:
     tf.identity(_loop(tf, 1, body, x, "loop", parallel), name="end")
 
 
+def _endless_with_branch_0(tf: Any) -> None:
+    """Without options branch 0 is taken, which gives a value from outside; with it the step would never end."""
+    x, index = _x(tf), _number(tf)
+
+    def body(_: Any, value: Any) -> Any:
+        return tf.switch_case(index, [lambda: tf.identity(x), lambda: tf.tanh(value), lambda: tf.sin(value)])
+
+    tf.identity(_loop(tf, 1, body, x, "loop"), name="end")
+
+
 _FIRST = {**X, "number:0": 1}
 
 EXAMPLES: dict[str, Example] = {
@@ -210,4 +220,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "a loop that never ends, ten at a time": Example(lambda tf: _endless(tf, 10), False, _FIRST, {"number": 1}),
     "a loop that never ends, forty at a time": Example(lambda tf: _endless(tf, 40), False, _FIRST, {"number": 1}),
+    "a step that never ends unless a branch is taken": Example(
+        _endless_with_branch_0, False, {**X, **NUMBER}, {"number": 2}
+    ),
 }

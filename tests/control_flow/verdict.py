@@ -16,7 +16,7 @@ from placement import place
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
 from simulator.costs.roofline import estimate
-from simulator.errors import SimvizError
+from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
@@ -109,6 +109,17 @@ def judged(case: Case) -> Verdict:
         dead_looks=sum(looks),
         of={kind: kinds[kind] for kind in ("Switch", "_SwitchN", "LoopCond", "ControlTrigger", "StackPopV2")},
     )
+
+
+def never_ends(case: Case) -> bool:
+    """Whether we say that a device waits for ever in the step."""
+    facts, graph = case.facts, case.graph
+    step = choose_step(graph, feeds=tuple(facts["feeds"]), fetches=facts["targets"])
+    try:
+        tables_of(graph, step, load_cluster(f"{facts['cpus']}cpu"), facts)
+    except SimvizError as error:
+        return isinstance(error, DeadlockError)
+    return False
 
 
 def plain(name: str, graph: Graph) -> str:

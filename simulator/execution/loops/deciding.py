@@ -1,8 +1,9 @@
 """Choose what nothing tells, so that all that is fetched runs: ways of predicates, trips of loops.
 
-Usually predicates hold and loops run once. Where a fetch is dead then, or never comes, this walks back from it to the
-Switches and loops that could bring it and tries their other ways, the fewest changes first, of equal numbers the first
-by name: the same for a step and for its pieces. What only has to run counts as fetched, but comes second.
+Usually predicates hold and loops run once. Where a loop would go on for ever, predicates in it go another way. Where a
+fetch is dead then, or never comes, this walks back from it to the Switches and loops that could bring it and tries
+their other ways, the fewest changes first, of equal numbers the first by name: the same for a step and for its pieces.
+What only has to run counts as fetched, but comes second.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import NamedTuple
 from simulator.errors import SimvizError
 from simulator.execution.loops.branches import DRAWN, USUAL, Choice
 from simulator.execution.loops.flow import Flow
+from simulator.execution.loops.layout import path_to
 from simulator.execution.loops.passing import followed
 from simulator.execution.loops.predicates import label
 from simulator.execution.loops.reviving import Change, revivals
-from simulator.execution.loops.settling import Settled, settle
+from simulator.execution.loops.settling import EndlessError, Settled, settle
 from simulator.execution.loops.trips import ASKED, NAMED, UNKNOWN
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
@@ -52,6 +54,8 @@ class _Trials:
     run: Callable[[Mapping[str, int]], Settled]
     left: int
     done: dict[tuple[Change, ...], Settled | None] = field(default_factory=dict)
+    endless: dict[tuple[Change, ...], EndlessError] = field(default_factory=dict)
+    first: tuple[Change, ...] = ()  # the changes without which the step never ends
 
     def of(self, changes: tuple[Change, ...]) -> Settled | None:
         """How the step runs then; None: it does not, or enough was tried."""
@@ -61,6 +65,8 @@ class _Trials:
             self.left -= 1
             try:
                 self.done[changes] = self.run({change.name: change.to for change in changes})
+            except EndlessError as error:
+                self.endless[changes], self.done[changes] = error, None
             except SimvizError:
                 if not changes:
                     raise
@@ -77,10 +83,11 @@ def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, C
         lambda chosen: settle(flow, trips, branches, seed, chosen),
         min(_MOST_TRIALS, 1 + _MOST_OPS // max(len(flow.inputs), 1)),
     )
-    usual, goals = trials.of(()), _goals(flow)
+    trials.first = _ending(flow, trials)
+    usual, goals = trials.of(trials.first), _goals(flow)
     assert usual is not None
     if not _dead(usual, goals):
-        return Decided(usual, (), ())
+        return Decided(usual, (), tuple(_said_of_changes(trials, trials.first, goals)))
     changes, kept = _best(flow, trials, goals)
     settled = trials.of(changes)
     assert settled is not None
@@ -113,8 +120,8 @@ def _best(flow: Flow, trials: _Trials, goals: list[Goal]) -> tuple[tuple[Change,
     found = _search(flow, trials, goals, OPEN)
     if found is not None:
         return found, goals
-    changes, kept = tuple[Change, ...](), list[Goal]()
-    usual = trials.of(())
+    changes, kept = trials.first, list[Goal]()
+    usual = trials.of(changes)
     dead = set(_dead(usual, goals)) if usual is not None else set(goals)
     for goal in sorted(goals, key=lambda goal: (goal.second, goal in dead, goal.name)):
         settled = trials.of(changes)
@@ -125,10 +132,37 @@ def _best(flow: Flow, trials: _Trials, goals: list[Goal]) -> tuple[tuple[Change,
     return changes, kept
 
 
-def _search(flow: Flow, trials: _Trials, goals: Sequence[Goal], free: Collection[str]) -> tuple[Change, ...] | None:
-    """The fewest changes with which these goals are live, of equal numbers the first; None: there are none."""
+def _ending(flow: Flow, trials: _Trials) -> tuple[Change, ...]:
+    """The fewest changes with which no loop goes on for ever. Raises EndlessError where there are none."""
     heap: list[tuple[int, tuple[Change, ...]]] = [(0, ())]
     seen: set[tuple[Change, ...]] = {()}
+    while heap:
+        count, changes = heappop(heap)
+        if trials.of(changes) is not None:
+            return changes
+        for change in _otherwise(flow, trials.endless[changes]) if changes in trials.endless else ():
+            further = tuple(sorted((*changes, change)))
+            if further not in seen:
+                seen.add(further)
+                heappush(heap, (count + 1, further))
+    raise trials.endless[()]
+
+
+def _otherwise(flow: Flow, error: EndlessError) -> list[Change]:
+    """The other ways of the predicates in a loop that nothing tells."""
+    found = set[Change]()
+    for switch, asks in error.branches.asks.items():
+        if asks.why in OPEN and not asks.loop and error.frame in path_to(flow, flow.frame[switch]):
+            _, way = error.branches.ways[asks.name]
+            case, sides = flow.ops.kind[switch] == "_SwitchN", len(error.branches.taken[switch])
+            found |= {Change(asks.name, to, 0, case) for to in range(sides) if to != way}
+    return sorted(found)
+
+
+def _search(flow: Flow, trials: _Trials, goals: Sequence[Goal], free: Collection[str]) -> tuple[Change, ...] | None:
+    """The fewest changes with which these goals are live, of equal numbers the first; None: there are none."""
+    heap: list[tuple[int, tuple[Change, ...]]] = [(len(trials.first), trials.first)]
+    seen: set[tuple[Change, ...]] = {trials.first}
     while heap:
         count, changes = heappop(heap)
         settled = trials.of(changes)
@@ -191,6 +225,8 @@ def _said_of_changes(trials: _Trials, changes: tuple[Change, ...], kept: Sequenc
         without = trials.of(tuple(one for one in changes if one != change))
         goal = next(iter(_dead(without, kept) if without is not None else []), None)
         why = "since all that is fetched runs only then"
+        if without is None and change in trials.first:
+            why = "since the step never ends otherwise"
         if goal is not None:
             why = f"since {'' if goal.second else 'the fetch '}{_quoted(goal.name)} runs only then"
         if change.loop:

@@ -27,6 +27,15 @@ _MAX_MORE = 20  # iterations after a loop's last one, besides those that are in 
 _MAX_IN_FLIGHT = 100
 
 
+class EndlessError(UnsupportedError):
+    """A loop goes on for ever, with the ways of the predicates with which it does."""
+
+    def __init__(self, message: str, frame: int, branches: Branches) -> None:
+        super().__init__(message)
+        self.frame = frame
+        self.branches = branches
+
+
 @dataclass(frozen=True, eq=False)
 class Settled:
     """One way in which the step can run."""
@@ -46,8 +55,8 @@ def settle(
 ) -> Settled:
     """The way that is asked for; `chosen` are counts of loops and ways of predicates that go before it.
 
-    Raises SimvizError for names, counts and ways that are none and for trips beyond MAX_INSTANCES, UnsupportedError
-    for a loop that goes on and on after its condition does not hold.
+    Raises SimvizError for names, counts and ways that are none and for trips beyond MAX_INSTANCES, EndlessError for a
+    loop that goes on and on after its condition does not hold.
     """
     merged, more = Merged(), [0] * len(flow.frames)
     for _ in range(_MAX_ROUNDS * (_MAX_MORE + _MAX_IN_FLIGHT)):
@@ -59,7 +68,7 @@ def settle(
         further = overrun(flow, sizes, state)
         if further:
             more = [extra + (row in further) for row, extra in enumerate(more)]
-            _check_more(flow, more)
+            _check_more(flow, more, ways)
             continue
         brought = {merge: _brought(flow, sizes, state, merge) for merge in sorted(merged.unknown)}
         live = {merge: found[0][0] for merge, found in brought.items() if len(found) == 1}
@@ -70,13 +79,15 @@ def settle(
     return Settled(count, sizes, ways, state)
 
 
-def _check_more(flow: Flow, more: list[int]) -> None:
+def _check_more(flow: Flow, more: list[int], ways: Branches) -> None:
     """Refuse a loop that goes on for ever."""
     for row, extra in enumerate(more):
         if extra > _MAX_MORE + min(flow.frames[row].parallel, _MAX_IN_FLIGHT):
-            raise UnsupportedError(
-                f"Loop '{printable(flow.frames[row].name)}' goes on after its condition is false, as one of its "
-                "NextIterations depends on constants alone or follows a ControlTrigger; give it a value of the loop."
+            raise EndlessError(
+                f"Loop '{printable(flow.frames[row].name)}' goes on for ever after its condition is false: one of its "
+                "NextIterations depends on constants alone or follows a ControlTrigger; give it a value of the loop.",
+                row,
+                ways,
             )
 
 
