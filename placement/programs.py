@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
-from simulator.execution.loops import Choice
+from simulator.execution.loops import Choice, Sharing
 from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
@@ -45,11 +46,12 @@ def clients(
     placer prefers that task's devices. A program that does not say how long its session takes between two steps gets
     the usual time. Programs with one graph at one task are steps of one session, which places the
     graph once. The keywords are those of `place`, `partition` and `prepare`; `first` is what they made of the first
-    program, where the caller has it already. Raises as these do, and InfeasibleError for a node that is placed where
-    the device_filters of its session let nobody see.
+    program, where the caller has it already. Each program heeds the trips and branches that it has. Raises as these do,
+    and InfeasibleError for a node that is placed where the device_filters of its session let nobody see.
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
+    sharing = Sharing(trips, branches)
     for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
         if program.like is not None:
             lead = made[program.like]
@@ -74,11 +76,13 @@ def clients(
                     order=order,
                     contention=contention,
                     flavour=flavour,
-                    prepared=prepare(program.graph, step, own, priced, trips=trips, branches=branches, seed=seed),
+                    prepared=sharing.heed(partial(prepare, program.graph, step, own, priced, seed=seed)),
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
         _check_seen(program, pieces, cluster)
         made.append(Client(_with_gap(program, Client(program, pieces), cluster), pieces))
+    if first is None:  # else who placed the first program has refused what it does not have
+        sharing.check()
     return tuple(made)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from placement.programs import clients
 from simulator.assignment import Assignment
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
+from simulator.execution.loops import Sharing
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -157,19 +159,20 @@ def trained(
 def _memory(stage: _Stage) -> Held:
     """What the clients may hold on devices that they share."""
     costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
+    sharing = Sharing(stage.request.trips, stage.request.branches)
 
     def step_of(client: Client) -> Trace:
-        return simulate(
+        simulated = partial(
+            simulate,
             client.partitions,
             connected(stage.cluster, client.program.task),
             costs[id(client)],
             engine=stage.request.engine,
             order=stage.request.order,
             contention=stage.request.contention,
-            trips=stage.request.trips,
-            branches=stage.request.branches,
             seed=stage.request.seed,
         )
+        return sharing.heed(simulated)
 
     return holding(stage.clients, stage.cluster, step_of)
 

@@ -13,6 +13,7 @@
     settling    all of this, in rounds, for given trips and ways
     reviving    what would make a dead op live
     deciding    what is chosen where nothing tells, so that all that is fetched runs
+    sharing     what is asked of several programs at once
     unrolling   the ops and edges of a step without loops: one op per node and iteration
     windows     signals that hold back an iteration until an earlier one has ended
 
@@ -21,6 +22,7 @@ The rules are those of `tensorflow/core/common_runtime/propagator_state.cc`.
 
 from simulator.execution.loops.branches import Choice
 from simulator.execution.loops.settling import MAX_INSTANCES
+from simulator.execution.loops.sharing import Sharing
 from simulator.execution.loops.unrolling import unrolled
 
-__all__ = ["MAX_INSTANCES", "Choice", "unrolled"]
+__all__ = ["MAX_INSTANCES", "Choice", "Sharing", "unrolled"]

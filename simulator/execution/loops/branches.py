@@ -34,6 +34,14 @@ Choice: TypeAlias = "bool | float | int"
 DRAWN, USUAL = "drawn", "usual"  # why a predicate goes its way, besides ASKED, TOLD and CHOSEN
 
 
+class UnknownBranchError(SimvizError):
+    """A way is given for a predicate that no Switch of the step asks."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Asks:
     """What decides where a Switch's values go."""
@@ -144,7 +152,8 @@ def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]
         if name not in known:
             nodes = [repr(printable(one)) for one in known if ":" not in one]
             said = f"they go by {some(nodes, NAMED)}" if nodes else "it has none"
-            raise SimvizError(f"No branch of the step goes by {name!r}; {said}.{near(name, list(known))}")
+            said = f"No branch of the step goes by {name!r}; {said}.{near(name, list(known))}"
+            raise UnknownBranchError(said, name)
 
 
 def _check_choice(flow: Flow, op: int, name: str, choice: Choice) -> None:

@@ -65,10 +65,10 @@ class _Trials:
             self.left -= 1
             try:
                 self.done[changes] = self.run({change.name: change.to for change in changes})
-            except EndlessError as error:
-                self.endless[changes], self.done[changes] = error, None
-            except SimvizError:
-                if not changes:
+            except SimvizError as error:
+                if isinstance(error, EndlessError):
+                    self.endless[changes] = error
+                elif not changes:
                     raise
                 self.done[changes] = None
         return self.done[changes]

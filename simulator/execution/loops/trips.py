@@ -26,6 +26,14 @@ ASKED, TOLD, CHOSEN, UNKNOWN = "asked", "told", "chosen", "unknown"
 NAMED = 3  # loops that a note names
 
 
+class UnknownLoopError(SimvizError):
+    """Trips are given for a loop that the step does not have."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Trips:
     """How often each frame's body runs. Axis: frames, the root first."""
@@ -42,7 +50,7 @@ def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
             raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
         if name != EVERY and name not in known:
             listed = f"its loops are {some([_quoted(one) for one in known])}" if known else "it has none"
-            raise SimvizError(f"The step has no loop {name!r}; {listed}.{near(name, known)}")
+            raise UnknownLoopError(f"The step has no loop {name!r}; {listed}.{near(name, known)}", name)
 
 
 def find_trips(

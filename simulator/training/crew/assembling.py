@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
+from simulator.execution.loops import Sharing
 from simulator.execution.tables import Tables, of_partitions
 from simulator.training.crew.combining import (
     COUNT,
@@ -48,18 +50,18 @@ def lay_out(
     branches: Mapping[str, Choice] | None = None,
     seed: int = 0,
 ) -> Joined:
-    """The tables of all clients; those that have the same pieces share the work."""
+    """The tables of all clients; those that have the same pieces share the work.
+
+    Each client heeds the trips and branches that it has. Raises SimvizError for those that none has.
+    """
     known: dict[int, tuple[Tables, Ids]] = {}
+    sharing = Sharing(trips, branches)
     for client, priced in zip(clients, costs, strict=True):
         if id(client.partitions) not in known:
-            task = _lead(client, clients).program.task
-            known[id(client.partitions)] = of_partitions(
-                *(client.partitions, replace(cluster, master=task), priced),
-                trips=trips,
-                branches=branches,
-                seed=seed,
-                ending=True,
-            )
+            own = replace(cluster, master=_lead(client, clients).program.task)
+            cut = partial(of_partitions, client.partitions, own, priced, seed=seed, ending=True)
+            known[id(client.partitions)] = sharing.heed(cut)
+    sharing.check()
     return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
 
 
