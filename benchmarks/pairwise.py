@@ -34,8 +34,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # graphs are made among the 
 
 from simulator.checking import assignment_laws
 from simulator.errors import SimvizError
+from simulator.execution.caching import STEP as STEP_LOOP
+from simulator.execution.choosing import warm_up
 from simulator.execution.laws import check_trace
 from simulator.partitioning.laws import partition_laws
+from simulator.training.compiled import TRAINING as TRAINING_LOOP
 from tests.oracle.sundry import written
 from viz.options import parser
 from viz.record import to_json
@@ -326,6 +329,8 @@ def main() -> int:
     options.add_argument("--check", action="store_true", help="ask the real TensorFlow about rows of one step")
     options.add_argument("--again", help="one row, as it was printed")
     given = options.parse_args()
+    for loop in (STEP_LOOP, TRAINING_LOOP):
+        warm_up(loop)  # once, not in each process
     begun, counts, faults = time.monotonic(), Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         graphs = {"dense": Path(), **written(Path(folder))}
