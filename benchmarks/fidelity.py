@@ -111,7 +111,8 @@ def compared(graph: Graph, cluster: Cluster, *, soft: bool, seed: int | None, wh
     try:
         mine, placing = timed(placed)
         ours = mine
-        _, cutting = timed(partial(partition, graph, mine, cluster, step=step, flavour="local"))
+        legal = seed is None  # devices that are pinned take the place of those that the graph asks for
+        _, cutting = timed(partial(partition, graph, mine, cluster, step=step, flavour="local", legal=legal))
         row.ours_s = placing + cutting
     except (InfeasibleError, GraphError) as raised:
         error = raised

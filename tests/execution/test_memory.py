@@ -120,7 +120,7 @@ def test_a_peak_says_what_was_alive_and_who_asked() -> None:
     found = at_peak(trace, pieces, 1)
     # x is fed on the client's device, the first, and comes at 300, v after it at 500
     assert (found.time_ns, found.nbytes, found.cause, found.cause_bytes) == (500, 600, "a", 300)
-    live = [("a:0", 300, "output"), ("_arg_x_0_0:0", 200, "received"), ("v:0", 100, "received")]
+    live = [("a:0", 300, "output"), ("_recv_x_0:0", 200, "received"), ("v:0", 100, "received")]
     assert [(one.what, one.nbytes, one.kind) for one in found.live] == live
 
 
@@ -188,7 +188,7 @@ def test_a_received_copy_can_be_too_much() -> None:
     error = out_of_memory(trace, pieces, on)
     assert error is not None
     assert error.device == on.devices[0].name  # the first moment, whatever comes later elsewhere
-    assert "what is fed as _arg_x_0_0 needs 100 B and 99 B of 99 B are free" in str(error)
+    assert "what is fed as _recv_x_0 needs 100 B and 99 B of 99 B are free" in str(error)
     roomy = replace(on, devices=(apart(2, memory=200).devices[0], on.devices[1]))
     error = out_of_memory(trace, pieces, roomy)
     assert error is not None

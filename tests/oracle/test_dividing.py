@@ -105,12 +105,12 @@ def test_between_graphs_towers_stand_as_under_the_real_setter(files: dict[str, P
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_divides_its_step_is_trained_as_it_stands(files: dict[str, Path], name: str, regime: str) -> None:
     """In every regime the one client's rate is that of its step alone, which --replicate none asks for, too."""
-    alone, found = seen(files[name], "--cluster", "4gpu", "--training", regime)
+    alone, found = seen(files[name], "--cluster", "4gpu", "--training", regime, "--gap", "0ns")
     assert found.training.clients == ("localhost:0",)
     assert "takes the graph as it stands (by default): it " in found.replication
     assert found.answers.steps_per_s == pytest.approx(1e9 / alone.trace.makespan)
     assert found.answers.examples_per_s == pytest.approx(GRAPHS[name][2] * 1e9 / alone.trace.makespan)
-    said = trained(files[name], "--cluster", "4gpu", "--training", regime, "--replicate", "none")
+    said = trained(files[name], "--cluster", "4gpu", "--training", regime, "--gap", "0ns", "--replicate", "none")
     assert said.answers.steps_per_s == found.answers.steps_per_s
 
 
