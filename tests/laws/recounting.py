@@ -58,6 +58,8 @@ class Recount:
         nodes = trace.node.tolist()
         self.begin: dict[int, int] = dict(zip(nodes, trace.start_ns.tolist(), strict=True))
         self.end: dict[int, int] = dict(zip(nodes, trace.end_ns.tolist(), strict=True))
+        # all graphs here have one predicate; it holds, unless a fetch needs the other side
+        self.dead_port = int(any("taken false" in note for note in trace.notes))
         self.died: dict[int, bool] = {}
         self.buffers: dict[tuple[int, int], Buffer | None] = {}
         for row in range(len(self.graph)):
@@ -93,7 +95,7 @@ class Recount:
             if row in self.transfer:
                 came = [self.dead(int(self.pieces.send[self.transfer[row]]))]
             self.died[row] = all(came) if self.graph.ops[row] == "Merge" else any([*came, *waited])
-        return self.died[row] or (self.graph.ops[row] == "Switch" and port == 0)
+        return self.died[row] or (self.graph.ops[row] == "Switch" and port == self.dead_port)
 
     def unborn(self, row: int) -> bool:
         """Whether a node does not run, as something that it needs is dead."""
