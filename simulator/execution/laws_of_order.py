@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
+from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -131,11 +131,16 @@ def _needed(record: _Record, reader: Instance) -> int | None:
 
 
 def _last(record: _Record, reader: Instance) -> int | None:
-    """The same, where the inputs have been looked at; a Merge needs one value, dead control inputs do not stop it."""
+    """The same, where the inputs have been looked at; a Merge needs one value, dead control inputs do not stop it.
+
+    A ControlTrigger runs whatever is dead; the moment at which it hears of that is not in the trace.
+    """
     ends: dict[bool, list[int | None]] = {True: [], False: []}
     for source, value in _inputs(record, reader):
         ends[value].append(None if source is None else record.done.get(source))
     came = [when for both in ends.values() for when in both if when is not None]
+    if record.partitions.graph.ops[reader[0]] in TRIGGERS:
+        return max(came, default=0)
     if record.partitions.graph.ops[reader[0]] not in MERGES:
         return max(came, default=0) if len(came) == len(ends[True]) + len(ends[False]) else None
     values, controls = ([when for when in ends[kind] if when is not None] for kind in (True, False))

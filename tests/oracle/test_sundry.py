@@ -1,0 +1,33 @@
+"""One graph of each kind that users bring keeps all laws, from both event loops; `benchmarks/pairwise.py` tries more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from simulator.checking import assignment_laws
+from simulator.execution.laws import check_trace
+from simulator.partitioning.laws import partition_laws
+from tests.oracle.sundry import GRAPHS, written
+from viz import run
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    return written(tmp_path_factory.mktemp("sundry"))
+
+
+@pytest.mark.parametrize("cluster", ["2gpu", "ps=1,worker=2x2gpu"])
+@pytest.mark.parametrize("kind", ["saved model", *GRAPHS])
+def test_a_graph_of_each_kind_keeps_the_laws(graphs: Mapping[str, Path], kind: str, cluster: str) -> None:
+    if kind == "jobs" and cluster == "2gpu":
+        cluster = "ps=1,worker=1"  # it names them
+    found = run(graphs[kind], cluster=cluster, algorithm="tensorflow", engine="python")
+    assert not assignment_laws(found.graph, found.assignment, found.cluster)
+    assert not partition_laws(found.graph, found.step, found.cluster, found.assignment, found.partitions)
+    assert not check_trace(found.trace, found.partitions, found.cluster)
+    assert found.trace.makespan >= found.lower_bound_ns
