@@ -1,4 +1,4 @@
-"""One graph of each kind that users bring keeps all laws, from both event loops; `benchmarks/pairwise.py` tries more."""
+"""One graph of each kind that users bring keeps all laws; `benchmarks/pairwise.py` tries more."""
 
 from __future__ import annotations
 
