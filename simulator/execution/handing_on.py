@@ -1,8 +1,7 @@
 """Assignments whose cut hands a tensor on within a task: the tables of a step do not know that, so they are cut.
 
-A master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. A reference that
-comes from another task is a value to the worker's cut, for which its Recvs of other references wait (§5.6). How long
-such a plan takes is how long its pieces do.
+A master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
+may wait for less or for more than where one cut does all. How long such a plan takes is how long its pieces do.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ def handing_on(prepared: Prepared, rows: Rows, flavour: str) -> npt.NDArray[np.b
     if flavour_of(flavour, cluster) == "master" and 1 < len(cluster.tasks) < len(cluster):
         source, target = _references(prepared)
         found[:] = [
-            hands_on(prepared.tables, ids(row), task) or _turns_into_value(row, task, source, target) for row in rows
+            hands_on(prepared.tables, ids(row), task) or _waits_otherwise(prepared.tables, row, task, source, target)
+            for row in rows
         ]
     return found
 
 
 def _references(prepared: Prepared) -> tuple[Ids, Ids]:
-    """The ops at both ends of each reference that is read by an op which reads several."""
+    """The ops at both ends of each reference that is read."""
     given, tables = prepared.given, prepared.tables
     assert given is not None
     graph = given.graph
@@ -46,15 +46,24 @@ def _references(prepared: Prepared) -> tuple[Ids, Ids]:
     edge = np.flatnonzero(graph.edge_tensor >= 0)
     edge = edge[graph.tensor_dtype[graph.edge_tensor[edge]] > REF]
     edge = edge[(op[graph.edge_src[edge]] >= 0) & (op[graph.edge_dst[edge]] >= 0)]
-    edge = edge[np.bincount(graph.edge_dst[edge], minlength=len(graph))[graph.edge_dst[edge]] > 1]
     return ids(op[graph.edge_src[edge]]), ids(op[graph.edge_dst[edge]])
 
 
-def _turns_into_value(device: npt.NDArray[np.int32], task: Ids, source: Ids, target: Ids) -> bool:
-    """Whether some op reads a reference of another task and one of another device of its own task."""
-    away = task[device[source]] != task[device[target]]
-    beside = ~away & (device[source] != device[target])
-    return bool(np.isin(target[away], target[beside]).any())
+def _waits_otherwise(tables: Tables, row: npt.NDArray[np.int32], task: Ids, source: Ids, target: Ids) -> bool:
+    """Whether a reader of another device's reference has inputs from another task and from its own task's devices.
+
+    The Recv of a reference waits for its reader's other inputs (§5.6): a master's for those that its task has or gets,
+    wherever there, a worker's also for references that came from another task and so are values now.
+    """
+    device = ids(row)
+    readers = np.unique(target[device[source] != device[target]])
+    if not len(readers):
+        return False
+    edge = np.flatnonzero(np.isin(tables.consumer, readers))
+    reader, giver = tables.consumer[edge], tables.tensor_op[tables.edge_tensor[edge]]
+    away = task[device[giver]] != task[device[reader]]
+    beside = ~away & (device[giver] != device[reader])
+    return bool(np.isin(reader[away], reader[beside]).any())
 
 
 def pieces(
