@@ -1,7 +1,8 @@
-"""Assignments whose cut hands a tensor on within a task: the tables of a step do not know that, so they are cut.
+"""Assignments that a master and its workers cut otherwise than one session: they are cut before they are judged.
 
 A master's cut sends a tensor to a task once, and the worker there hands it on to its other devices. Recvs of references
-may wait for less or for more than where one cut does all. How long such a plan takes is how long its pieces do.
+may wait for less or for more than where one cut does all. The tables of a step know neither, so such a plan takes as
+long as its pieces.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Rows = npt.NDArray[np.int32]
 
 
 def handing_on(prepared: Prepared, rows: Rows, flavour: str) -> npt.NDArray[np.bool_]:
-    """[B] whether the cut of each assignment, [B, n] by op, hands a tensor on."""
+    """[B] whether each assignment, [B, n] by op, has to be cut: its cut hands a tensor on or waits otherwise."""
     found = np.zeros(len(rows), bool)
     if prepared.given is None:
         return found

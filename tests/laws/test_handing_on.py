@@ -66,6 +66,20 @@ def test_a_tensor_goes_to_a_task_once_and_is_handed_on_there() -> None:
     assert not hands_on(prepared.tables, prepared.tables.placed(ids([0, 2, 2])), ids(on.task_of))
 
 
+def test_a_reference_of_another_task_is_a_value_for_which_other_references_wait() -> None:
+    draft = Rows()
+    for name in "vw":
+        draft.add(name, "VariableV2", **typed("VariableV2", (1000,)))
+    draft.add("sum", "AddV2", ["v", "w"], **typed("AddV2", (1000,)))
+    graph, on = draft.built(), TWO_BY_TWO
+    step, priced, plan = whole(graph), costs(graph, on, 0), [2, 0, 3]
+    prepared, wire = prepare(graph, step, on, priced), 100 + 4000
+    for flavour, expected in (("local", wire), ("master", 2 * wire)):  # v's Recv waits for w, or both come at once
+        pieces = partition(graph, assigned(on, plan), on, step=step, flavour=flavour, legal=False)
+        assert simulate(pieces, on, priced).makespan == expected
+        assert evaluate(prepared, [plan], engine="python", flavour=flavour).tolist() == [expected]
+
+
 def test_a_bound_knows_that_a_value_may_take_a_way_through_another_kind() -> None:
     """From the CPU of a to that of b directly is slow; by b's GPU, which reads it first in host memory, it is fast."""
     slow, fast = 10**6, 10**10
