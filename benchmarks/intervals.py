@@ -22,7 +22,7 @@ from placement.programs import clients
 from simulator.training.answers.answers import Answers, answers
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.distributed import distributed
-from simulator.training.programs.pricing import estimate_each
+from simulator.training.programs.program import estimate_each
 from simulator.training.regimes import read_regime
 from simulator.training.train import train
 from simulator.training.training import Training

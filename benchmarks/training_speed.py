@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import simulator
 from placement.programs import clients
-from simulator.training.programs.pricing import estimate_each
+from simulator.training.programs.program import estimate_each
 from simulator.training.train import train
 
 SIZES = ((16, 50), (16, 100), (32, 100), (64, 50), (64, 100))  # workers, steps of each

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from simulator.training.answers.answers import answers as answers
     from simulator.training.disturbances.disturbance import read_disturbance as read_disturbance
     from simulator.training.programs.distributed import distributed as distributed
-    from simulator.training.programs.pricing import estimate_each as estimate_each
-    from simulator.training.programs.replication.replicating import replicate as replicate
+    from simulator.training.programs.program import estimate_each as estimate_each
+    from simulator.training.programs.replicated import replicate as replicate
     from simulator.training.regimes import read_regime as read_regime
     from simulator.training.train import train as train
 
@@ -60,7 +60,7 @@ _EXPORTS = {
     "default_cluster": "simulator.cluster.reading",
     "distributed": "simulator.training.programs.distributed",
     "estimate": "simulator.costs.roofline",
-    "estimate_each": "simulator.training.programs.pricing",
+    "estimate_each": "simulator.training.programs.program",
     "evaluate": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining",
     "load": "simulator.loading",
@@ -72,7 +72,7 @@ _EXPORTS = {
     "read_disturbance": "simulator.training.disturbances.disturbance",
     "read_graph": "simulator.graph.loading",
     "read_regime": "simulator.training.regimes",
-    "replicate": "simulator.training.programs.replication.replicating",
+    "replicate": "simulator.training.programs.replicated",
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
     "without_devices": "simulator.cluster.ignoring",

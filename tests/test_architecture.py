@@ -45,6 +45,8 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
     "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
+    "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
+    "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "simulator.execution.compiled.transfers.find": "one pass over the edges, its arrays in local names",

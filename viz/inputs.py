@@ -17,11 +17,10 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import Step, choose_step
 from simulator.loading import ask_tensorflow, flat, load
-from simulator.training.disturbances.disturbing import disturb
-from simulator.training.programs.capturing import captured, with_variables
-from simulator.training.programs.filtering import check_filters
-from simulator.training.programs.pricing import estimate_each
-from simulator.training.programs.program import Program
+from simulator.training.disturbances.disturbed import disturb
+from simulator.training.programs.filters import check_filters
+from simulator.training.programs.program import Program, estimate_each
+from simulator.training.recognition.captured import captured, with_variables
 from viz.request import Request
 from viz.training.asked import Wanted
 

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.training.programs.program import Program
-from simulator.training.programs.sync_replicas import SyncReplicas, sync_replicas
+from simulator.training.recognition.sync_replicas import SyncReplicas, sync_replicas
 from simulator.wording import counted, near
 
 Kind: TypeAlias = Literal["async", "sync", "ssp"]

@@ -21,10 +21,10 @@ from simulator.training.crew.goal import Goal
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.recording import trace_of
 from simulator.training.crew.starting import Starts, starts
-from simulator.training.disturbances.disturbing import disturb, slowed, upsets_of
-from simulator.training.disturbances.upsets import Upsets
+from simulator.training.disturbances.disturbance import Upsets
+from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Inputs
+from simulator.training.inputs.pipeline import Pipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
 from simulator.training.regimes import Regime, check
 from simulator.training.training import Training
@@ -58,7 +58,7 @@ def train(
     most: int = 0,
     further: Callable[[Training, int], int] | None = None,
     told: Callable[[int, int], None] | None = None,
-    inputs: Inputs | None = None,
+    inputs: Pipelines | None = None,
 ) -> Training:
     """Run the clients until each worker has taken `steps` steps on average, or there were as many common updates.
 

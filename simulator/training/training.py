@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ints
-from simulator.training.disturbances.upsets import Upsets
+from simulator.training.disturbances.disturbance import Upsets
 from simulator.units import Nanos
 
 if TYPE_CHECKING:

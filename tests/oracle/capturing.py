@@ -19,9 +19,9 @@ from simulator.cluster.reading import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.inlining import inline
 from simulator.graph.loading import read_graph
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.capturing import with_variables
-from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.replicated import replicate
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.captured import with_variables
 
 BATCH, STEPS = 8, 2
 

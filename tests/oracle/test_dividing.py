@@ -15,10 +15,10 @@ from simulator.graph.inlining import inline, lower
 from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.capturing import with_variables
-from simulator.training.programs.division import division
-from simulator.training.programs.replication.replicating import How, replicate
+from simulator.training.programs.replicated import How, replicate
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.captured import with_variables
+from simulator.training.recognition.division import division
 from tests.oracle.dividing import BATCH
 from viz.options import parser
 from viz.request import read_request

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from simulator.graph.graph import Graph
-from simulator.training.inputs.pipeline import Inputs, Pipeline
-from simulator.training.inputs.working import CALL_NS, ELEMENT_NS, RUN_NS
+from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, RUN_NS
+from simulator.training.inputs.pipeline import Pipeline, Pipelines
 from tests.oracle.fed import asked, rate, read, simulated
 
 pytestmark = pytest.mark.tensorflow
@@ -49,7 +49,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graph]:
     return {name: read(folder, row) for row, name in enumerate(ASKED)}
 
 
-def inputs(graphs: dict[str, Graph], name: str) -> Inputs:
+def inputs(graphs: dict[str, Graph], name: str) -> Pipelines:
     return simulated(ASKED[name], graphs[name], steps=5)[1]
 
 

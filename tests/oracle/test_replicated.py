@@ -13,8 +13,8 @@ from simulator import load_cluster
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.oracle import child
-from simulator.training.programs.replication.replicating import replicate
-from simulator.training.programs.variables import VARIABLES
+from simulator.training.programs.replicated import replicate
+from simulator.training.recognition.variables import VARIABLES
 from tests.oracle.test_setter import built
 
 pytestmark = pytest.mark.tensorflow

@@ -14,7 +14,7 @@ from simulator.oracle import extended, observe
 from simulator.oracle.checking import differences
 from simulator.oracle.child import Asking
 from simulator.oracle.observing import conversation
-from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.replicated import replicate
 from simulator.training.regimes import read_regime
 from tests.oracle.test_setter import built
 

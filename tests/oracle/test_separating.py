@@ -13,10 +13,10 @@ from simulator import choose_step, estimate, load_cluster, read_graph
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child, observe
-from simulator.training.programs.anatomy import anatomy
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
-from simulator.training.programs.replication.parts import parts_of
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.parts import parts_of
 from simulator.training.regimes import Regime
 
 pytestmark = pytest.mark.tensorflow

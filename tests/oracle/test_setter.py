@@ -11,8 +11,8 @@ import pytest
 from simulator import choose_step, load_cluster, read_graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.replicated import replicate
+from simulator.training.recognition.anatomy import anatomy
 
 pytestmark = pytest.mark.tensorflow
 

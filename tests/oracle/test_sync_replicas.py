@@ -19,7 +19,7 @@ from simulator.graph.loading import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
-from simulator.training.programs.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
 from simulator.training.train import train
 from tests.training.queues import cut

@@ -25,7 +25,7 @@ from simulator.training.crew.combining import COUNT, DRAW, READ, Client, Crew, J
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.disturbances.disturbing import disturb
+from simulator.training.disturbances.disturbed import disturb
 from simulator.training.disturbances.noise import QUANTILES
 from simulator.training.programs.program import Program
 from simulator.training.train import train

@@ -13,7 +13,7 @@ from simulator import answers, estimate_each, load_cluster, train
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import GRPC, RDMA
 from simulator.execution.engine import makespan
-from simulator.training.answers.relieving import candidates
+from simulator.training.answers.reliefs import candidates
 from simulator.training.programs.program import Program, between_steps_ns
 from simulator.training.training import Training
 from simulator.units import Nanos

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs.accumulating import with_accumulators
+from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, check, describe, read_regime, settled, tokens_per_update
 from tests.strategies import Rows

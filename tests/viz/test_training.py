@@ -20,8 +20,8 @@ from simulator.columns import ints
 from simulator.errors import SimvizError
 from simulator.execution.simulate import unsized_transfers
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.programs.replication.replicating import How
-from simulator.training.programs.replication.setter import PsStrategy
+from simulator.training.programs.replicated import How
+from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph

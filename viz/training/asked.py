@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from simulator.errors import SimvizError
 from simulator.training.answers.scaling import read_workers
 from simulator.training.disturbances.disturbance import MAX_TIME, Disturbance, read_disturbance
-from simulator.training.inputs.given import Rate, read_rate
-from simulator.training.programs.filtering import Filters, read_filters
+from simulator.training.inputs.pipeline import Rate, read_rate
+from simulator.training.programs.filters import Filters, read_filters
 from simulator.training.regimes import Regime, read_regime
 from simulator.units import Nanos, parse_bytes, parse_nanos
 

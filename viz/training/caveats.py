@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.cluster.client import short_task
 from simulator.training.disturbances.disturbance import Degrade
-from simulator.training.disturbances.disturbing import links_of
+from simulator.training.disturbances.disturbed import links_of
 from simulator.units import show_nanos, show_rate
 from simulator.wording import some
 from viz.training.trained import Trained

@@ -12,16 +12,15 @@ from simulator.cluster.notation import is_notation
 from simulator.cluster.reading import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.capturing import with_variables
-from simulator.training.programs.distributed import distributed
-from simulator.training.programs.division import Division, division
-from simulator.training.programs.filtering import filtered
+from simulator.training.programs.distributed import distributed, names_jobs
+from simulator.training.programs.filters import filtered
 from simulator.training.programs.program import Program
-from simulator.training.programs.replication.replicating import replicate
-from simulator.training.programs.replication.tasks import computing, ps_tasks, worker_tasks
-from simulator.training.programs.script import names_jobs
-from simulator.training.programs.sync_replicas import sync_replicas
+from simulator.training.programs.replicated import replicate
+from simulator.training.programs.tasks import computing, ps_tasks, worker_tasks
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.captured import with_variables
+from simulator.training.recognition.division import Division, division
+from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, describe
 from simulator.wording import counted
 from viz.request import Request

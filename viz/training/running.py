@@ -19,17 +19,17 @@ from simulator.loading import ask_tensorflow
 from simulator.partitioning import Partitions
 from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
 from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
-from simulator.training.answers.holding import Held, holding
+from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
 from simulator.training.answers.scaling import Row, scale
 from simulator.training.crew.background import background
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbance import Disturbance
-from simulator.training.disturbances.disturbing import disturb, present
+from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.pipeline import Inputs, faster
+from simulator.training.inputs.pipeline import Pipelines, faster
 from simulator.training.programs.program import Program
-from simulator.training.programs.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -55,7 +55,7 @@ class _Stage:
     regime: Regime | None
     clients: tuple[Client, ...]
     costs: tuple[CostTable, ...]
-    inputs: Inputs
+    inputs: Pipelines
 
     def run(
         self,
@@ -66,7 +66,7 @@ class _Stage:
         record: int = 0,
         further: Callable[[Training, int], int] | None = None,
         told: Callable[[int, int], None] | None = None,
-        inputs: Inputs | None = None,
+        inputs: Pipelines | None = None,
     ) -> Training:
         """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace.
 
@@ -156,7 +156,7 @@ def trained(
     )
 
 
-def _memory(stage: _Stage) -> Held:
+def _memory(stage: _Stage) -> MemoryBounds:
     """What the clients may hold on devices that they share."""
     costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
     sharing = Sharing(stage.request.trips, stage.request.branches)
@@ -174,7 +174,7 @@ def _memory(stage: _Stage) -> Held:
         )
         return sharing.heed(simulated)
 
-    return holding(stage.clients, stage.cluster, step_of)
+    return memory_bounds(stage.clients, stage.cluster, step_of)
 
 
 def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:

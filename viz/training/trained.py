@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from simulator.training.answers.answers import Answers
 from simulator.training.answers.bottleneck import Bottleneck
-from simulator.training.answers.holding import Held
+from simulator.training.answers.memory_bounds import MemoryBounds
 from simulator.training.answers.scaling import Row
 from simulator.training.crew.combining import Client
-from simulator.training.disturbances.disturbing import Disturbed
+from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
 from viz.training.asked import Wanted
@@ -28,7 +28,7 @@ class Trained:
     training: Training
     answers: Answers
     bottleneck: Bottleneck
-    memory: Held
+    memory: MemoryBounds
     steps: int  # that were simulated
     narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
     scaling: tuple[Row, ...] = ()

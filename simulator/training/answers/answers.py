@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
-from simulator.training.answers.repeating import Cycle, cycle_of
-from simulator.training.answers.steadiness import batch_means, warm_up
+from simulator.training.answers.steady_state import Cycle, batch_means, cycle_of, warm_up
 from simulator.training.training import WAITING, Spent, Training
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted

@@ -9,10 +9,9 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.training.answers.answers import answers, rate, skipped
-from simulator.training.answers.reliefs import Relief, all_of
-from simulator.training.answers.relieving import candidates
+from simulator.training.answers.reliefs import Relief, all_of, candidates
 from simulator.training.disturbances.disturbance import MAX_TIME, Crash, Disturbance
-from simulator.training.disturbances.pausing import Pauses
+from simulator.training.disturbances.pauses import Pauses
 from simulator.training.training import Training
 from simulator.units import Nanos, show_figure
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.protocols import Protocol
+from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.crew.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
-from simulator.training.disturbances.disturbing import slowed, slower_devices
+from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
+from simulator.training.inputs.pipeline import FEED
+from simulator.training.training import SENDING, Spent, Training
+from simulator.wording import some
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from simulator.cluster.cluster import Cluster
+    from simulator.partitioning import Partitions
+    from simulator.training.training import Training
+
 
 FASTER = 2  # how much faster a link or device is made
 
@@ -82,3 +96,263 @@ def all_of(reliefs: Sequence[Relief]) -> Relief:
 
 def _listed(texts: Sequence[str]) -> str:
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
+
+
+# ---- candidates for a bottleneck ------------------------------------------------------------------------------------
+# A serial link is busy with the bytes that cross it at its own rate, whatever else is on their way. So the busiest one
+# is made faster by itself. Where both ends of a route are as busy, each is a candidate, and both help together.
+
+
+ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
+LISTED = 3
+UNEVEN = 1.2  # times the mean of the tasks of a job: what the busiest of them carries is worth dealing out anew
+
+
+def candidates(
+    training: Training,
+    cluster: Cluster,
+    disturbances: Sequence[Disturbance] = (),
+    *,
+    gate_share: float = 0.0,
+    input_share: float = 0.0,
+    spent: Spent | None = None,
+) -> tuple[Relief, ...]:
+    """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
+
+    `gate_share`, `input_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The
+    busy time of a processor is that of ops and that of messages: faster ops are credited with the former, the protocol
+    with the latter, or with latency, if that takes more.
+    """
+    traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
+    found = [
+        *_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic), *_between_steps(training),
+    ]  # fmt: skip
+    if gate_share > 0 and training.regime.startswith("sync"):
+        found.append(
+            Relief(
+                f"waiting for the slowest, {_percent(gate_share)} of the workers' time",
+                "with one more of the workers as backup",
+                gate_share,
+                backups=1,
+            )
+        )
+    found += _inputs(training, input_share)
+    found.sort(key=lambda relief: -relief.share)
+    named = singled_out(disturbances, cluster)
+    if named:
+        what = some(list(dict.fromkeys(one.target for one in named)), LISTED)
+        found.insert(0, Relief(f"what disturbs {what}", "without that", 1.0, without=tuple(one.text for one in named)))
+    return tuple(found)
+
+
+class _Traffic:
+    """What crossed in a run, and whose it was. Axes: L links, D devices."""
+
+    def __init__(self, training: Training, cluster: Cluster, spent: Spent | None) -> None:
+        self.training, self.cluster = training, cluster
+        self.spent = training.spent if spent is None else spent
+        self.end = max(1, self.spent.ns)
+        self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
+        self.getters: list[set[int]] = [set() for _ in cluster.links]
+        self.between = [True] * len(cluster.links)  # [L] all that crosses is between tasks
+        for source, row in enumerate(cluster.routes):
+            for target, route in enumerate(row):
+                for link in route or () if source != target else ():
+                    self.senders[link].add(source)
+                    self.getters[link].add(target)
+                    self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
+        rates = [link.bytes_per_s for link in cluster.links]
+        carried = self.spent.link_bytes.tolist()
+        self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
+
+    def carried_ns(self, task: int, *, out: bool) -> int:
+        """How long the busiest link that only this task sends through, or gets through, needs for its bytes."""
+        task_of, ends = self.cluster.task_of, self.senders if out else self.getters
+        own = [link for link, devices in enumerate(ends) if devices and {task_of[row] for row in devices} == {task}]
+        return max((self.bytes_ns[link] for link in own if self.between[link]), default=0)
+
+    def role(self, link: int) -> tuple[str, ...]:
+        """What a link does in the cluster: the same for links between alike tasks, and for both directions."""
+        role = []
+        for devices in (self.senders[link], self.getters[link]):
+            tasks = {self.cluster.devices[row].task for row in devices}
+            alone = self.cluster.devices[min(devices)].type if len(devices) == 1 else "all"
+            role.append(f"{_job(min(tasks))} {alone}" if len(tasks) == 1 else "")
+        return tuple(sorted(role))
+
+
+def _links(traffic: _Traffic) -> list[Relief]:
+    """Links that carry the same kind of traffic together: what the tasks of a job send and get, or have within."""
+    busy_ns, cluster = traffic.spent.link_busy_ns, traffic.cluster
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for link in (busy_ns > 0).nonzero()[0].tolist():
+        groups.setdefault(traffic.role(link), []).append(link)
+    found = []
+    for members in groups.values():
+        top = max(members, key=lambda link: (busy_ns[link], -link))
+        most = int(busy_ns[top])
+        members = [link for link in members if busy_ns[link] >= ALIKE * most]
+        several = len(members) > 1
+        what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
+        if of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
+            what += ", through which what the client feeds and fetches passes"
+        found.append(
+            Relief(
+                f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",
+                f"with twice {'their' if several else 'its'} bandwidth",
+                max(traffic.bytes_ns[link] for link in members) / traffic.end,
+                links=tuple((link, FASTER * cluster.links[link].bytes_per_s) for link in sorted(members)),
+            )
+        )
+    return found
+
+
+def _uneven(traffic: _Traffic) -> list[Relief]:
+    """A job of several tasks without a worker one of which has to carry much more than the mean, in one direction.
+
+    The share is what would be saved if they all carried the same.
+    """
+    training, cluster = traffic.training, traffic.cluster
+    working = {cluster.tasks[row] for row in training.client_task[training.is_worker].tolist()}
+    found = []
+    for job, tasks in _by_job(task for task in cluster.tasks if task not in working).items():
+        ways = [[traffic.carried_ns(cluster.tasks.index(task), out=out) for task in tasks] for out in (True, False)]
+        loads = max(ways, key=max)
+        most, mean = max(loads), sum(loads) / len(loads)
+        if most > UNEVEN * mean:
+            busiest = f"{short_task(tasks[loads.index(most)])} carries {_percent(most / sum(loads))}"
+            what = f"the uneven spread over {len(tasks)} tasks of {job} ({busiest})"
+            change = "with the variables dealt out by bytes"
+            found.append(Relief(what, change, (most - mean) / traffic.end, by_bytes=True))
+    return found
+
+
+def _by_job(tasks: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        found.setdefault(_job(task), []).append(task)
+    return found
+
+
+def _devices(traffic: _Traffic) -> list[Relief]:
+    """Devices of one type in the tasks of one job together."""
+    training, cluster = traffic.training, traffic.cluster
+    groups: dict[tuple[str, str], list[int]] = {}
+    lanes = traffic.end * training.device_lanes.astype(float)
+    busy = (traffic.spent.device_busy_ns / lanes).tolist()
+    ops = ((traffic.spent.device_busy_ns - traffic.spent.message_ns) / lanes).tolist()
+    for row, device in enumerate(cluster.devices):
+        if ops[row] > 0:
+            groups.setdefault((_job(device.task), device.type), []).append(row)
+    found = []
+    for (job, kind), members in groups.items():
+        share = max(ops[row] for row in members)
+        members = [row for row in members if ops[row] >= ALIKE * share]
+        several = len(members) > 1
+        names = some([cluster.devices[row].short for row in members], LISTED)
+        up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
+        what = f"the {kind}{'s' * several} of {job} ({names}), busy {up_to} of the time"
+        found.append(
+            Relief(what, f"with {'their' if several else 'its'} ops twice as fast", share, devices=tuple(members))
+        )
+    return found
+
+
+def _protocol(traffic: _Traffic) -> list[Relief]:
+    """What the protocol adds between tasks: work of processors, and latency.
+
+    Latency is the time in which a task waits for transfers and does nothing else, less what even the busiest link
+    explains by its bytes. Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires
+    alone.
+    """
+    cluster, talk = traffic.cluster, traffic.cluster.between_tasks
+    if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
+        return []
+    busy = traffic.spent.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
+    latency = int(traffic.spent.task_ns[:, SENDING].max(initial=0) - busy)
+    share = min(1.0, max(latency, *traffic.spent.message_ns.tolist()) / traffic.end)
+    instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
+    return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
+
+
+def _between_steps(training: Training) -> list[Relief]:
+    """The time that sessions take between steps, of the worker that spends most on it.
+
+    It is the shortest time from the end of one of its steps to the beginning of the next, as often as that comes; what
+    is longer has another cause, as a crash.
+    """
+    share = 0.0
+    for client in np.flatnonzero(training.is_worker).tolist():
+        own = np.flatnonzero(training.step_client == client)
+        begun, ended = training.step_start_ns[own], training.step_end_ns[own]
+        span = int(ended[-1] - begun[0]) if len(own) > 1 else 0
+        if span > 0:
+            share = max(share, int((begun[1:] - ended[:-1]).min()) * (len(own) - 1) / span)
+    what = f"what sessions take between steps, {_percent(share)} of the time"
+    return [Relief(what, "without that", share, gapless=True)] if share > 0 else []
+
+
+def _inputs(training: Training, input_share: float) -> list[Relief]:
+    """Inputs of one name, such as each worker's own: the share of a step in which it waits for them."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, one in enumerate(training.inputs):
+        groups.setdefault((one.key.family, one.key.name if one.key.family != FEED else ""), []).append(row)
+    total = max(1, int(training.input_ns.sum()))
+    found = []
+    for rows in groups.values():
+        share = input_share * int(training.input_ns[rows].sum()) / total
+        if not share:
+            continue
+        slowest = min((training.inputs[row] for row in rows), key=lambda one: one.producer.elements_per_s)
+        tasks = dict.fromkeys(training.devices[training.inputs[row].device] for row in rows)
+        several = len(rows) > 1
+        whose = some([short_task(device.partition("/device:")[0]) for device in tasks], LISTED)
+        what = f"the input pipeline{'s' * several} of {whose} ({slowest.words}), waited for {_percent(share)} of a step"
+        keys = tuple(training.inputs[row].key for row in rows)
+        found.append(Relief(what, f"with twice {'their' if several else 'its'} rate", share, inputs=keys))
+    return found
+
+
+def _job(task: str) -> str:
+    return short_task(task).partition(":")[0]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+# ---- links of the client alone --------------------------------------------------------------------------------------
+
+
+_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
+
+
+def of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collection[int]]) -> bool:
+    """Whether a link is that of the one client of a run, and most that crosses is what it feeds and fetches.
+
+    `ends` are the devices that send through it, and those that get something through it.
+    """
+    task_of = cluster.task_of
+    workers = training.is_worker.nonzero()[0].tolist()
+    if len(workers) != 1 or len(training.partitions) <= workers[0]:
+        return False
+    own = int(training.client_task[workers[0]])
+    at_own = any({task_of[row] for row in devices} == {own} for devices in ends)
+    return at_own and _mostly_handed(training.partitions[workers[0]])
+
+
+def _mostly_handed(pieces: Partitions) -> bool:
+    """Whether half of the bytes that cross, or more, come from the client, perhaps in parts, or go to it."""
+    graph, of_client = pieces.graph, pieces.endpoint >= 0
+    read_by_client = np.zeros(len(graph), bool)
+    read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
+    fed, more = np.array(of_client), of_client
+    parts = np.array([op in _PARTS for op in graph.ops], bool)
+    while more.any():  # what is split may be split again
+        reached = np.zeros(len(graph), bool)
+        reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
+        more = reached & parts & ~fed
+        fed |= more
+    handed = fed[graph.edge_src[graph.in_ptr[pieces.send]]] | read_by_client[pieces.recv]
+    nbytes = np.maximum(pieces.nbytes, 0)
+    return bool(2 * nbytes[handed].sum() >= nbytes.sum() > 0)

@@ -17,7 +17,7 @@ TRAINING = Sources(
         "training/training.py",
         "training/compiled",
         "training/disturbances/noise.py",
-        "training/disturbances/pausing.py",
+        "training/disturbances/pauses.py",
         "training/crew/synchronising.py",
     ),
 )

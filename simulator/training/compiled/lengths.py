@@ -10,7 +10,7 @@ from simulator.execution.compiled.kernel import inner
 from simulator.training.compiled.arrays import SEED
 from simulator.training.compiled.owners import owner_of
 from simulator.training.disturbances.noise import QUANTILES, scaled, splitmix64
-from simulator.training.disturbances.pausing import stretched
+from simulator.training.disturbances.pauses import stretched
 
 if TYPE_CHECKING:
     from simulator.execution.flat import Flat, Work

@@ -30,8 +30,8 @@ from simulator.training.crew.reading import reads
 from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.crew.telling import keeper, word
-from simulator.training.inputs.pipeline import NO_INPUTS, Inputs
-from simulator.training.programs.variables import VARIABLES
+from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
+from simulator.training.recognition.variables import VARIABLES
 
 _Mark = tuple[int, int, int, int, int]  # a row of `Marks`
 
@@ -74,7 +74,7 @@ def crew_of(
     steps: int,
     tokens: int,
     bound: int,
-    inputs: Inputs = NO_INPUTS,
+    inputs: Pipelines = NO_INPUTS,
 ) -> Crew:
     """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
 
@@ -129,7 +129,7 @@ def _marks(
     cluster: Cluster,
     counting: Sequence[tuple[str, ...] | None],
     tokens: int,
-    inputs: Inputs,
+    inputs: Pipelines,
 ) -> tuple[Marks, Shared]:
     objects: dict[Key, int] = {}
     capacity: list[int] = []
@@ -171,7 +171,7 @@ def _marks(
     return marks, shared
 
 
-def _sources(inputs: Inputs, cluster: Cluster, start_ns: Ints) -> Sources:
+def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Sources:
     """The inputs as the directors read them; threads begin with the first session that fills the input."""
     made = [one.producer for one in inputs.pipelines]
     return Sources(

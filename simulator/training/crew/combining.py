@@ -19,7 +19,7 @@ from simulator.execution.tables import Tables
 
 if TYPE_CHECKING:
     from simulator.partitioning import Partitions
-    from simulator.training.disturbances.disturbing import Disturbed
+    from simulator.training.disturbances.disturbed import Disturbed
     from simulator.training.programs.program import Program
 
 # What an op does besides taking time, after the kinds of `synchronising`, when it ends: COUNT counts an update of the

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.training.disturbances.noise import entry, scaled
-from simulator.training.disturbances.pausing import stretched
+from simulator.training.disturbances.pauses import stretched
 
 if TYPE_CHECKING:
     from simulator.training.crew.combining import Crew

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simulator.columns import Ids, ids
 from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.ops import registry
-from simulator.training.programs.anatomy import trained
+from simulator.training.recognition.anatomy import trained
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph

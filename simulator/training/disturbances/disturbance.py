@@ -26,12 +26,12 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.training.disturbances import noise
-from simulator.training.disturbances.pausing import Pauses
+from simulator.training.disturbances.pauses import Pauses
 from simulator.units import Bytes, Nanos, parse_bytes, parse_nanos, parse_rate
 from simulator.wording import near
 
@@ -276,3 +276,14 @@ _EXAMPLES: Mapping[str, str] = MappingProxyType(
         "traffic": '"traffic:500 MB/s,bytes=1 MiB"',
     }
 )
+
+
+# ---- facts for statistics -------------------------------------------------------------------------------------------
+
+
+class Upsets(NamedTuple):
+    """What makes one time of a run unlike another."""
+
+    chance: bool = False  # some task's work is longer or shorter by chance
+    once_ns: tuple[tuple[Nanos, Nanos], ...] = ()  # begin and end of crashes and of pauses that come once, ascending
+    periods_ns: tuple[Nanos, ...] = ()  # of pauses that come again and again, ascending

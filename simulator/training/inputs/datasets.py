@@ -22,9 +22,8 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.shapes import Infer, with_shapes
 from simulator.graph.tensors import shape_of
-from simulator.training.inputs.pipeline import Producer
-from simulator.training.inputs.queues import UnknownRateError
-from simulator.training.inputs.working import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
+from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
+from simulator.training.inputs.pipeline import Producer, UnknownRateError
 from simulator.units import Nanos
 
 if TYPE_CHECKING:

@@ -18,11 +18,19 @@ from simulator.graph.shapes import Infer
 from simulator.training.crew.operations import origins
 from simulator.training.crew.resources import Key, crossing, find, key_of
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
+from simulator.training.inputs.core_costs import processor
 from simulator.training.inputs.datasets import Datasets
-from simulator.training.inputs.given import Rate
-from simulator.training.inputs.pipeline import FEED, Draw, Inputs, Pipeline, Producer, together
-from simulator.training.inputs.queues import Queues, UnknownRateError, working_task
-from simulator.training.inputs.working import processor
+from simulator.training.inputs.pipeline import (
+    FEED,
+    Draw,
+    Pipeline,
+    Pipelines,
+    Producer,
+    Rate,
+    UnknownRateError,
+    together,
+)
+from simulator.training.inputs.queue_runners import QueueRunners, working_task
 from simulator.wording import near, some
 
 if TYPE_CHECKING:
@@ -57,7 +65,7 @@ def inputs_of(
     *,
     rates: Sequence[Rate] = (),
     infer: Infer | None = None,
-) -> Inputs:
+) -> Pipelines:
     """The inputs of these clients; `costs` has the table of each client's graph.
 
     `rates` are those that are given; the others are estimated from what fills queues and from datasets, whose functions
@@ -85,7 +93,7 @@ def inputs_of(
         f"{key.name}=1000/s."
         for key, why in unknown.items()
     ]
-    return Inputs(tuple(made.values()), draws, tuple(notes))
+    return Pipelines(tuple(made.values()), draws, tuple(notes))
 
 
 class _Op(NamedTuple):
@@ -253,7 +261,7 @@ def _fillers(
         works_at.append(where.device)
         key = (id(lead.graph), where.column)
         if key not in made:
-            made[key] = Queues(lead.graph, costs[c], where).producer(row)
+            made[key] = QueueRunners(lead.graph, costs[c], where).producer(row)
         sessions.setdefault(program.task, made[key])
     return together(list(sessions.values())), works_at[0]
 

@@ -1,22 +1,29 @@
-"""Input pipelines as values: who makes elements, how fast, for which ops of which clients."""
+"""Input pipelines as values: who makes elements, how fast, for which clients; and rates as users write them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.costs.table import MAX_NS
+from simulator.errors import SimvizError
 from simulator.training.crew.resources import Key
 from simulator.units import Nanos, show_figure
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
-    from simulator.training.disturbances.disturbing import Slower
+    from simulator.training.disturbances.disturbed import Slower
+
 
 FEED = "feed"  # the family of what clients are fed, and its name for users
 SECOND_NS: Nanos = 10**9
+
+
+class UnknownRateError(Exception):
+    """Nobody can say how fast an input is; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +81,12 @@ class Draw(NamedTuple):
     """An op that takes elements of an input."""
 
     node: int  # row of the client's pieces
-    input: int  # row of `Inputs.pipelines`
+    input: int  # row of `Pipelines.pipelines`
     amount: int  # elements
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class Pipelines:
     """All inputs of a run that may run dry. Axis: C clients."""
 
     pipelines: tuple[Pipeline, ...] = ()
@@ -87,21 +94,21 @@ class Inputs:
     notes: tuple[str, ...] = ()  # inputs of which nobody knows how fast they are
 
 
-NO_INPUTS = Inputs()  # nothing ever runs dry
+NO_INPUTS = Pipelines()  # nothing ever runs dry
 
 
-def faster(inputs: Inputs, keys: Collection[Key], factor: int) -> Inputs:
+def faster(inputs: Pipelines, keys: Collection[Key], factor: int) -> Pipelines:
     """The same with some of them so many times as fast."""
     return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
 
 
-def slowed(inputs: Inputs, cluster: Cluster, slower: Slower) -> Inputs:
+def slowed(inputs: Pipelines, cluster: Cluster, slower: Slower) -> Pipelines:
     """The same on a cluster of which some devices take longer for their ops (`Disturbed.cluster` and `slower`)."""
     kinds = [cluster.devices[one.device].kind for one in inputs.pipelines]
     return _paced(inputs, [slower[kind][1] if kind in slower else Fraction(1) for kind in kinds])
 
 
-def _paced(inputs: Inputs, factors: Sequence[Fraction]) -> Inputs:
+def _paced(inputs: Pipelines, factors: Sequence[Fraction]) -> Pipelines:
     """Each takes that many times as long, rounded up."""
     paced = []
     for one, factor in zip(inputs.pipelines, factors, strict=True):
@@ -118,3 +125,44 @@ def together(producers: Sequence[Producer]) -> Producer:
     rate = sum(one.elements_per_s for one in producers)
     period_ns = round(threads * producers[0].item * SECOND_NS / rate) if rate else producers[0].period_ns
     return replace(producers[0], threads=threads, period_ns=period_ns)
+
+
+# ---- rates as users write them: "1200/s", "batch/fifo_queue=1200/s", "none" ------------------------------------------
+
+
+NEVER_DRY = "none"
+MAX_PER_S = 10**8
+MIN_PER_S = 10**-6
+
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*(?:examples)?\s*/\s*s", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many examples an input hands out per second."""
+
+    text: str
+    name: str | None  # of a queue, an iterator or a fed tensor, "feed"; None: all of them
+    examples_per_s: float | None  # None: it never runs dry
+
+    def element_ns(self, examples: int) -> Nanos:
+        """What an element of so many examples takes, rounded up."""
+        assert self.examples_per_s is not None
+        return max(1, -int(-examples * 10**9 // self.examples_per_s))
+
+
+def read_rate(text: str) -> Rate:
+    """Read one entry. Raises SimvizError for anything else."""
+    name, equals, said = text.rpartition("=")
+    said = said.strip()
+    if equals and not name.strip():
+        raise SimvizError(f"{text!r} names no input; write NAME=1200/s, or 1200/s for all of them")
+    if said == NEVER_DRY:
+        return Rate(text, name.strip() or None, None)
+    found = _RATE.fullmatch(said)
+    rate = float(found[1].replace(",", "")) if found else 0.0
+    if not MIN_PER_S <= rate <= MAX_PER_S:
+        raise SimvizError(
+            f"{text!r} is no rate of examples; write 1200/s, NAME=1200/s for one queue or iterator, or none: never dry"
+        )
+    return Rate(text, name.strip() or None, rate)

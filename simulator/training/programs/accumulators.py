@@ -1,7 +1,12 @@
-"""Write accumulators, a token queue and a local step into a worker's graph, around the updates that it has.
+"""Accumulators, a token queue and a local step around the updates of a worker's graph: synchronous training.
 
-What SyncReplicasOptimizer.apply_gradients makes (tensorflow/python/training/sync_replicas_optimizer.py), with its
-shared names, so that all workers meet; other names stand under a prefix of their own.
+    worker   gradients ──▶ AccumulatorApplyGradient ... ══▶ dequeue a token ──▶ local step
+                                  │ accumulator, on the variable's device
+    chief              AccumulatorTakeGradient ──▶ the graph's own updates ──▶ global step + 1 ══▶ enqueue tokens
+
+Both parts stand in one graph, which TensorFlow imports; a client runs one of them. They are those of
+SyncReplicasOptimizer.apply_gradients (tensorflow/python/training/sync_replicas_optimizer.py), with its shared names, so
+that all workers share them. Other names stand under a prefix of their own.
 """
 
 from __future__ import annotations
@@ -15,16 +20,15 @@ from simulator.graph.dtypes import INT32, base
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import SCALAR, number, shaped, typed, types
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.step import choose_step
 from simulator.graph.tensors import tensor_sizes
-from simulator.training.programs.anatomy import Anatomy, Gradient, anatomy
-from simulator.training.programs.program import Program
+from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of
-from simulator.training.programs.replication.parts import held_by
-from simulator.training.programs.replication.tasks import in_graph_text
-from simulator.training.programs.script import of_task
-from simulator.training.programs.separating import Separated, separate
-from simulator.training.programs.variables import beside
-from simulator.training.regimes import Regime, tokens_per_update
+from simulator.training.programs.tasks import in_graph_text, of_task
+from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
+from simulator.training.recognition.parts import Separated, held_by, separate
+from simulator.training.recognition.variables import colocated_with
+from simulator.training.regimes import Regime, settled, tokens_per_update, workers_of
 
 INT64 = 9
 _UNKNOWN_SHAPE = TensorShapeProto(unknown_rank=True)
@@ -139,7 +143,7 @@ def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[i
     """
     here = (of_task(parse("")), of_task(parse(program.task)))
     stays = (row for row in update if of_task(parse(graph.requested[row])) not in here)
-    held = (row for row in update if beside(graph, row) or held_by(graph, row) is not None)
+    held = (row for row in update if colocated_with(graph, row) or held_by(graph, row) is not None)
     return frozenset(update).difference(stays, held)
 
 
@@ -293,3 +297,64 @@ def _shaped_as(made: Graph, given: Graph) -> Graph:
 def _input(graph: Graph, edge: int) -> str:
     row = int(graph.edge_dst[edge])
     return graph.inputs_of(row)[edge - int(graph.in_ptr[row])]
+
+
+# ---- the programs ---------------------------------------------------------------------------------------------------
+
+
+def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Program, ...]:
+    """The programs of synchronous training: each worker pushes its gradients, the first one's task makes the updates.
+
+    The program of the updates comes last. A graph without a global step gets one on the first task that keeps
+    variables. A single worker that averages nothing but its own gradients stays as it is.
+
+    Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
+    that all share, and as `regimes.settled`.
+    """
+    workers = workers_of(programs)
+    known = settled(regime, len(workers))
+    if len(workers) == known.aggregate == 1:
+        return tuple(programs)
+    made: dict[int, Accumulating] = {}
+    changed: list[Program] = []
+    for row, program in enumerate(programs):
+        if program.role != "worker":
+            changed.append(program)
+        elif program.like is None:
+            made[row] = accumulating(program, known, alone=len(workers) == 1)
+            changed.append(_first(program, made[row]))
+        else:
+            changed.append(_alike(program, changed[program.like], made[program.like]))
+    chief = programs.index(workers[0])
+    return (*changed, _updates(changed[chief], made[chief]))
+
+
+def _first(program: Program, made: Accumulating) -> Program:
+    """A worker with its new graph."""
+    feeds = _needed(program.feeds, made.graph, made.train)
+    step = choose_step(made.graph, feeds=feeds, fetches=made.train)
+    return replace(program, graph=made.graph, fetches=step.fetches, feeds=step.feeds, counts=())
+
+
+def _alike(program: Program, first: Program, made: Accumulating) -> Program:
+    """A worker with the new graph of the one that it is like, on its own devices."""
+    own = in_graph_text(program.task)
+    added = made.graph.requested[len(program.graph) :]
+    kept = (
+        made.graph.requested[row] if row in made.moved else text for row, text in enumerate(program.graph.requested)
+    )
+    devices = (*kept, *(own if text == made.worker else text for text in added))
+    graph = replace(made.graph, requested=devices)
+    return replace(program, graph=graph, fetches=first.fetches, feeds=first.feeds, counts=())
+
+
+def _updates(worker: Program, made: Accumulating) -> Program:
+    feeds = _needed(worker.feeds, worker.graph, made.updates)
+    step = choose_step(worker.graph, feeds=feeds, fetches=made.updates)
+    return updates_of(worker, step, made.counts)
+
+
+def _needed(feeds: Sequence[str], graph: Graph, fetches: Sequence[str]) -> list[str]:
+    """Those of the feeds that the fetches read."""
+    runs = choose_step(graph, fetches=fetches).runs
+    return [name for name in feeds if runs[graph.row(name.partition(":")[0])]]

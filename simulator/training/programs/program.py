@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from simulator.cluster.cluster import Cluster
+from simulator.costs.roofline import estimate
+from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.units import Nanos
@@ -53,7 +57,7 @@ def between_steps_ns(others: int) -> Nanos:
     return _DISTRIBUTED_NS + _TASK_NS * others if others else _LOCAL_NS
 
 
-def beside(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
+def updates_of(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
     """The program that takes this step of a worker's graph in a thread of its own, to make the updates."""
     return replace(
         worker,
@@ -65,3 +69,22 @@ def beside(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
         examples=0,
         counts=counts,
     )
+
+
+# ---- costs ----------------------------------------------------------------------------------------------------------
+
+
+def estimate_each(
+    programs: Sequence[Program], cluster: Cluster, price: Callable[[Graph, Cluster], CostTable] = estimate
+) -> tuple[CostTable, ...]:
+    """The table of each program's graph; those that are alike or have one graph share one. `price` makes it."""
+    known: dict[int, CostTable] = {}
+    made: list[CostTable] = []
+    for program in programs:
+        if program.like is not None:
+            made.append(made[program.like])
+            continue
+        if id(program.graph) not in known:
+            known[id(program.graph)] = price(program.graph, cluster)
+        made.append(known[id(program.graph)])
+    return tuple(made)

@@ -16,8 +16,7 @@ from simulator.cluster.protocols import PLAIN, RDMA, Protocol
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
 from simulator.training.answers.bottleneck import MOST_TOGETHER, MOST_TRIED, bottleneck
-from simulator.training.answers.reliefs import Relief, relieve
-from simulator.training.answers.relieving import candidates
+from simulator.training.answers.reliefs import Relief, candidates, relieve
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.training import Training
 from tests.training.runs import costs_of, made

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.training.answers.answers import answers
-from simulator.training.answers.repeating import cycle_of, repetition
-from simulator.training.disturbances.upsets import Upsets
+from simulator.training.answers.steady_state import cycle_of, repetition
+from simulator.training.disturbances.disturbance import Upsets
 from simulator.training.regimes import read_regime
 from tests.training.answers.test_runs import busy_ps, trained
 from tests.training.runs import made

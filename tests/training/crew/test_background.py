@@ -10,7 +10,7 @@ import simulator
 from simulator.errors import ClusterError, DeadlockError
 from simulator.training.crew.background import background
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.disturbances.disturbing import disturb
+from simulator.training.disturbances.disturbed import disturb
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart

@@ -14,7 +14,7 @@ from simulator.errors import ClusterError
 from simulator.graph.building import build
 from simulator.training.crew.starting import starts, waits_for
 from simulator.training.disturbances.disturbance import read_disturbance
-from simulator.training.disturbances.disturbing import disturb
+from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.program import Program
 
 GRAPH = build([], [], [], [], [])

@@ -23,9 +23,9 @@ from simulator.training.disturbances.disturbance import (
     Traffic,
     read_disturbance,
 )
-from simulator.training.disturbances.disturbing import Disturbed, disturb, present, singled_out, slowed
+from simulator.training.disturbances.disturbed import Disturbed, disturb, present, singled_out, slowed
 from simulator.training.disturbances.noise import ONE, QUANTILES
-from simulator.training.disturbances.pausing import Pauses
+from simulator.training.disturbances.pauses import Pauses
 from tests.training.runs import costs_of
 
 MS = 10**6

@@ -18,10 +18,9 @@ from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
 from simulator.training.answers.reliefs import FASTER
 from simulator.training.disturbances.disturbance import read_disturbance
+from simulator.training.inputs.core_costs import RUN_NS, core_ns, processor
 from simulator.training.inputs.finding import inputs_of
-from simulator.training.inputs.given import read_rate
-from simulator.training.inputs.pipeline import Inputs, Pipeline, faster
-from simulator.training.inputs.working import RUN_NS, core_ns, processor
+from simulator.training.inputs.pipeline import Pipeline, Pipelines, faster, read_rate
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of
@@ -34,7 +33,7 @@ MAKES_NS = 1_000_000
 MADE_NS = MAKES_NS + RUN_NS  # by a thread of a queue runner
 
 
-def found(given: Sequence[Priced], on: Cluster, *rates: str) -> Inputs:
+def found(given: Sequence[Priced], on: Cluster, *rates: str) -> Pipelines:
     made = [one for one, _ in given]
     return inputs_of(made, on, [priced for _, priced in given], rates=[read_rate(text) for text in rates])
 

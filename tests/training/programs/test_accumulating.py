@@ -16,7 +16,7 @@ from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
-from simulator.training.programs.sync_replicas import sync_replicas
+from simulator.training.recognition.sync_replicas import sync_replicas
 from simulator.training.regimes import Regime, check
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_distributed import script

@@ -16,10 +16,9 @@ from placement import place
 from simulator import choose_step, estimate, load_cluster, partition
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs.replication.collectives import COLLECTIVES, Reduced
+from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
+from simulator.training.programs.replicated import replicate
 from simulator.training.programs.replication.copying import draft_of
-from simulator.training.programs.replication.fusing import buckets, reduce_together
-from simulator.training.programs.replication.replicating import replicate
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_between import momentum, variable

@@ -11,9 +11,9 @@ from simulator import load_cluster
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.replication.replicating import How, replicate
-from simulator.training.programs.replication.setter import PsStrategy
+from simulator.training.programs.replicated import How, replicate
+from simulator.training.programs.setter import PsStrategy
+from simulator.training.recognition.anatomy import anatomy
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, colocation, shapes_attr, type_attr, typed
 from tests.training.queues import synchronised

@@ -15,7 +15,7 @@ from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.programs.replication.copying import draft_of
-from simulator.training.programs.variables import variable_of
+from simulator.training.recognition.variables import variable_of
 from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
 from tests.training.queues import INT64, const, cut, gradient, number, queue, synchronised, types, variable

@@ -13,9 +13,8 @@ from simulator.costs.measuring import Measurement, Sample
 from simulator.costs.roofline import estimate
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
-from simulator.training.programs.pricing import estimate_each
-from simulator.training.programs.program import Program
-from simulator.training.programs.replication.replicating import How, replicate
+from simulator.training.programs.program import Program, estimate_each
+from simulator.training.programs.replicated import How, replicate
 from simulator.training.regimes import Regime, read_regime
 from tests.training.programs.test_between import momentum
 from viz import run

@@ -12,8 +12,8 @@ from simulator.errors import ClusterError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import with_shapes
-from simulator.training.programs.anatomy import anatomy
-from simulator.training.programs.replication.replicating import replicate
+from simulator.training.programs.replicated import replicate
+from simulator.training.recognition.anatomy import anatomy
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, colocation, loop, type_attr, typed
 from tests.training.programs.test_between import momentum, variable

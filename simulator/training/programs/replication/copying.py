@@ -15,7 +15,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION, number, shaped, texts, typed
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.tensors import tensor_sizes
-from simulator.training.programs.variables import VARIABLES, beside
+from simulator.training.recognition.variables import VARIABLES, colocated_with
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32
 _NUMBERS = {1: "<f4", 2: "<f8", 3: "<i4", 8: "<c8", 9: "<i8", 18: "<c16", 19: "<f2"}
@@ -198,7 +198,7 @@ def _shape_message(shape: Shape | None) -> Proto | None:
 
 def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) -> Attrs:
     attrs = dict(graph.attrs[row])
-    others = beside(graph, row)
+    others = colocated_with(graph, row)
     if any(name in mine for name in others):
         attrs[COLOCATION] = texts([f"loc:@{prefix + name if name in mine else name}" for name in others])
     for key in ("frame_name",) if graph.ops[row] in ENTERS else ("shared_name",) if graph.ops[row] in VARIABLES else ():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.graph.messages import AttrValue
-from simulator.training.programs.anatomy import anatomy
+from simulator.training.recognition.anatomy import anatomy
 from tests.strategies import Rows, shapes_attr, type_attr, typed
 from tests.training.programs.test_between import variable
 

@@ -9,7 +9,7 @@ from simulator import estimate_each, load_cluster
 from simulator.cluster.cluster import Cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph.building import build
-from simulator.training.programs.filtering import check_filters, filtered, read_filters, seen
+from simulator.training.programs.filters import check_filters, filtered, read_filters, seen
 from simulator.training.programs.program import Program
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
-from simulator.training.answers.steadiness import MIN_BATCHES, batch_means, warm_up
+from simulator.training.answers.steady_state import MIN_BATCHES, batch_means, warm_up
 
 SERIES = st.lists(st.integers(0, 1000), max_size=150)
 

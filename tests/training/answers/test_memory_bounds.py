@@ -9,12 +9,12 @@ from simulator import estimate_each, load_cluster, read_regime, replicate, simul
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.execution.trace import Trace
-from simulator.training.answers.holding import Held, holding
+from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.crew.combining import Client
 from tests.viz.scenes import training_graph
 
 
-def held(regime: str, count: int | None = None) -> tuple[Held, Cluster, list[Trace]]:
+def held(regime: str, count: int | None = None) -> tuple[MemoryBounds, Cluster, list[Trace]]:
     """Of the first so many of three workers' clients, and the steps that were asked for."""
     cluster = load_cluster("ps=2,worker=3x1gpu")
     programs = replicate(training_graph(), cluster, regime=read_regime(regime))
@@ -27,7 +27,7 @@ def held(regime: str, count: int | None = None) -> tuple[Held, Cluster, list[Tra
         asked.append(simulate(client.partitions, connected(cluster, client.program.task), priced))
         return asked[-1]
 
-    return holding(made[:count], cluster, step_of), cluster, asked
+    return memory_bounds(made[:count], cluster, step_of), cluster, asked
 
 
 def test_a_server_holds_its_variables_once_and_the_gradients_of_each() -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import PLACEHOLDERS
-from simulator.training.programs.anatomy import Anatomy, Gradient
-from simulator.training.programs.variables import VARIABLES
+from simulator.training.recognition.anatomy import Anatomy, Gradient
+from simulator.training.recognition.variables import VARIABLES
 
 _SCALES = frozenset(("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan"))  # linear where the other input is a constant
 _ADDS = frozenset(("Add", "AddV2", "AddN", "Sub"))

@@ -18,7 +18,8 @@ import numpy as np
 from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs.variables import beside, variable_bytes, variable_of
+from simulator.training.programs.replication.copying import draft_of
+from simulator.training.recognition.variables import colocated_with, variable_bytes, variable_of
 from simulator.wording import near
 
 PsStrategy: TypeAlias = Literal["round_robin", "bytes", "random"]
@@ -78,7 +79,7 @@ def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
     homes = list(given)
     for row, op in enumerate(graph.ops):
         if op in PS_OPS and not given[row]:
-            later = [graph.index[name] for name in beside(graph, row) if name in graph.index]
+            later = [graph.index[name] for name in colocated_with(graph, row) if name in graph.index]
             homes[row] = next((given[other] for other in later if given[other]), "")
     return tuple(homes)
 
@@ -109,7 +110,7 @@ def scopes(graph: Graph) -> frozenset[int]:
 
 def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
     """The device of a node that was made beside another one; None: it was not."""
-    others = [graph.index[name] for name in beside(graph, row) if name in graph.index]
+    others = [graph.index[name] for name in colocated_with(graph, row) if name in graph.index]
     others = [other for other in others if other != row]
     if not others:
         return None
@@ -212,3 +213,44 @@ def _load(graph: Graph, row: int) -> int:
             node=name,
         )
     return size
+
+
+# ---- groups over several tasks, as `tf.group` makes them ------------------------------------------------------------
+# `tf.group` makes a NoOp on each device first, then one that waits for these. So one signal comes from each task, and
+# not one per variable (tensorflow/python/ops/control_flow_ops.py).
+#
+#     update_w (ps 0) ─┐                     update_w ─▶ update/NoOp   (ps 0) ─┐
+#     update_b (ps 1) ─┼─▶ update     ─▶     update_b ─▶ update/NoOp_1 (ps 1) ─┴─▶ update
+#     update_v (ps 1) ─┘                     update_v ─┘
+
+
+_ELSEWHERE = "/job:worker"
+
+
+def grouped(graph: Graph, ps: Sequence[str], *, strategy: PsStrategy, seed: int) -> Graph:
+    """The graph with its groups in two levels where what they wait for will stand on several of the tasks `ps`.
+
+    What is added for one of these asks for it; the rest is as the graph has it. Raises as `devices`.
+    """
+    if len(ps) == 0:
+        return graph
+    given = devices(graph, ps=ps, worker=_ELSEWHERE, strategy=strategy, seed=seed)
+    jobs = {parse(task).job for task in ps}
+    draft = draft_of(graph, graph.requested)
+    scoped = scopes(graph)
+    for row in range(len(graph)):
+        if not is_group(graph, row) or colocated_with(graph, row):
+            continue
+        own = members(graph, row, scoped)
+        waits: dict[str, list[int]] = {}
+        for source in own:
+            waits.setdefault(given[source], []).append(source)
+        if len(waits) < 2:
+            continue
+        around = [text for text in draft.inputs[row] if graph.index[text[1:]] not in own]
+        draft.inputs[row], draft.devices[row] = list(around), ""
+        for device in sorted(waits):
+            inputs = [*(f"^{graph.names[source]}" for source in waits[device]), *around]
+            home = device if parse(device).job in jobs else ""
+            draft.inputs[row].append("^" + draft.add(f"{graph.names[row]}/NoOp", "NoOp", inputs, home, {}))
+    return graph if len(draft.names) == len(graph) else draft.built()

@@ -21,13 +21,13 @@ from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.attributes import number, typed
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.programs.anatomy import Anatomy, Gradient
-from simulator.training.programs.replication import setter
+from simulator.training.programs import setter
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of, times
-from simulator.training.programs.replication.parts import Parts, held_by, is_shared, parts_of
-from simulator.training.programs.replication.processing import as_computed
-from simulator.training.programs.replication.setter import PsStrategy
-from simulator.training.programs.variables import variable_shape
+from simulator.training.programs.setter import PsStrategy
+from simulator.training.recognition.anatomy import Anatomy, Gradient
+from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.parts import Parts, held_by, is_shared, parts_of
+from simulator.training.recognition.variables import variable_shape
 
 
 @dataclass(frozen=True, slots=True)

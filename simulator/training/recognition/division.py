@@ -21,10 +21,10 @@ from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import fan_in
-from simulator.training.programs.anatomy import Anatomy
-from simulator.training.programs.batches import SUMS
-from simulator.training.programs.plain import on_examples
-from simulator.training.programs.replication.processing import as_computed
+from simulator.training.recognition.anatomy import Anatomy
+from simulator.training.recognition.batch import SUMS
+from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.plain_updates import on_examples
 from simulator.wording import counted, some
 
 # What averages gradients, or hands them on, on their way from the towers to an update.

@@ -19,14 +19,14 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.trace import Trace
 from simulator.training.crew.combining import Client
-from simulator.training.programs.variables import VARIABLES
+from simulator.training.recognition.variables import VARIABLES
 
 _Key: TypeAlias = tuple[object, ...]  # what is resident once
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own: core/framework/resource_handle.h
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class MemoryBounds:
     """Bounds of the memory in use. Axis: D devices."""
 
     clients: Ids  # [D] whose steps hold something there that is not resident
@@ -34,7 +34,7 @@ class Held:
     most_bytes: Ints  # [D] at any moment at most
 
 
-def holding(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> Held:
+def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> MemoryBounds:
     """The bounds for these clients, of each of which `step_of` gives a step alone, with its allocations.
 
     It is asked once for all clients that are alike, by the first of them.
@@ -57,7 +57,7 @@ def holding(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Clie
     always = np.zeros(len(cluster), np.int64)
     for device, nbytes in resident.values():
         always[device] += nbytes
-    return Held(ids(count), ints(always), ints(most + always))
+    return MemoryBounds(ids(count), ints(always), ints(most + always))
 
 
 def _residents(client: Client, trace: Trace, where: Sequence[int]) -> Mapping[_Key, tuple[int, int]]:

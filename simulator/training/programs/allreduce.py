@@ -15,15 +15,14 @@ import numpy as np
 
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph, Shape
-from simulator.training.programs.anatomy import Anatomy, Gradient
-from simulator.training.programs.replication import setter
-from simulator.training.programs.replication.collectives import COLLECTIVES, Reduced
+from simulator.training.programs import setter
+from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
 from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, share_of
-from simulator.training.programs.replication.fusing import buckets, reduce_together
-from simulator.training.programs.replication.parts import held_by, is_read, is_shared, is_write
-from simulator.training.programs.replication.processing import as_computed
-from simulator.training.programs.replication.towers import Replica, gathered, of_each, split_batch, without_gpus
-from simulator.training.programs.variables import VARIABLES, variable_shape
+from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
+from simulator.training.recognition.anatomy import Anatomy, Gradient
+from simulator.training.recognition.clipping import as_computed
+from simulator.training.recognition.parts import held_by, is_read, is_shared, is_write
+from simulator.training.recognition.variables import VARIABLES, variable_shape
 from simulator.units import Bytes
 
 

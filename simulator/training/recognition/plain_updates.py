@@ -17,7 +17,7 @@ from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.graph import Graph
 from simulator.graph.step.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
-from simulator.training.programs.variables import VARIABLES, is_whole, variable_of
+from simulator.training.recognition.variables import VARIABLES, is_whole, variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 ASSIGNS = frozenset(("Assign", "AssignVariableOp"))

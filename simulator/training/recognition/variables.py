@@ -27,7 +27,7 @@ def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
     return None
 
 
-def beside(graph: Graph, row: int) -> list[str]:
+def colocated_with(graph: Graph, row: int) -> list[str]:
     """The names that a node asks to stand beside (`_class`), in the file's order."""
     listed = graph.attrs[row].get(COLOCATION)
     if listed is None:

@@ -20,8 +20,8 @@ from simulator.cluster.devicespec import parse
 from simulator.graph.step.fanin import PLACEHOLDERS, fan_in
 from simulator.training.crew.operations import UNKNOWN, Operation, operations
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
-from simulator.training.inputs.pipeline import Producer, together
-from simulator.training.inputs.working import RUN_NS, Processor, core_ns, hidden, work
+from simulator.training.inputs.core_costs import RUN_NS, Processor, core_ns, hidden, work
+from simulator.training.inputs.pipeline import Producer, UnknownRateError, together
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 SESSION = "Session.run"  # in `Producer.work`: what a queue runner's thread takes around its ops
 
 
-class UnknownRateError(Exception):
-    """Nobody can say how fast an input is; the message says why."""
-
-
 @dataclass(frozen=True)
-class Queues:
+class QueueRunners:
     """The queues of a client's graph, all of it."""
 
     graph: Graph

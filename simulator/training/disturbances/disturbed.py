@@ -28,11 +28,11 @@ from simulator.training.disturbances.disturbance import (
     Noise,
     Slow,
     Traffic,
+    Upsets,
     table,
 )
 from simulator.training.disturbances.noise import QUANTILES
-from simulator.training.disturbances.pausing import Pauses
-from simulator.training.disturbances.upsets import Upsets
+from simulator.training.disturbances.pauses import Pauses
 from simulator.units import show_nanos
 from simulator.wording import near, some
 

@@ -20,7 +20,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION, beside, shaped
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step.fanin import PLACEHOLDERS
-from simulator.training.programs.plain import plain_updates
+from simulator.training.recognition.plain_updates import plain_updates
 from simulator.wording import counted, some
 
 # Ops on the handle of a variable (tensorflow/core/ops/resource_variable_ops.cc, training_ops.cc).

@@ -1,0 +1,1 @@
+"""A training graph as it stands: variables, gradients, updates, batch, towers, synchronisation."""

@@ -1,0 +1,176 @@
+"""The parts of a training graph: nodes of each replica, nodes of the update, shared nodes.
+
+shared:  variables and their reads, queues, iterators, tables, placeholders
+tower:   what the gradients need: forward and backward
+update:  what the gradients lead to within the step
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.graph import ops
+from simulator.graph.dtypes import REF, RESOURCE
+from simulator.graph.graph import Graph
+from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out
+from simulator.training.recognition.anatomy import Anatomy
+from simulator.training.recognition.variables import VARIABLES, variable_of
+
+_READS = frozenset(("Identity", "ReadVariableOp"))
+_WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Rows of nodes, ascending."""
+
+    tower: tuple[int, ...]
+    update: tuple[int, ...]
+    aside: tuple[int, ...]
+    written: frozenset[int]  # writes to variables for which only the first tower waits, such as moving averages
+
+
+def parts_of(graph: Graph, found: Anatomy) -> Parts:
+    """The parts of a training graph.
+
+    What is written to a variable on the way, and hands nothing on but that it is done, belongs to no tower: it is done
+    once a step, by the first one, as with the moving averages of TensorFlow's multi-GPU models.
+    """
+    entering = [edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)]
+    update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
+    tower: set[int] = set()
+    written: set[int] = set()
+    pending = [int(graph.edge_src[edge]) for edge in entering]
+    while pending:
+        row = pending.pop()
+        if row in tower or row in update or is_shared(graph, row):
+            continue
+        tower.add(row)
+        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+            source = int(graph.edge_src[edge])
+            if graph.edge_tensor[edge] < 0 and is_write(graph, source):
+                written.add(source)
+            else:
+                pending.append(source)
+    seen = fan_out(graph, tower | {int(graph.tensor_node[tensor]) for tensor in found.batched})
+    aside = [
+        row
+        for row in seen
+        if found.step.runs[row] and not (row in tower or row in update or row in written or is_shared(graph, row))
+    ]
+    return Parts(tuple(sorted(tower)), tuple(sorted(update)), tuple(aside), frozenset(written - tower))
+
+
+def is_shared(graph: Graph, row: int) -> bool:
+    """Whether all replicas of one session use the same node: it holds state, reads a variable, or is fed."""
+    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
+    if graph.ops[row] in PLACEHOLDERS or graph.ops[row] in VARIABLES:
+        return True
+    if is_read(graph, row):
+        return True
+    return (first == last or graph.edge_tensor[first] < 0) and _hands_out_state(graph, row)
+
+
+def is_read(graph: Graph, row: int) -> bool:
+    """Whether a node reads a variable, and waits for nothing."""
+    first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
+    return graph.ops[row] in _READS and last == first + 1 and graph.ops[int(graph.edge_src[first])] in VARIABLES
+
+
+def is_write(graph: Graph, row: int) -> bool:
+    """Whether a node writes to a variable by no optimizer's rule."""
+    return _WRITES.fullmatch(graph.ops[row]) is not None
+
+
+def held_by(graph: Graph, row: int) -> int | None:
+    """The shared node whose state a node works on, and beside which it must stand; None: it works on values."""
+    taken = ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ()
+    for edge, dtype in zip(range(graph.in_ptr[row], graph.in_ptr[row + 1]), taken, strict=False):
+        source = int(graph.edge_src[edge])
+        if (dtype >= REF or dtype == RESOURCE) and is_shared(graph, source):
+            return source
+    return None
+
+
+def _hands_out_state(graph: Graph, row: int) -> bool:
+    types = graph.tensor_dtype[graph.tensor_ptr[row] : graph.tensor_ptr[row + 1]]
+    return bool(np.any((types >= REF) | (types == RESOURCE)))
+
+
+# ---- a step parted at its gradients ---------------------------------------------------------------------------------
+#     replica                          update
+#     batch ─▶ ... ─▶ gradients ─╳─▶ Apply ─▶ global step + 1
+#       └─▶ moving averages ┄┄╳┄┄▶ Apply        a control edge that the update need not wait for any more
+#
+# The chief of SyncReplicasOptimizer runs the second part in a loop of its own; its first part is every worker's.
+
+
+_READS = frozenset(("Identity", "ReadVariableOp", "IsVariableInitialized", "VarIsInitializedOp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Separated:
+    """The two parts of a step."""
+
+    ends: tuple[int, ...]  # nodes whose end is the end of an update
+    cut: tuple[int, ...]  # control edges from a replica into the update, ascending
+    beside: tuple[int, ...]  # nodes that a replica runs besides its gradients: what the update waited for
+    after: tuple[int, ...]  # nodes of an update that follow from gradients, ascending
+    fetches: tuple[str, ...]  # of the step's fetches, what a replica still gets
+
+
+def separate(graph: Graph, found: Anatomy) -> Separated:
+    """Part the step of a training graph."""
+    parts = parts_of(graph, found)
+    update = frozenset(parts.update)
+    replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
+    entering = {edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)}
+    writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
+    fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
+    late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}
+    ends = _ends(graph, sorted(late), writes, replica, entering)
+    walked = sorted(_walked(graph, ends, replica, entering))
+    cut = [edge for row in walked for edge in _controls(graph, row) if int(graph.edge_src[edge]) in replica]
+    # What an update writes besides, such as a slot that decays, is also not for a replica to write.
+    writes = [row for row in walked if _writes(graph, row)]
+    return Separated(
+        ends=tuple(ends),
+        cut=tuple(cut),
+        beside=tuple(sorted({int(graph.edge_src[edge]) for edge in cut} - set(parts.tower))),
+        after=tuple(row for row in walked if row in update),
+        fetches=tuple(name for name, before in fetched.items() if not before[writes].any()),
+    )
+
+
+def _writes(graph: Graph, row: int) -> bool:
+    return graph.ops[row] not in _READS and variable_of(graph, row) is not None
+
+
+def _ends(
+    graph: Graph, fetched: Sequence[int], writes: Sequence[int], replica: frozenset[int], entering: set[int]
+) -> list[int]:
+    """What is fetched of the update, if none of it hands on what a replica computed; else all that writes."""
+    walked = _walked(graph, fetched, replica, entering)
+    return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
+
+
+def _controls(graph: Graph, row: int) -> list[int]:
+    return [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] < 0]
+
+
+def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:
+    """What the update runs for its ends: backwards, but not into gradients nor along control edges from a replica."""
+    seen, pending = set(ends), list(ends)
+    while pending:
+        row = pending.pop()
+        for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]):
+            source = int(graph.edge_src[edge])
+            if edge in entering or source in seen or (graph.edge_tensor[edge] < 0 and source in replica):
+                continue
+            seen.add(source)
+            pending.append(source)
+    return seen
