@@ -30,7 +30,6 @@ from simulator import choose_step, estimate, inline, load_cluster, partition, re
 from simulator.assignment import COST, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.constraints.constraints import constrain
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
@@ -39,6 +38,7 @@ from simulator.oracle.checking import agreement
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS
 from simulator.oracle.refusing import compare_refusals, import_refusal
+from simulator.placer.constraints import constrain
 
 # one process, with and without GPUs; a cluster; a device per task; a GPU per task, beside the CPU that every task has
 CLUSTERS = ("cpu=4", "4gpu", "ps=2,worker=2x4gpu", "ps=2,worker=6", "ps=2,worker=8x1gpu")

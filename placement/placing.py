@@ -19,12 +19,12 @@ from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELA
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
-from simulator.constraints.constraints import Constraints, constrain
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
+from simulator.placer.constraints import Constraints, constrain
 from simulator.units import Nanos, show_nanos
 
 ALGORITHMS: Mapping[str, Algorithm] = {

@@ -16,12 +16,12 @@ from types import MappingProxyType
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.constraints.constraints import Constraints
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
 from simulator.execution.ways import Pace, alone_ns
 from simulator.graph.graph import Graph
+from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
 
 NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, and safe to add to

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simulator.columns import Ids, Ints
 
 if TYPE_CHECKING:
-    from simulator.constraints.constraints import Constraints
+    from simulator.placer.constraints import Constraints
 
 # Why a node is where it is; `Assignment.why` holds the row. Sections are those of docs/tensorflow.md.
 RULES = (
@@ -41,7 +41,7 @@ class Assignment:
     used: str  # the one whose result this is: another when it was better
     priority: Ints | None = None  # [N] smaller runs first; None: by ready time
     notes: tuple[str, ...] = ()
-    # the rules that it was made by; `simulator.constraints.require_legal` looks for them where this is None
+    # the rules that it was made by; `simulator.placer.legality` looks for them where this is None
     constraints: Constraints | None = None
     log_order: Ids | None = None  # [N] the nodes as TensorFlow's placer logs them; None: it was not asked to be that
 

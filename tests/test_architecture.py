@@ -22,8 +22,8 @@ ROOMS = {
     "simulator.graph": set(),
     "simulator.cluster": {"simulator.graph"},
     "simulator.costs": {"simulator.graph", "simulator.cluster"},
-    "simulator.constraints": {"simulator.graph", "simulator.cluster"},
-    "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.constraints"},
+    "simulator.placer": {"simulator.graph", "simulator.cluster"},
+    "simulator.partitioning": {"simulator.graph", "simulator.cluster", "simulator.placer"},
     "simulator.execution": {"simulator.graph", "simulator.cluster", "simulator.costs", "simulator.partitioning"},
     "simulator.training": {
         "simulator.graph",
@@ -44,6 +44,7 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
+    "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",

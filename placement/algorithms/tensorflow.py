@@ -17,9 +17,9 @@ import numpy as np
 
 from placement.problem import Plan, Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
-from simulator.constraints.ordering import placement_order
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
+from simulator.placer.constraints import placement_order
 from simulator.wording import counted
 
 _METADATA = frozenset({"Shape", "Size", "Rank"})

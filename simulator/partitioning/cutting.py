@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.constraints.legality import require_legal
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.step import exchange
 from simulator.partitioning.assembling import imported
@@ -27,6 +26,7 @@ from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.replication import replicate
 from simulator.partitioning.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.splitting import Pieces, Placed, split, split_by_worker
+from simulator.placer.legality import require_legal
 
 if TYPE_CHECKING:
     from simulator.assignment import Assignment
@@ -65,7 +65,7 @@ def partition(
     `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved control flow: it is taken over
     where TensorFlow decides by chance, and nowhere else.
 
-    An assignment that TensorFlow would not take is refused (`simulator.constraints.require_legal`). With legal=False
+    An assignment that TensorFlow would not take is refused (`simulator.placer.legality`). With legal=False
     any is cut, by the same rules, for research into what no TensorFlow runs.
 
     Raises InfeasibleError for such an assignment, naming rule, nodes and devices. Raises SimvizError for a flavour that

@@ -7,11 +7,11 @@ import pytest
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
-from simulator.constraints.constraints import constrain
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.oracle import conversation, observe
+from simulator.placer.constraints import constrain
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed
 

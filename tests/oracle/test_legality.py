@@ -8,12 +8,13 @@ import pytest
 from simulator.assignment import Assignment
 from simulator.cluster.reading import load_cluster
 from simulator.columns import ids
-from simulator.constraints import constrain, require_legal
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.oracle import conversation, observe
 from simulator.oracle.complaints import complaint
+from simulator.placer.constraints import constrain
+from simulator.placer.legality import require_legal
 from tests.oracle import drawn
 
 CASES = 60

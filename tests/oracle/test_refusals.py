@@ -12,8 +12,6 @@ from hypothesis import settings
 from placement.placing import place
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.reading import load_cluster
-from simulator.constraints.constraints import constrain
-from simulator.constraints.inspecting import inspected
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
@@ -21,6 +19,8 @@ from simulator.oracle import conversation, observe
 from simulator.oracle.child import Asking
 from simulator.oracle.complaints import complaint
 from simulator.oracle.observing import extended
+from simulator.placer.colocation import inspected
+from simulator.placer.constraints import constrain
 from tests.oracle import drawn
 from tests.oracle.test_local import runs
 from tests.placement.problems import costs_of, whole

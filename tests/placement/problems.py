@@ -10,11 +10,11 @@ import numpy as np
 from placement.problem import Problem, pose
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.columns import flags, ids, ints
-from simulator.constraints.constraints import constrain
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
+from simulator.placer.constraints import constrain
 from tests.strategies import Rows
 
 GIGABYTE = 10**9

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from simulator.cluster.reading import load_cluster
-from simulator.constraints.constraints import Constraints, constrain
-from simulator.constraints.grouping import merge_types
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.messages import AttrValue
+from simulator.placer.colocation import merge_types
+from simulator.placer.constraints import Constraints, constrain
 from tests.strategies import Rows, colocation, type_attr, typed
 
 STRING, RESOURCE, VARIANT = 7, 20, 21

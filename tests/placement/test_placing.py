@@ -23,7 +23,6 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import matches, parse
 from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
-from simulator.constraints.constraints import constrain
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
 from simulator.execution import engine
@@ -34,6 +33,7 @@ from simulator.graph import ops
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning import partition
+from simulator.placer.constraints import constrain
 from tests.cluster.routes import route
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole
 from tests.strategies import BOOL, Rows, colocation, graphs, shapes_attr, type_attr, typed

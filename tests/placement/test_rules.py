@@ -4,10 +4,10 @@ import pytest
 
 from placement.placing import place
 from simulator.cluster.reading import load_cluster
-from simulator.constraints.constraints import constrain
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.inlining import lower
 from simulator.oracle.complaints import complaint
+from simulator.placer.constraints import constrain
 from tests.placement.problems import costs_of, whole
 from tests.placement.rules import CASES
 from tests.test_sections import unknown

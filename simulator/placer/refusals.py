@@ -1,7 +1,7 @@
-"""Say why a graph can't be placed, in substance as TensorFlow says it, and what would help.
+"""Errors for a graph that can't be placed: TensorFlow's reason in substance, and a remedy.
 
 Each error names the node that TensorFlow names (§3.2 to §3.5): the node without a kernel, the destination of an edge,
-the node with the `_class` entry, or the first that no device is left for.
+the node with the `_class` entry, or the first node that is left without a device.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _shown(devices: Sequence[str]) -> str:
 
 
 def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requested: DeviceSpec) -> str:
-    """Which of the placer's complaints it is: the device, the kernel, or the agreement within the group."""
+    """The placer's reason: the device, the kernel, or the agreement within the group."""
     available = f"[ {_shown(sorted(device.name for device in cluster.devices))} ]"
     if own != requested:
         wanted = (
@@ -109,7 +109,7 @@ def _reason(graph: Graph, cluster: Cluster, own: DeviceSpec, node: int, requeste
 
 
 def _help(graph: Graph, cluster: Cluster, requested: DeviceSpec) -> str:
-    """What is missing in the cluster, and one that holds the graph."""
+    """The part that the cluster lacks, and a cluster that holds the graph."""
     devices = [parse(device.name) for device in cluster.devices]
     place = requested._replace(type=None, id=None)
     if any(matches(requested, device) for device in devices):

@@ -1,12 +1,12 @@
-"""Which nodes must stay on CPUs because of what their variants hold (§3.2).
+"""Nodes that must stay on CPUs because of the content of their variants (§3.2).
 
-A variant is a box: a dataset, a list of strings, a lock can't be copied to a GPU, and only what is inside tells.
-TensorFlow finds out in two ways (`tensorflow/core/common_runtime/colocation_graph.cc`):
+A variant is a box. A dataset, a list of strings or a lock can't be copied to a GPU, and only the content tells them
+from other variants. TensorFlow finds it in two ways (`tensorflow/core/common_runtime/colocation_graph.cc`):
 
-    by full types       ops declare what is in the variants that they make, and Identity, Switch, Merge, Enter, Exit and
-                        NextIteration hand it on (forward_type_inference.cc); such an op, and a call, that reads
-                        anything of a node with such variants stays on CPUs
-    by lists            any other reader looks back over variant edges for the op that made the list
+    by full types       Ops declare the content of the variants that they make. Identity, Switch, Merge, Enter, Exit and
+                        NextIteration pass it on (forward_type_inference.cc). Such an op, or a call, stays on CPUs if it
+                        reads anything of a node with such variants.
+    by lists            Any other reader is traced back over variant edges to the op that made the list.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _reads_hosted(graph: Graph, node: int, hosted: set[int]) -> bool:
 
 
 def _hosted(graph: Graph) -> set[int]:
-    """The nodes whose variants are declared to live on the host, those included that hand them on."""
+    """The nodes whose variants are declared to live on the host, and the nodes that pass these on."""
     todo = [node for node, op in enumerate(graph.ops) if _makes_hosted(graph, node, op)]
     hosted = set(todo)
     while todo:
@@ -72,7 +72,7 @@ def _makes_hosted(graph: Graph, node: int, op: str) -> bool:
 
 
 class _Lists:
-    """What the lists hold that come to a node over variant edges; chains of nodes share their answer."""
+    """The content of the lists that reach a node over variant edges; chains of nodes share their answer."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -119,7 +119,7 @@ class _Lists:
 
 
 def _element_type(graph: Graph, node: int) -> int:
-    """What a list op holds; 0 for other ops and for lists of variants."""
+    """The element type of a list op; 0 for other ops and for lists of variants."""
     if not graph.ops[node].startswith(("TensorList", "EmptyTensorList")):
         return 0
     value = graph.attrs[node].get("element_dtype")

@@ -1,9 +1,9 @@
-"""Whether TensorFlow would take an assignment: the rules of its placer, held against a placement that somebody made.
+"""Legality of an assignment: the placer's rules, applied to a placement that somebody made.
 
-The judge is a session with hard placement that is handed the graph with each node's device written into it. It refuses
-a node without a kernel for its device and a `_class` group that is split, and it moves whatever uses a reference or a
-resource next to it (§3.3). What is moved is not where the assignment has it, so that counts as refused, too. Besides,
-a node stays in the job, replica and task that the graph itself asks for, which soft placement never gives up (§3.5).
+The standard is a session with hard placement whose graph has the device of the assignment in every node. It refuses a
+node without a kernel for its device, and a `_class` group that is split. It moves each user of a reference or resource
+next to it (§3.3); such a node would not run where the assignment has it, so that counts as refused, too. Besides, a
+node stays in the job, replica and task that the graph itself asks for, which soft placement never gives up (§3.5).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.cluster.devicespec import matches, parse
-from simulator.constraints.constraints import Constraints, constrain
-from simulator.constraints.grouping import class_keys, tied_edges
 from simulator.errors import InfeasibleError
 from simulator.graph import ops
+from simulator.placer.colocation import class_keys, tied_edges
+from simulator.placer.constraints import Constraints, constrain
 from simulator.wording import some
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def require_legal(graph: Graph, assignment: Assignment, cluster: Cluster, *, sof
     """Raise InfeasibleError for an assignment that TensorFlow would not take, with the rule, the nodes and the devices.
 
     `soft`: a type or number that the graph asks for may be given up, as by soft placement; else requests are binding.
-    The rules that `place` found are in its assignments and are not looked for again, so that this is quick for them.
-    Raises what `constrain` raises where TensorFlow would not place the graph at all.
+    An assignment by `place` carries its constraints, so the check of it is quick. Raises what `constrain` raises where
+    TensorFlow would not place the graph at all.
     """
     rules = assignment.constraints
     if rules is None or rules.graph is not graph or rules.soft != soft or rules.devices != assignment.devices:
@@ -83,7 +83,7 @@ def _split(graph: Graph, assignment: Assignment, rules: Constraints, group: int)
 
 
 def _tied(graph: Graph, assignment: Assignment, members: set[int]) -> tuple[int, int]:
-    """An edge within the group whose ends are tied and on different devices; -1: there is none."""
+    """The ends of an edge within the group that are tied and on different devices; -1: there is none."""
     for source, target in tied_edges(graph):
         if source in members and target in members and assignment.device[source] != assignment.device[target]:
             return source, target
@@ -102,7 +102,7 @@ def _classed(graph: Graph, assignment: Assignment, members: tuple[int, ...]) -> 
 
 
 def _elsewhere(graph: Graph, assignment: Assignment, rules: Constraints, group: int) -> InfeasibleError:
-    """The error for a group on a device that it may not use: for want of a kernel, or as the graph asks for another."""
+    """The error for a group on a device that it may not use: it has no kernel, or the graph asks for another."""
     members = rules.members[group]
     name, device = assignment.name_of(members[0]), parse(assignment.name_of(members[0]))
     may = tuple(rules.devices[row] for row in rules.may[group])

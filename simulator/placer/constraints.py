@@ -1,10 +1,10 @@
-"""Where each node may go: colocation groups, and the devices that each group may use.
+"""Constraints: the colocation groups of a graph, and the devices that each group may use.
 
-A group's devices are those that match what its members asked for and that have a kernel for every member, in the order
-in which TensorFlow prefers them (placer.cc, FilterSupportedDevices); soft placement gives up the type and the number
-of a device that does not exist, never its job, replica or task. A placement that keeps each group on one of its
-devices is one that TensorFlow accepts even when it is written into every node and placement is hard. The exceptions
-are the `_class` entries in `dropped`: soft placement gives them up, hard placement would refuse them.
+A group may use the devices that match what its members ask for and that have a kernel for every member, in the order
+in which TensorFlow prefers them (placer.cc, FilterSupportedDevices). Soft placement gives up the type and the number
+of a device that does not exist, never its job, replica or task. TensorFlow accepts every placement that keeps each
+group on one of its devices, even written into every node under hard placement. The exceptions are the `_class` entries
+in `dropped`: soft placement gives them up, hard placement would refuse them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import Flags, Ids, flags, ids
-from simulator.constraints.colocating import colocate
-from simulator.constraints.grouping import Groups
-from simulator.constraints.initialising import DeviceTypes
-from simulator.constraints.ordering import placement_order
-from simulator.constraints.refusals import no_device
 from simulator.graph import ops
+from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
+from simulator.placer.colocation import DeviceTypes, Groups, colocate
+from simulator.placer.refusals import no_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Constraints:
 def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constraints:
     """Find the groups of a graph and the devices that each may use.
 
-    Raises GraphError for a malformed device string, and InfeasibleError for a node without a kernel, for nodes that
+    Raises GraphError for a malformed device string. Raises InfeasibleError for a node without a kernel, for nodes that
     must share a device and can't, and for a group without a device: whatever TensorFlow would find first. The error
     has the node that TensorFlow names, what each member of its group allows, and a cluster that would hold the graph.
     """
-    specs, groups, dropped = colocate(graph, cluster, soft=soft)
+    groups = colocate(graph, cluster, soft=soft)
     roots = [groups.root(node) for node in range(len(graph))]
     row_of_root = {root: row for row, root in enumerate(dict.fromkeys(roots))}
     group = [row_of_root[root] for root in roots]
@@ -57,12 +57,10 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
     for node, row in enumerate(group):
         members[row].append(node)
     notes: tuple[str, ...] = ()
-    if dropped:
-        first = graph.names[dropped[0][0]]
-        notes = (
-            f"soft placement gave up {len(dropped)} colocation requests that cannot be met, first that of {first!r}",
-        )
-    allowed, may = _allowed(graph, cluster, groups, list(row_of_root), members, specs, soft=soft)
+    if groups.dropped:
+        count, first = len(groups.dropped), graph.names[groups.dropped[0][0]]
+        notes = (f"soft placement gave up {count} colocation requests that cannot be met, first that of {first!r}",)
+    allowed, may = _allowed(groups, cluster, list(row_of_root), members)
     return Constraints(
         graph=graph,
         devices=tuple(device.name for device in cluster.devices),
@@ -72,45 +70,48 @@ def constrain(graph: Graph, cluster: Cluster, *, soft: bool = True) -> Constrain
         allowed=tuple(allowed),
         may=tuple(may),
         asked=flags([groups.requested[root] != ANYWHERE for root in row_of_root]),
-        specs=tuple(specs),
-        dropped=tuple(dropped),
+        specs=tuple(groups.specs),
+        dropped=tuple(groups.dropped),
         notes=notes,
     )
 
 
+def placement_order(graph: Graph) -> tuple[list[int], list[int]]:
+    """The nodes as TensorFlow's placer takes them, in two parts: by id without the generators, then the generators.
+
+    A generator has no data inputs and exactly one output, which is no reference (placer.cc, §3.7).
+    """
+    first = graph.in_ptr[:-1]
+    reads = np.append(graph.edge_tensor, -1)[first] >= 0  # data inputs come before control inputs
+    reads &= np.diff(graph.in_ptr) > 0
+    single = np.diff(graph.tensor_ptr) == 1
+    dtype = np.append(graph.tensor_dtype, 0)[graph.tensor_ptr[:-1]]
+    generator = ~reads & single & (dtype < REF)
+    return graph.order[~generator[graph.order]].tolist(), graph.order[generator[graph.order]].tolist()
+
+
 def _allowed(
-    graph: Graph,
-    cluster: Cluster,
-    groups: Groups,
-    roots: list[int],
-    members: list[list[int]],
-    specs: list[DeviceSpec],
-    *,
-    soft: bool,
+    groups: Groups, cluster: Cluster, roots: list[int], members: list[list[int]]
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Per group `allowed` and `may`; of those without a device the first in placement order is refused."""
-    devices = [parse(device.name) for device in cluster.devices]
+    graph, devices = groups.graph, [parse(device.name) for device in cluster.devices]
     known: dict[tuple[DeviceSpec, DeviceSpec, DeviceTypes], tuple[tuple[int, ...], tuple[int, ...]]] = {}
-    found, may = [], []
-    failed = []
-    for row, root in enumerate(roots):
+    found = []
+    for root in roots:
         key = (groups.requested[root], groups.resource[root], groups.types[root])
         if key not in known:
-            chosen = _candidates(cluster, devices, *key, soft=soft)
-            asked = key[0]._replace(type=None, id=None)
-            able = _preferred(cluster, key[2], (row for row, device in enumerate(devices) if matches(asked, device)))
-            known[key] = chosen, able if soft else chosen
-        found.append(known[key][0])
-        may.append(known[key][1])
-        if not known[key][0]:
-            failed.append(row)
-    if failed:
-        failing = {node: row for row in failed for node in members[row]}
+            chosen = _candidates(cluster, devices, *key, soft=groups.soft)
+            task = key[0]._replace(type=None, id=None)
+            able = _preferred(cluster, key[2], (row for row, device in enumerate(devices) if matches(task, device)))
+            known[key] = chosen, able if groups.soft else chosen
+        found.append(known[key])
+    failing = {node: row for row, (chosen, _) in enumerate(found) if not chosen for node in members[row]}
+    if failing:
         early, late = placement_order(graph)
         first = next(node for node in (*early, *late) if node in failing)
         row = failing[first]
-        raise no_device(graph, cluster, specs, first, members[row], groups.requested[roots[row]])
-    return found, may
+        raise no_device(graph, cluster, groups.specs, first, members[row], groups.requested[roots[row]])
+    return [chosen for chosen, _ in found], [may for _, may in found]
 
 
 def _candidates(
