@@ -1,10 +1,12 @@
-"""Make the README's pictures anew, by its own commands: `python -m tests.viz.pictures`."""
+"""Make the pictures of the pages anew, by the README's commands: `python -m tests.viz.pictures`."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.pages import reading as pages
 from tests.viz.browsing import opened, settled
 from tests.viz.conftest import started
 from viz.options import parser
@@ -17,11 +19,10 @@ PICTURES = (("report.png", 757, ""), ("training.png", 857, FIRST_STEPS))  # one 
 
 
 def commands() -> list[list[str]]:
-    """The arguments of the README's commands that draw a page: the first, and the training."""
-    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    shown = [line.split()[2:] for line in lines if line.startswith("    $ simviz ") and "--check" not in line]
+    """The arguments of the README's commands: a step, which is drawn without asking TensorFlow, and a training."""
+    shown = [shlex.split(command.source)[1:] for command in pages.commands((ROOT / "README.md").read_text("utf-8"))]
     assert len(shown) == len(PICTURES)
-    return shown
+    return [[argument for argument in arguments if argument != "--check"] for arguments in shown]
 
 
 def main() -> None:

@@ -438,20 +438,6 @@ def test_time_between_steps_is_said_to_hold_a_training_back(
     assert "without that there would be" in said
 
 
-def test_the_readme_shows_what_the_command_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    readme = (EXAMPLE.parents[1] / "README.md").read_text(encoding="utf-8").splitlines()
-    begin = next(row for row, line in enumerate(readme) if "$ simviz" in line and "--training" in line)
-    shown = [line.strip() for line in readme[begin + 2 : readme.index("    ...", begin + 2)]]
-    arguments = readme[begin].split()[3:]
-    monkeypatch.chdir(tmp_path)
-    assert main([str(EXAMPLE), *arguments]) == 0
-    printed = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert len(shown) > 8
-    assert [line for line in shown if line not in printed] == []
-
-
 def test_the_summary_says_how_many_updates_a_crash_took_back() -> None:
     """Only page and JSON did."""
     found = known(crashed())

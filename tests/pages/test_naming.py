@@ -1,0 +1,47 @@
+"""Every file, heading and option that a page names is there, and every option has its line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.pages.reading import PAGES, ROOT, links, paths
+from viz.options import parser
+
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+HISTORY = {"CHANGELOG.md"}  # names what was there at the time
+
+
+def slug(heading: str) -> str:
+    """A heading as the end of a link."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    wrong = []
+    for link in links((ROOT / page).read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / name if name else ROOT / page
+        headings = {slug(line.lstrip("#")) for line in _lines(target) if line.startswith("#")} if anchor else {""}
+        if not target.exists() or anchor not in headings:
+            wrong.append(link)
+    assert wrong == []
+
+
+def _lines(target: object) -> list[str]:
+    return (ROOT / str(target)).read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("page", [name for name in NAMES if name not in HISTORY])
+def test_files_that_are_named_are_there(page: str) -> None:
+    named = paths((ROOT / page).read_text(encoding="utf-8"))
+    assert [name for name in named if not (list(ROOT.glob(name)) if "*" in name else (ROOT / name).exists())] == []
+
+
+def test_each_option_has_its_line() -> None:
+    text = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    known = {option for action in parser()._actions for option in action.option_strings if option.startswith("--")}
+    assert sorted(option for option in known if not re.search(rf"`{option}[ `]", text)) == []
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= known

@@ -1,0 +1,36 @@
+"""A page is read once: no sentence of the README is long, and sentences elsewhere grow no longer than they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pages.reading import PAGES, ROOT, sentences, words
+
+LONG = 35  # words: nobody reads such a sentence once
+README = 30
+LONGEST_README = 95  # lines
+
+
+def long_ones(text: str, most: int = LONG) -> list[str]:
+    """The sentences with more words than `most`."""
+    return [sentence for sentence in sentences(text) if words(sentence) > most]
+
+
+def test_the_readme_is_a_screen_and_a_half_of_short_sentences() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert long_ones(text, README) == []
+    assert len(text.splitlines()) <= LONGEST_README
+
+
+PLAIN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "tensorflow.md", "walk.md", "json.md")]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
+def test_pages_have_no_long_sentences(page: object) -> None:
+    assert long_ones((ROOT / str(page)).read_text(encoding="utf-8")) == []
+
+
+def test_sentences_and_their_words_are_counted() -> None:
+    text = "# A head\n\nOne `a. b` two. Three\nfour:\n\n    code. code\n\n- five six\n- seven\n\n| a b | c |\n"
+    assert list(sentences(text)) == ["A head", "One `a__b` two.", "Three four:", "five six", "seven", "a b", "c"]
+    assert words("One `a__b` -> [two](x), three.") == 4
