@@ -1,1 +1,1 @@
-"""A training graph as it stands: variables, gradients, updates, batch, towers, synchronisation."""
+"""The parts of a training graph as it stands: variables, gradients, updates, batch, towers, synchronisation."""

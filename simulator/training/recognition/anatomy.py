@@ -1,10 +1,10 @@
-"""What a training graph is made of: variables, gradients, updates, the global step and the batch, told from its ops.
+"""The anatomy of a training graph: variables, gradients, updates, the global step and the batch, found by its ops.
 
     variables ─▶ forward, backward ─▶ gradients ─▶ updates ─▶ variables
     batch ─────▶                                   learning rate, slots
 
-A gradient is where a replica ends: what comes before it is computed per replica, what comes after it once per update.
-Names say nothing here, for they are the user's; which input of an update is a gradient the op's registration says.
+A replica ends at its gradients: ops before them run per replica, ops after them once per update. Names of nodes are the
+user's and say nothing here; the registration of an op says which input of it is a gradient.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out
 from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
 from simulator.training.recognition.batch import batch_of
+from simulator.training.recognition.dataflow import read_by, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.recognition.variables import VARIABLES, colocated_with, is_whole, variable_of
 from simulator.wording import some
@@ -38,16 +39,16 @@ _UNIQUES = frozenset(("Unique", "UniqueV2"))
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """What one update takes from the backward pass, as edges of the graph.
+    """The input of one update from the backward pass, as edges of the graph.
 
-    A dense one is a single edge. A sparse one, rows of a table, has a second: the numbers of the rows. Where an
-    optimizer first adds up the rows that come twice, the edges lead into that sum.
+    A dense gradient is a single edge. A sparse one, rows of a table, has a second edge for the numbers of the rows.
+    Where an optimizer first adds up rows that occur twice, the edges lead into that sum.
     """
 
     variable: int  # node
     values: int  # edge
     indices: int | None = None  # edge
-    also: tuple[int, ...] = ()  # further edges on which what follows reads the same values
+    also: tuple[int, ...] = ()  # further edges that carry the same values to later ops
     indices_also: tuple[int, ...] = ()  # and the same numbers
 
     @property
@@ -79,9 +80,9 @@ class Anatomy:
 def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     """Find the parts of a training graph; the step is the one that `choose_step` chooses.
 
-    Updates are what optimizers' ops do, and scatters into variables; where no optimizer's op takes a dense gradient,
-    what plain ops do (`plain_updates`), too. Raises GraphError for a graph whose step
-    updates nothing by a gradient, and as `choose_step`.
+    Updates are ops of optimizers, and scatters into variables. Where no optimizer's op takes a dense gradient, updates
+    made of plain ops count, too (`plain_updates`). Raises GraphError for a graph whose step updates nothing by a
+    gradient, and as `choose_step`.
     """
     step = choose_step(graph, fetches=fetches)
     runs = np.flatnonzero(step.runs).tolist()
@@ -101,7 +102,7 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
 
 
 def _without_gradients(graph: Graph, step: Step) -> GraphError:
-    """Say what is missing: a train op among the fetches, variables, or all that trains."""
+    """The error that says what is missing: a train op among the fetches, variables, or any update."""
     said = f"{graph.source} is a graph without gradients: "
     updates = [row for row in apply_nodes(graph) if not step.runs[row]]
     if updates:
@@ -128,12 +129,12 @@ def trained(graph: Graph) -> frozenset[int]:
 
 
 def _of_variables(gradients: Sequence[Gradient], slots: Mapping[int, int]) -> tuple[Gradient, ...]:
-    """An optimizer of plain ops begins with its slots: what it does to one is done to the variable beside it."""
+    """The gradients, those of slots taken for their variables': an optimizer may begin with its slots."""
     return tuple(replace(one, variable=slots.get(one.variable, one.variable)) for one in gradients)
 
 
 def _counting(graph: Graph, runs: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """What adds to whole numbers without dimensions; the variable of the first is the global step."""
+    """The ops that add to a scalar of whole numbers, and its variable, the global step: that of the first such op."""
     found = {}
     for row in runs:
         variable = variable_of(graph, row) if graph.ops[row] in ADDS | ASSIGNS else None
@@ -151,7 +152,7 @@ def _is_counter(graph: Graph, variable: int) -> bool:
 
 
 def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...], set[int]]:
-    """The gradients, and the nodes that take them to their variables."""
+    """The gradients, and the nodes that apply them to their variables."""
     found: dict[int, Gradient] = {}  # by the edge of the values: two updates may take the same sum
     applied = False  # by an optimizer's op, and not by plain ones
     for row in runs:
@@ -173,7 +174,7 @@ def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...],
 
 
 def _by_hand_alone(graph: Graph, step: Step, counts: tuple[int, ...]) -> Step:
-    """The step without what is left over beside its updates: where no optimizer's op says so, a step is all sinks."""
+    """The step without sinks beside its updates. Without an op of an optimizer the given step is all sinks."""
     _, updates = _gradients(graph, np.flatnonzero(step.runs).tolist())
     rows = sorted(updates.union(counts))
     covering = smallest_cover(graph, rows, lambda found: computes(graph, found)) if updates else []
@@ -181,7 +182,7 @@ def _by_hand_alone(graph: Graph, step: Step, counts: tuple[int, ...]) -> Step:
 
 
 def _of_update(graph: Graph, row: int) -> Gradient | None:
-    """The gradient that the op takes, None if it is none of an optimizer's."""
+    """The gradient that an op applies; None: it is no op of an optimizer, nor a scatter."""
     facts = registry.facts(graph.ops[row])
     variable = variable_of(graph, row) if facts is not None else None
     if facts is None or variable is None or is_whole(graph, variable):
@@ -202,15 +203,15 @@ def _of_update(graph: Graph, row: int) -> Gradient | None:
 
 
 def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
-    """The same gradient before its optimizer adds up rows that come twice: Unique numbers and a sum per number.
+    """The same gradient before its optimizer adds up rows that occur twice: Unique numbers and a sum per number.
 
-    What an optimizer makes of the sum need not be linear, so replicas are joined before it.
+    An optimizer need not be linear in the sum, so replicas are joined before it.
     """
     assert gradient.indices is not None
     unique = int(graph.edge_src[gradient.indices])
     if graph.ops[unique] not in _UNIQUES:
         return gradient
-    for edge in graph.out_edge[graph.out_ptr[unique] : graph.out_ptr[unique + 1]].tolist():
+    for edge in values_out(graph, unique):
         reader = int(graph.edge_dst[edge])
         if graph.ops[reader] in SUMS_OF_ROWS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
             return Gradient(gradient.variable, int(graph.in_ptr[reader]), int(graph.in_ptr[unique]))
@@ -218,7 +219,7 @@ def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
 
 
 def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
-    """Variables that were made beside another one: an optimizer's slots, and what it keeps once."""
+    """Variables colocated with another one: an optimizer's slots, and variables that it keeps once."""
     known = set(variables)
     slots = {}
     for row in variables:
@@ -234,30 +235,29 @@ def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
 #
 #     batch ─▶ gradient ─╳─▶ AssignAdd sum        every n-th step:  sum / n ─▶ Apply ─▶ variable
 #
-# What a replica computes ends where it is added, for the sum is there once.
+# A replica ends where its gradient is added, as the sum exists once.
 
 
-_ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
 _STILL = VARIABLES | {"Const"}  # what brings no examples
 
 
 def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int]:
     """The edges on which a gradient comes to the sums that an update reads, given the update's own edge; [] none.
 
-    Raises GraphError where what fills the sum is another step than this one: its gradients would be missing.
+    Raises GraphError where another step than this one fills the sum: its gradients would be missing.
     """
     rows = _behind(graph, values)
-    adding = [int(graph.in_ptr[row]) + 1 for row in sorted(rows) if graph.ops[row] in _ADDS]
+    adding = [int(graph.in_ptr[row]) + 1 for row in sorted(rows) if graph.ops[row] in ADDS]
     adding = [edge for edge in adding if _has_examples(graph, edge)]
     if adding:
         return adding
-    if any(graph.ops[row] not in _STILL for row in _sources(graph, rows)):
+    if any(graph.ops[row] not in _STILL and not values_in(graph, row) for row in rows):
         return []
     sums = {row for row in rows if graph.ops[row] in VARIABLES and not is_whole(graph, row)}
     filling = [
         row
         for row, op in enumerate(graph.ops)
-        if op in _ADDS and variable_of(graph, row) in sums and _has_examples(graph, int(graph.in_ptr[row]) + 1)
+        if op in ADDS and variable_of(graph, row) in sums and _has_examples(graph, int(graph.in_ptr[row]) + 1)
     ]
     running = sorted(set(filling).intersection(runs))
     if filling and not running:
@@ -271,7 +271,7 @@ def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int
 
 
 def _has_examples(graph: Graph, edge: int) -> bool:
-    """Whether what an edge carries comes from what is fed, read or drawn."""
+    """Whether the value on an edge comes from examples that are fed, read or drawn."""
     needed = np.flatnonzero(fan_in(graph, [int(graph.edge_src[edge])])).tolist()
     return any(
         graph.ops[row] in PLACEHOLDERS or (graph.in_ptr[row] == graph.in_ptr[row + 1] and graph.ops[row] not in _STILL)
@@ -280,20 +280,13 @@ def _has_examples(graph: Graph, edge: int) -> bool:
 
 
 def _behind(graph: Graph, edge: int) -> set[int]:
-    """The nodes whose values make up what an edge carries; not what is added to a sum on the way."""
+    """The nodes behind the value on an edge, but not those behind what is added to a sum."""
     pending, seen = [int(graph.edge_src[edge])], set[int]()
     while pending:
         row = pending.pop()
         if row in seen:
             continue
         seen.add(row)
-        if graph.ops[row] not in _ADDS:
-            into = range(graph.in_ptr[row], graph.in_ptr[row + 1])
-            pending += [int(graph.edge_src[at]) for at in into if graph.edge_tensor[at] >= 0]
+        if graph.ops[row] not in ADDS:
+            pending += read_by(graph, row)
     return seen
-
-
-def _sources(graph: Graph, rows: set[int]) -> list[int]:
-    """Those that read no value."""
-    edges = {row: range(graph.in_ptr[row], graph.in_ptr[row + 1]) for row in rows}
-    return [row for row, into in edges.items() if not any(graph.edge_tensor[edge] >= 0 for edge in into)]

@@ -1,8 +1,8 @@
-"""The batch of a training step: what holds a row per example, and how many examples there are.
+"""The batch of a training step: the tensors with a row per example, and the number of examples.
 
-Where a graph already holds towers, each with a batch of its own, their gradients meet in a sum only, while the tensors
-of one batch meet within a tower. So the gradients are followed back through what sums and hands on: what comes
-together before that is of the same examples.
+A graph may already hold towers, each with a batch of its own. The gradients of towers are joined in a sum only, while
+the tensors of one batch are joined within a tower. So gradients are followed back through sums and ops that hand them
+on: tensors that are joined before a sum hold the same examples.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PASSES = 64  # over the graph, for what goes round in loops
 
 
 def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], int]:
-    """The fed tensors that hold one row per example, and how many examples there are; 0: the graph does not say.
+    """The fed tensors that hold one row per example, and the number of examples; 0: the graph does not say.
 
-    A batch is the first dimension that most of the fed tensors have; where none is fed, of what a pipeline hands out.
-    Among first dimensions of as many it is the one that most of the fed tensors have anywhere: sequences may be fed by
-    time first, then by example. There are as many as there are towers alike whose batches meet only in sums.
+    The batch is the first dimension that most fed tensors have; where none is fed, most outputs of pipelines. Among
+    equally frequent ones it is the dimension that most fed tensors have anywhere: sequences may be fed by time first,
+    then by example. It counts once for each of the identical towers whose batches are joined only in sums.
     `gradients` are pairs of a variable and an edge.
     """
     fed = _fed(graph, step)
@@ -45,7 +45,7 @@ def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> 
 
 
 def _fed(graph: Graph, step: Step) -> dict[int, int]:
-    """First dimensions of what is fed and has one; -1: open."""
+    """First dimensions of the fed tensors that have one; -1: open."""
     found = {}
     for name in step.feeds:
         node, _, port = name.rpartition(":")
@@ -55,7 +55,7 @@ def _fed(graph: Graph, step: Step) -> dict[int, int]:
 
 
 def _size(graph: Graph, fed: Mapping[int, int]) -> int:
-    """The first dimension of a batch, given that of each fed tensor; one that is left open is nowhere else."""
+    """The first dimension of a batch, given that of each fed tensor; an open one wins a tie."""
     count = Counter(fed.values())
     most = [size for size in count if count[size] == max(count.values())]
     if -1 in most:
@@ -64,7 +64,7 @@ def _size(graph: Graph, fed: Mapping[int, int]) -> int:
 
 
 def _handed(graph: Graph, step: Step) -> dict[int, int]:
-    """First dimensions of what comes first out of queues and iterators, where they are known."""
+    """First dimensions of the first outputs of dequeues and iterators, where they are known."""
     hands_out = [
         row for row in np.flatnonzero(step.runs).tolist() if "GetNext" in (op := graph.ops[row]) or "Dequeue" in op
     ]
@@ -74,24 +74,24 @@ def _handed(graph: Graph, step: Step) -> dict[int, int]:
 
 
 def _towers(graph: Graph, sources: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> int:
-    """How many towers with a batch each share a variable; `sources` maps tensors to the first that comes with them."""
+    """The number of towers, each with a batch, that share a variable; `sources`: tensor -> first of its batch."""
     firsts = sorted(set(sources.values()))
     kinds = [
         f"{graph.ops[graph.tensor_node[row]]} {graph.tensor_dtype[row]} {graph.tensor_shape[row]}" for row in firsts
     ]
     if len(set(kinds)) == len(kinds):
-        return 1  # towers are alike
+        return 1  # towers are identical
     place = {row: at for at, row in enumerate(firsts)}
     of_each = _together(graph, {tensor: 1 << place[first] for tensor, first in sources.items()}, gradients)
-    alike = [
+    identical = [
         [sorted(kind for at, kind in enumerate(kinds) if mask >> at & 1) for mask in towers]
         for towers in of_each.values()
     ]
-    return max((len(found) for found in alike if found == found[:1] * len(found)), default=1)
+    return max((len(found) for found in identical if found == found[:1] * len(found)), default=1)
 
 
 def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
-    """For each variable what of the sources of its gradients comes together, in any gradient, before it is summed."""
+    """For each variable the groups of sources that are joined before a sum, in any gradient; masks of bits."""
     reached = _reached(graph, own)
     if reached is None:
         return {}
@@ -108,7 +108,7 @@ def _together(graph: Graph, own: Mapping[int, int], gradients: Sequence[tuple[in
 
 
 def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
-    """[N] the sources on whose values each node depends, a bit for each; None: too many loops to say."""
+    """[N] the sources on whose values each node depends, a bit each; None: too many loops to say."""
     found = [0] * len(graph)
     source, tensor, first = graph.edge_src.tolist(), graph.edge_tensor.tolist(), graph.in_ptr.tolist()
     for _ in range(_PASSES):
@@ -126,7 +126,7 @@ def _reached(graph: Graph, own: Mapping[int, int]) -> list[int] | None:
 
 
 def _summed(graph: Graph, gradient: int, own: Mapping[int, int], reached: Sequence[int]) -> list[int]:
-    """The sources of each thing that is summed to a gradient. By single numbers it is scaled: they hold no examples."""
+    """The sources of each summand of a gradient. Single numbers only scale it: they hold no examples."""
     parts, pending, seen = [], [gradient], set[int]()
     while pending:
         edge = pending.pop()
@@ -150,20 +150,20 @@ def _is_single(shape: Shape | None) -> bool:
 
 
 def _sources(graph: Graph, edge: int, own: Mapping[int, int], reached: Sequence[int]) -> int:
-    """The sources on which what an edge carries depends; a control edge carries nothing."""
+    """The sources on which the value of an edge depends; a control edge carries none."""
     tensor = int(graph.edge_tensor[edge])
     return (own.get(tensor) or reached[graph.edge_src[edge]]) if tensor >= 0 else 0
 
 
 def _is_open(graph: Graph, tensor: int) -> bool:
-    """Whether a placeholder leaves its first dimension open, whatever it was taken to be since."""
+    """Whether a placeholder declares its first dimension open, whatever size it was given since."""
     attrs = graph.attrs[int(graph.tensor_node[tensor])]
     shape = shape_of(attrs["shape"].shape) if "shape" in attrs else None
     return shape is not None and shape[:1] == (-1,)
 
 
 def _first_dimension(graph: Graph, tensor: int) -> int | None:
-    """-1 where it is left open, None where there is none or the rank is unknown."""
+    """The first dimension of a tensor; -1: open; None: it has none, or its rank is unknown."""
     shape = graph.tensor_shape[tensor]
     attrs = graph.attrs[int(graph.tensor_node[tensor])]
     if shape is None and "shape" in attrs:

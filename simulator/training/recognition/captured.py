@@ -1,10 +1,10 @@
-"""Graphs of functions that capture their variables, as `tf.function` makes them: an op for each that holds it.
+"""Captured variables: graphs of a `tf.function`, whose variables come in as handles, get an op for each variable.
 
     Placeholder (resource) ─▶ ReadVariableOp        becomes        VarHandleOp ─▶ ReadVariableOp
 
-The function is handed the handles when it is called; what they are handles of the placeholder does not say, but what
-reads and assigns does (tensorflow/python/framework/func_graph.py, `capture`). Keras's slots and what an update computes
-stand beside their variable, as `tf.distribute`'s `extended.update` and the optimizers of TensorFlow 1 put them.
+A function is handed the handles when it is called. The placeholder does not say what its handle holds; the ops that
+read and assign it do (tensorflow/python/framework/func_graph.py, `capture`). Keras's slots, and the ops of an update,
+are colocated with their variable, as `tf.distribute`'s `extended.update` and the optimizers of TensorFlow 1 do it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.inlining.attributes import COLOCATION, beside, shaped
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.wording import counted, some
 
@@ -47,9 +48,9 @@ def captured(graph: Graph) -> dict[int, list[int]]:
 def with_variables(graph: Graph, shapes: Mapping[str, Shape] = {}) -> Graph:
     """The graph with a VarHandleOp in place of each placeholder that is a variable's handle; a note says how many.
 
-    `shapes` says of some how large they are; the others' are what is known of what reads or assigns them. A graph
+    `shapes` gives the shapes of some variables; the others' are those of the ops that read or assign them. A graph
     without such placeholders, none of whose calls was expanded, is returned as it is. Raises GraphError for a variable
-    whose shape nothing says.
+    of unknown shape.
     """
     found = captured(graph)
     if not found:
@@ -80,10 +81,8 @@ def _users(graph: Graph, row: int) -> list[int]:
     """The ops on a handle, if they are those of a variable; in ascending order."""
     pending, seen, users = [row], {row}, []
     while pending:
-        at = pending.pop()
-        for edge in graph.out_edge[graph.out_ptr[at] : graph.out_ptr[at + 1]].tolist():
-            reader = int(graph.edge_dst[edge])
-            if graph.edge_tensor[edge] < 0 or reader in seen:
+        for reader in readers(graph, pending.pop()):
+            if reader in seen:
                 continue
             seen.add(reader)
             if graph.ops[reader] in _HANDING_ON:
@@ -94,7 +93,7 @@ def _users(graph: Graph, row: int) -> list[int]:
 
 
 def _shape(graph: Graph, users: list[int]) -> Shape | None:
-    """The shape of a variable, as what reads it whole or assigns to it says."""
+    """The shape of a variable by the ops that read it whole or assign to it; None: none says it."""
     for row in users:
         if not _WHOLE.fullmatch(graph.ops[row]):
             continue
@@ -123,7 +122,7 @@ def _handle(graph: Graph, row: int, users: list[int], shape: Shape) -> Attrs:
 
 
 def _beside(graph: Graph) -> Graph:
-    """The graph with slots, and what an update of plain ops computes, beside the variable that it trains."""
+    """The graph with slots, and the ops of an update of plain ops, colocated with the variable that they train."""
     homes: dict[int, int] = {}
     twice: set[int] = set()
     for update in plain_updates(graph, range(len(graph))):

@@ -1,8 +1,9 @@
 """The parts of a training graph: nodes of each replica, nodes of the update, shared nodes.
 
 shared:  variables and their reads, queues, iterators, tables, placeholders
-tower:   what the gradients need: forward and backward
-update:  what the gradients lead to within the step
+tower:   nodes that the gradients need: forward and backward
+update:  nodes of the step that depend on the gradients
+aside:   other nodes of the step that depend on a tower or on the batch, such as summaries
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.variables import VARIABLES, variable_of
 
 _READS = frozenset(("Identity", "ReadVariableOp"))
+_CHECKS = frozenset(("IsVariableInitialized", "VarIsInitializedOp"))
 _WRITES = re.compile(r"(Resource)?Scatter(Add|Sub|Update)|Assign(Add|Sub)?(VariableOp)?")
 
 
@@ -37,8 +39,8 @@ class Parts:
 def parts_of(graph: Graph, found: Anatomy) -> Parts:
     """The parts of a training graph.
 
-    What is written to a variable on the way, and hands nothing on but that it is done, belongs to no tower: it is done
-    once a step, by the first one, as with the moving averages of TensorFlow's multi-GPU models.
+    A write to a variable for which a tower only waits belongs to no tower: it is done once a step, by the first one, as
+    with the moving averages of TensorFlow's multi-GPU models.
     """
     entering = [edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
@@ -87,7 +89,7 @@ def is_write(graph: Graph, row: int) -> bool:
 
 
 def held_by(graph: Graph, row: int) -> int | None:
-    """The shared node whose state a node works on, and beside which it must stand; None: it works on values."""
+    """The shared node whose state a node uses, with which it must be colocated; None: it uses values alone."""
     taken = ops.inputs(graph.ops[row], graph.attrs[row], graph.library) or ()
     for edge, dtype in zip(range(graph.in_ptr[row], graph.in_ptr[row + 1]), taken, strict=False):
         source = int(graph.edge_src[edge])
@@ -101,15 +103,12 @@ def _hands_out_state(graph: Graph, row: int) -> bool:
     return bool(np.any((types >= REF) | (types == RESOURCE)))
 
 
-# ---- a step parted at its gradients ---------------------------------------------------------------------------------
+# ---- a step separated at its gradients ------------------------------------------------------------------------------
 #     replica                          update
 #     batch ─▶ ... ─▶ gradients ─╳─▶ Apply ─▶ global step + 1
 #       └─▶ moving averages ┄┄╳┄┄▶ Apply        a control edge that the update need not wait for any more
 #
 # The chief of SyncReplicasOptimizer runs the second part in a loop of its own; its first part is every worker's.
-
-
-_READS = frozenset(("Identity", "ReadVariableOp", "IsVariableInitialized", "VarIsInitializedOp"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +117,13 @@ class Separated:
 
     ends: tuple[int, ...]  # nodes whose end is the end of an update
     cut: tuple[int, ...]  # control edges from a replica into the update, ascending
-    beside: tuple[int, ...]  # nodes that a replica runs besides its gradients: what the update waited for
-    after: tuple[int, ...]  # nodes of an update that follow from gradients, ascending
-    fetches: tuple[str, ...]  # of the step's fetches, what a replica still gets
+    beside: tuple[int, ...]  # nodes that a replica runs besides its gradients, for which the update waited
+    after: tuple[int, ...]  # nodes of an update that depend on gradients, ascending
+    fetches: tuple[str, ...]  # fetches of the step that a replica still serves
 
 
 def separate(graph: Graph, found: Anatomy) -> Separated:
-    """Part the step of a training graph."""
+    """Separate the step of a training graph into a replica's part and the update."""
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
     replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
@@ -135,7 +134,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     ends = _ends(graph, sorted(late), writes, replica, entering)
     walked = sorted(_walked(graph, ends, replica, entering))
     cut = [edge for row in walked for edge in _controls(graph, row) if int(graph.edge_src[edge]) in replica]
-    # What an update writes besides, such as a slot that decays, is also not for a replica to write.
+    # An update may write more, such as a slot that decays; a replica does not write that either.
     writes = [row for row in walked if _writes(graph, row)]
     return Separated(
         ends=tuple(ends),
@@ -147,13 +146,13 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
 
 
 def _writes(graph: Graph, row: int) -> bool:
-    return graph.ops[row] not in _READS and variable_of(graph, row) is not None
+    return graph.ops[row] not in _READS | _CHECKS and variable_of(graph, row) is not None
 
 
 def _ends(
     graph: Graph, fetched: Sequence[int], writes: Sequence[int], replica: frozenset[int], entering: set[int]
 ) -> list[int]:
-    """What is fetched of the update, if none of it hands on what a replica computed; else all that writes."""
+    """The fetched nodes of the update, if no replica computes what they need; else all nodes that write."""
     walked = _walked(graph, fetched, replica, entering)
     return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
 
@@ -163,7 +162,7 @@ def _controls(graph: Graph, row: int) -> list[int]:
 
 
 def _walked(graph: Graph, ends: Sequence[int], replica: frozenset[int], entering: set[int]) -> set[int]:
-    """What the update runs for its ends: backwards, but not into gradients nor along control edges from a replica."""
+    """Nodes that the ends need: backwards, but not into gradients nor along control edges from a replica."""
     seen, pending = set(ends), list(ends)
     while pending:
         row = pending.pop()

@@ -1,11 +1,11 @@
-"""Updates that are made of plain ops, as Keras's optimizers and people write them: what trains, on what, beside what.
+"""Updates made of plain ops, as Keras's optimizers and people write them: their variables, slots and gradients.
 
     gradient ─┬─▶ m += (g - m) * a ─▶ m ─┐
               └─▶ v += (g² - v) * b ─▶ v ─┴─▶ w -= rate * m / √v          w is trained, m and v are its slots
 
-Such an optimizer works element by element, on the variable, its slots and the gradient; the backward pass before it
-ends in a sum over the batch. A variable is trained if something that depends on examples uses it besides, which nothing
-does with a slot, nor with a moving average while it is kept.
+Such an optimizer works element by element, on the variable, its slots and the gradient. The backward pass before it
+ends in a sum over the batch. A variable is trained if an op outside its update, which depends on examples, reads it.
+No such op reads a slot, nor a moving average while it is kept.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from simulator.columns import Flags
 from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.graph import Graph
 from simulator.graph.step.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
+from simulator.training.recognition.dataflow import depending_on
 from simulator.training.recognition.variables import VARIABLES, is_whole, variable_of
 
 ADDS = frozenset(("AssignAdd", "AssignAddVariableOp"))
@@ -38,7 +42,7 @@ _READS = ENTERS | SWITCHES | _WRITES | {"Identity", "RefIdentity", "ReadVariable
 
 @dataclass(frozen=True, slots=True)
 class PlainUpdate:
-    """What is done to one variable that is trained; rows of nodes."""
+    """The update of one trained variable; rows of nodes."""
 
     variable: int
     values: tuple[int, ...]  # edges by which examples come to it: all read one tensor, the gradient
@@ -49,7 +53,7 @@ class PlainUpdate:
 
 @dataclass(slots=True)
 class _Walk:
-    """What lies behind some edges, as far as it works element by element."""
+    """The nodes and variables behind some edges, as far as ops work element by element."""
 
     nodes: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)  # variables
@@ -61,7 +65,8 @@ class _Walk:
 def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> tuple[PlainUpdate, ...]:
     """The updates of plain ops among the nodes that run, in order of their variables.
 
-    Where no variable is used besides its update, and these are `alone`, every one counts that takes examples.
+    Where no variable is used outside its update, each counts that takes examples, if these updates are `alone`: if the
+    graph has no others.
     """
     live = on_examples(graph)
     walks = _changes(graph, runs, live)
@@ -83,33 +88,26 @@ def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> t
 
 
 def adds_a_constant(graph: Graph, row: int) -> bool:
-    """Whether an op lets a variable have its own value and something more that no example has a part in."""
+    """Whether an op assigns to a variable its own value and something more that depends on no example."""
     if graph.ops[row] not in ASSIGNS or not _is_given(graph, row):
         return False
     walk = _walk(graph, [_value(graph, row)], on_examples(graph))
     return not walk.ends and walk.reads == {_written(graph, row)} and bool(walk.nodes)
 
 
-def on_examples(graph: Graph) -> bytearray:
+def on_examples(graph: Graph) -> Flags:
     """[N] whether a node's value depends on examples: on more than constants and variables."""
-    data = [
-        [int(graph.edge_src[edge]) for edge in range(first, last) if graph.edge_tensor[edge] >= 0]
-        for first, last in zip(graph.in_ptr[:-1].tolist(), graph.in_ptr[1:].tolist(), strict=True)
-    ]
-    live = bytearray(len(graph))
-    changed = True
-    while changed:  # once, and again for each loop within a loop
-        changed = False
-        for row in graph.topological.tolist():
-            if not live[row]:
-                own = any(live[at] for at in data[row]) if data[row] else graph.ops[row] not in VARIABLES | {"Const"}
-                live[row] = own
-                changed |= own and bool(graph.edge_back.any())
-    return live
+    return depending_on(graph, origins_of_examples(graph))
+
+
+def origins_of_examples(graph: Graph) -> list[int]:
+    """The nodes that read no value and are neither constant nor variable, such as placeholders and dequeues."""
+    reads = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph)).tolist()
+    return [row for row, op in enumerate(graph.ops) if not reads[row] and op not in VARIABLES and op != "Const"]
 
 
 def _is_given(graph: Graph, row: int) -> bool:
-    """Whether the second input is a value."""
+    """Whether a write has a second input that is a value."""
     edge = _value(graph, row)
     return bool(edge < graph.in_ptr[row + 1] and graph.edge_tensor[edge] >= 0)
 
@@ -120,7 +118,7 @@ def _written(graph: Graph, row: int) -> int:
 
 
 def _read(graph: Graph, row: int) -> int:
-    """The variable whose value a node hands out; -1: none's."""
+    """The variable whose value a node hands out; -1: there is none."""
     while graph.ops[row] in _READS:
         edge = int(graph.in_ptr[row])
         if edge == graph.in_ptr[row + 1] or graph.edge_tensor[edge] < 0:
@@ -129,8 +127,8 @@ def _read(graph: Graph, row: int) -> int:
     return row if graph.ops[row] in VARIABLES else -1
 
 
-def _changes(graph: Graph, runs: Sequence[int], live: bytearray) -> dict[int, _Walk]:
-    """What adds to a variable of numbers, or makes its value from such values, and what lies behind each."""
+def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, _Walk]:
+    """The ops that add to a variable of numbers, or make its value from such values, with the walk behind each."""
     writes = {row: _written(graph, row) for row in runs if graph.ops[row] in _WRITES and _is_given(graph, row)}
     writes = {row: variable for row, variable in writes.items() if variable >= 0 and not is_whole(graph, variable)}
     changing = set(writes.values())
@@ -143,12 +141,12 @@ def _changes(graph: Graph, runs: Sequence[int], live: bytearray) -> dict[int, _W
 
 
 def _value(graph: Graph, row: int) -> int:
-    """The edge of what is written."""
+    """The edge that carries what a write writes."""
     return int(graph.in_ptr[row]) + 1
 
 
-def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *, further: int = 0) -> _Walk:
-    """Back from the edges, by what works element by element, or `further`; not beyond the tensor `stop`."""
+def _walk(graph: Graph, edges: Sequence[int], live: Flags, stop: int = -1, *, further: int = 0) -> _Walk:
+    """Walk back from the edges by ops that work element by element, or `further`; not beyond the tensor `stop`."""
     walk, pending = _Walk(), list(edges)
     while pending:
         edge = pending.pop()
@@ -178,10 +176,10 @@ def _walk(graph: Graph, edges: Sequence[int], live: bytearray, stop: int = -1, *
     return walk
 
 
-def _is_used(graph: Graph, variable: int, inside: Collection[int], live: bytearray) -> bool:
-    """Whether something else than updates takes the variable's value to work on examples, or sends it to who does.
+def _is_used(graph: Graph, variable: int, inside: Collection[int], live: Flags) -> bool:
+    """Whether an op outside the updates uses the variable's value with examples, or sends it to another device.
 
-    A checkpoint, whose path is fed, works on no examples.
+    A checkpoint, whose path is fed, uses no examples.
     """
     pending, seen = [variable], {variable}
     while pending:
@@ -202,7 +200,7 @@ def _is_used(graph: Graph, variable: int, inside: Collection[int], live: bytearr
 def _behind(
     variable: int, writes: Mapping[int, list[int]], reads: Mapping[int, set[int]], used: Collection[int]
 ) -> set[int]:
-    """The variables that its update reads, and theirs, if they are written and not trained themselves."""
+    """The variables that a variable's update reads, and theirs in turn, if written and not trained themselves."""
     seen, pending = {variable}, [variable]
     while pending:
         for row in writes[pending.pop()]:
@@ -213,12 +211,12 @@ def _behind(
 
 
 def _updates(
-    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: bytearray
+    graph: Graph, variable: int, slots: tuple[int, ...], rows: Sequence[int], live: Flags
 ) -> list[PlainUpdate]:
-    """The update that these writes are: from the last tensor on by way of which alone examples come to them.
+    """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
-    That may lie before rows are summed, or before what is made of whole rows and columns. Where there is none each
-    write is an update by itself, of what it writes.
+    This tensor may lie before rows are summed, or before reductions of whole rows and columns. Where there is none,
+    each write is an update by itself, and what it writes is the gradient.
     """
     edges = {row: _value(graph, row) for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
@@ -233,10 +231,10 @@ def _updates(
     return [one for row in fed for one in _updates(graph, variable, slots, [row], live)]
 
 
-def _cuts(graph: Graph, first: int, edges: Sequence[int], live: bytearray, *, further: int) -> list[_Walk]:
+def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[_Walk]:
     """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else.
 
-    No new value of a variable is such a tensor: it is made of what examples say, and not of what is written.
+    Such a tensor is made of examples and not of what is written, so it is no new value of a variable.
     """
     written = {_written(graph, int(graph.edge_dst[edge])) for edge in edges}
     inside = _walk(graph, [first], live, further=further).nodes

@@ -1,9 +1,9 @@
-"""Recognise a graph that synchronises its workers itself, as SyncReplicasOptimizer writes it.
+"""Graphs that synchronise their workers themselves, as SyncReplicasOptimizer writes them.
 
     worker   gradients ──▶ push ... push ══▶ dequeue a token ──▶ its local step
     chief    take ... take ──▶ updates ──▶ global step + 1 ══▶ enqueue tokens
 
-Told from the ops and their edges: the same graph holds both, and a client runs one of them
+One graph holds both parts, and a client runs one of them. They are recognised by ops and edges
 (tensorflow/python/training/sync_replicas_optimizer.py).
 """
 
@@ -19,13 +19,14 @@ from simulator.graph.graph import Graph
 from simulator.graph.step.fanin import fan_in, fan_out
 from simulator.training.crew.operations import UNKNOWN, Operation, operations
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.recognition.dataflow import readers
 
 _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReplicas:
-    """The parts of such a graph; rows of nodes, and names to fetch."""
+    """The parts of a graph that synchronises its workers; rows of nodes, and names to fetch."""
 
     wait: int  # the dequeue at which a worker's step ends
     refill: int  # the enqueue at which an update ends
@@ -39,7 +40,7 @@ class SyncReplicas:
 def sync_replicas(graph: Graph) -> SyncReplicas | None:
     """The parts of a graph that holds accumulators and a token queue between them; None: it does not.
 
-    Raises UnsupportedError where the graph does not tell one number of gradients and of tokens.
+    Raises UnsupportedError where the graph does not say one number of gradients and of tokens.
     """
     found = operations(graph)
     pushes, takes = _rows(found, APPLY), _rows(found, TAKE)
@@ -53,7 +54,7 @@ def sync_replicas(graph: Graph) -> SyncReplicas | None:
         after = [one for one in filling if fan_in(graph, [one.row])[takes].all()]
         if after:
             first = [one.amount for one in filling if not fan_in(graph, [one.row])[takes].any()]
-            return _told(graph, found, wait.row, after[0], first)
+            return _parts(graph, found, wait.row, after[0], first)
     return None
 
 
@@ -61,7 +62,9 @@ def _rows(found: Sequence[Operation], kind: int) -> list[int]:
     return [one.row for one in found if one.kind == kind]
 
 
-def _told(graph: Graph, found: Sequence[Operation], wait: int, refill: Operation, first: Sequence[int]) -> SyncReplicas:
+def _parts(
+    graph: Graph, found: Sequence[Operation], wait: int, refill: Operation, first: Sequence[int]
+) -> SyncReplicas:
     needed = sorted({one.amount for one in found if one.kind == TAKE})
     for what, row, numbers in (
         ("gradients to take", _rows(found, TAKE)[0], needed),
@@ -87,22 +90,19 @@ def _told(graph: Graph, found: Sequence[Operation], wait: int, refill: Operation
 
 
 def _ends(graph: Graph, wait: int) -> tuple[str, ...]:
-    """What makes the token a worker's step, or the dequeue alone."""
-    edges = graph.out_edge[graph.out_ptr[wait] : graph.out_ptr[wait + 1]].tolist()
-    readers = [int(graph.edge_dst[edge]) for edge in edges if graph.edge_tensor[edge] >= 0]
-    pending, taken = readers, []
+    """The assignments of the token to a worker's local step, else the dequeue alone."""
+    pending, taken = readers(graph, wait), []
     while pending:
         row = pending.pop(0)
         if graph.ops[row] in _ASSIGNS:
             taken.append(graph.names[row])
         elif graph.ops[row] in ("Identity", "Cast"):
-            nexts = graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist()
-            pending += [int(graph.edge_dst[edge]) for edge in nexts if graph.edge_tensor[edge] >= 0]
+            pending += readers(graph, row)
     return tuple(dict.fromkeys(taken)) or (graph.names[wait],)
 
 
 def _last(graph: Graph, refill: int) -> tuple[str, ...]:
-    """What the chief's loop ends in: the enqueue, or what comes after it, such as moving averages."""
-    readers = np.diff(graph.out_ptr)
-    ends = [row for row in fan_out(graph, [refill]) if not readers[row]]
+    """The last nodes of the chief's loop: the enqueue, or ops after it, such as moving averages."""
+    followers = np.diff(graph.out_ptr)
+    ends = [row for row in fan_out(graph, [refill]) if not followers[row]]
     return tuple(graph.names[row] for row in ends)

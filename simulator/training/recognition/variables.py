@@ -1,4 +1,4 @@
-"""Variables as a graph tells them: who works on which, what stands beside it, and how large it is."""
+"""Variables of a graph: the ops on each, colocated nodes, and sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulator.graph.tensors import shape_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 _WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: what a global step is
-_HANDING_ON = 16  # ops through which a reference or handle passes on its way to an update
+_HANDING_ON = 16  # ops through which a reference or handle passes at most before its update
 
 
 def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
@@ -28,7 +28,7 @@ def variable_of(graph: Graph, row: int, slot: int = 0) -> int | None:
 
 
 def colocated_with(graph: Graph, row: int) -> list[str]:
-    """The names that a node asks to stand beside (`_class`), in the file's order."""
+    """The names of the nodes with which a node asks to be colocated (`_class`), in the file's order."""
     listed = graph.attrs[row].get(COLOCATION)
     if listed is None:
         return []
@@ -43,7 +43,7 @@ def variable_shape(graph: Graph, row: int) -> Shape | None:
 
 
 def variable_bytes(graph: Graph, row: int) -> int:
-    """How large a variable is by its declaration, -1 where that leaves a dimension open."""
+    """The size of a variable by its declaration; -1 where the declaration leaves a dimension open."""
     attrs, shape = graph.attrs[row], variable_shape(graph, row)
     size = SIZE.get(base(int(attrs["dtype"].type)), -1) if "dtype" in attrs else -1
     return -1 if shape is None or -1 in shape or size < 0 else int(np.prod(shape, dtype=object)) * size

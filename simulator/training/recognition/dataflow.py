@@ -1,0 +1,47 @@
+"""Values along the edges of a graph; control edges carry none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from simulator.columns import Flags, flags
+from simulator.graph.graph import Graph
+
+
+def values_in(graph: Graph, row: int) -> list[int]:
+    """The edges that carry values into a node, by slot."""
+    return [edge for edge in range(graph.in_ptr[row], graph.in_ptr[row + 1]) if graph.edge_tensor[edge] >= 0]
+
+
+def values_out(graph: Graph, row: int) -> list[int]:
+    """The edges that carry a node's values to others, ascending."""
+    edges = graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist()
+    return [edge for edge in edges if graph.edge_tensor[edge] >= 0]
+
+
+def read_by(graph: Graph, row: int) -> list[int]:
+    """The nodes whose values a node reads, by slot."""
+    return [int(graph.edge_src[edge]) for edge in values_in(graph, row)]
+
+
+def readers(graph: Graph, row: int) -> list[int]:
+    """The nodes that read a node's values, once per edge."""
+    return [int(graph.edge_dst[edge]) for edge in values_out(graph, row)]
+
+
+def depending_on(graph: Graph, rows: Iterable[int]) -> Flags:
+    """[N] the given nodes, and all whose values depend on theirs, through loops as well."""
+    first = graph.out_ptr.tolist()
+    targets = np.where(graph.edge_tensor >= 0, graph.edge_dst, -1)[graph.out_edge].tolist()
+    seen, pending = bytearray(len(graph)), list(rows)
+    for row in pending:
+        seen[row] = 1
+    while pending:
+        row = pending.pop()
+        for reader in targets[first[row] : first[row + 1]]:
+            if reader >= 0 and not seen[reader]:
+                seen[reader] = 1
+                pending.append(reader)
+    return flags(np.frombuffer(seen, np.bool_))
