@@ -18,7 +18,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import simulator
-from placement.programs import clients
+from placement.sessions import clients
 from simulator.training.answers.answers import Answers, answers
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.distributed import distributed

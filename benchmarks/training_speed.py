@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import simulator
-from placement.programs import clients
+from placement.sessions import clients
 from simulator.training.programs.program import estimate_each
 from simulator.training.train import train
 

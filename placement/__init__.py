@@ -1,4 +1,4 @@
-"""The mind: algorithms that decide which device runs each node."""
+"""Placement: algorithms that decide which device runs each node."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from simulator.exporting import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
-    from placement.judging import verdict as verdict
     from placement.placing import ALGORITHMS as ALGORITHMS
     from placement.placing import place as place
-    from placement.problem import Plan as Plan
+    from placement.plan import Plan as Plan
+    from placement.plan import verdict as verdict
     from placement.problem import Problem as Problem
     from placement.problem import topological as topological
-    from placement.programs import clients as clients
+    from placement.sessions import clients as clients
 
 # name -> module that holds it
 _EXPORTS = {
     "ALGORITHMS": "placement.placing",
-    "Plan": "placement.problem",
+    "Plan": "placement.plan",
     "Problem": "placement.problem",
-    "clients": "placement.programs",
+    "clients": "placement.sessions",
     "place": "placement.placing",
     "topological": "placement.problem",
-    "verdict": "placement.judging",
+    "verdict": "placement.plan",
 }
 
 __all__ = sorted(_EXPORTS)

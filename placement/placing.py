@@ -1,20 +1,15 @@
-"""Place a graph on a cluster: constraints, then an algorithm, then the check that one device would not be faster."""
+"""Place a graph on a cluster: find the constraints, run an algorithm, and check that one device would not be faster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from placement.algorithms.heft import heft
-from placement.algorithms.requested import requested
+from placement.algorithms import TABLE, load
 from placement.algorithms.single import single
-from placement.algorithms.tensorflow import tensorflow
-from placement.algorithms.whitepaper import whitepaper
-from placement.handing import Algorithm, name_of, plan_by
-from placement.judging import verdict
-from placement.offering import find
-from placement.problem import NEVER, Plan, Problem, pose, require_feasible
+from placement.plan import Algorithm, Plan, plan_by, verdict
+from placement.plugins import find
+from placement.problem import NEVER, Problem, pose, require_feasible
 from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELAXED, REQUESTED, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
@@ -27,22 +22,7 @@ from simulator.graph.step import Step
 from simulator.placer.constraints import Constraints, constrain
 from simulator.units import Nanos, show_nanos
 
-ALGORITHMS: Mapping[str, Algorithm] = {
-    "tensorflow": tensorflow,
-    "requested": requested,
-    "single": single,
-    "whitepaper": whitepaper,
-    "heft": heft,
-}
-_WITHOUT_COSTS = ("tensorflow", "requested")  # as TensorFlow, these look at neither costs nor memory
-_AS_THEY_ARE = (*_WITHOUT_COSTS, "single")  # never replaced by another algorithm's result
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    used: str
-    plan: Plan
-    notes: tuple[str, ...] = ()
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({name: load(name) for name in TABLE})
 
 
 def place(
@@ -63,20 +43,24 @@ def place(
 ) -> Assignment:
     """Give every node of the graph a device.
 
-    `algorithm` is a key of ALGORITHMS, the name of one that an installed package offers (`offering`), or a function
+    `algorithm` is a key of ALGORITHMS, the name of one that an installed package offers (`plugins`), or a function
     Problem -> Plan (docs/algorithms.md). With `fallback`, `whitepaper` and `heft` give way to `single` where the
     simulator finds that one device is faster, or where the algorithm ran out of memory; the result says so. An
-    algorithm that is not simviz's own stands, and a note says where one device would be faster. `soft` is soft
-    placement as in TensorFlow: a device that does not exist gives way to another of the same task. `seed` is for
-    algorithms that draw; none of these does, so the result does not depend on it. `prepared` is what `prepare` makes of
-    the same values, where the caller has it already. `seen`, node -> device, is where TensorFlow put nodes: the
-    algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and `contention` are those of
-    `simulate`, `flavour` is that of `partition`: by these the plans that a search finds are judged.
+    algorithm that is not simviz's own stands, and a note says where one device would be faster.
+
+    `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of the same task.
+    `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `prepared` is the
+    result of `prepare` for the same values, where the caller has it already. `seen`, node -> device, is where
+    TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and
+    `contention` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
-    SimvizError for an algorithm that there is not, that fails, or whose plan is none.
+    SimvizError for an unknown algorithm, one that fails, or one that returns no valid plan.
     """
-    name, solver = _named(algorithm)
+    if own := algorithm in tuple(TABLE):  # a tuple, as an algorithm may have no hash
+        name, solver = str(algorithm), ALGORITHMS[str(algorithm)]
+    else:
+        name, solver = name_of(algorithm), algorithm if callable(algorithm) else find(algorithm, tuple(TABLE))
     constraints = constrain(graph, cluster, soft=soft)
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs)
@@ -90,47 +74,25 @@ def place(
         contention=contention,
         flavour=flavour,
     )
-    if name not in _WITHOUT_COSTS or solver is not None:
+    if not own or TABLE[name].by_cost:
         require_feasible(problem)
-    if solver is not None:
-        result = _handed(problem, name, solver, compared=fallback)
-    else:
-        result = _solve(problem, name, fallback=fallback and name not in _AS_THEY_ARE)
-    plan = result.plan
+    used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)
     return Assignment(
         devices=tuple(device.name for device in cluster.devices),
         device=ids([plan.device[row] for row in constraints.group.tolist()]),
         why=ids(_why(problem, constraints, plan, soft=soft)),
         asked=name,
-        used=result.used,
+        used=used,
         priority=None if plan.priority is None else ints(plan.priority),
-        notes=(*constraints.notes, *plan.notes, *result.notes),
+        notes=(*constraints.notes, *plan.notes, *notes),
         constraints=constraints,
         log_order=None if plan.log_order is None else ids(plan.log_order),
     )
 
 
-def _named(algorithm: object) -> tuple[str, Algorithm | None]:
-    """The name of an algorithm, and its function where it is not simviz's own."""
-    if algorithm in tuple(ALGORITHMS):  # which takes what has no hash, too
-        return str(algorithm), None
-    return name_of(algorithm), algorithm if callable(algorithm) else find(algorithm, tuple(ALGORITHMS))
-
-
-def _handed(problem: Problem, name: str, algorithm: Algorithm, *, compared: bool) -> _Result:
-    """The plan of somebody else's algorithm; a note says where a single device would be faster."""
-    plan = plan_by(algorithm, name, problem)
-    if not compared:
-        return _Result(name, plan)
-    try:
-        alone = single(problem)
-    except InfeasibleError:  # no single device holds the graph
-        return _Result(name, plan)
-    (full, ours), (alone_full, theirs) = verdict(problem, plan), verdict(problem, alone)
-    if (full, ours) <= (alone_full, theirs):
-        return _Result(name, plan)
-    said = "would run out of memory" if full and not alone_full else f"takes {_shown(ours)}"
-    return _Result(name, plan, (f"single takes {show_nanos(theirs)}, and {name}, which is shown, {said}",))
+def name_of(algorithm: object) -> str:
+    """The name of an algorithm in results and messages."""
+    return algorithm if isinstance(algorithm, str) else str(getattr(algorithm, "__name__", type(algorithm).__name__))
 
 
 def _rows(graph: Graph, cluster: Cluster, seen: Mapping[str, str]) -> dict[int, int]:
@@ -141,29 +103,36 @@ def _rows(graph: Graph, cluster: Cluster, seen: Mapping[str, str]) -> dict[int, 
     }
 
 
-def _solve(problem: Problem, algorithm: str, *, fallback: bool) -> _Result:
-    """The algorithm's plan, or that of `single` where it is faster or the only one whose memory holds the step."""
-    if not fallback:
-        return _Result(algorithm, ALGORITHMS[algorithm](problem))
+def _solve(
+    problem: Problem, name: str, algorithm: Algorithm, *, own: bool, fallback: bool
+) -> tuple[str, Plan, tuple[str, ...]]:
+    """The algorithm whose plan is taken, that plan, and notes.
+
+    With `fallback`, the plan of `single` replaces one of simviz's own that is slower or whose memory does not hold the
+    step. Beside somebody else's plan it is a note.
+    """
+    replaceable = own and fallback and TABLE[name].replaceable
     try:
-        plan = ALGORITHMS[algorithm](problem)
+        plan = algorithm(problem) if own else plan_by(algorithm, name, problem)
     except InfeasibleError as error:
-        said = f"{algorithm} ran out of memory, so this is the result of single: {error}"
-        return _Result("single", single(problem), (said,))
+        if not replaceable:
+            raise
+        return "single", single(problem), (f"{name} ran out of memory, so this is the result of single: {error}",)
+    if not (replaceable if own else fallback):
+        return name, plan, ()
     try:
         alone = single(problem)
     except InfeasibleError:  # no single device holds the graph
-        return _Result(algorithm, plan)
+        return name, plan, ()
     ours, theirs = verdict(problem, plan), verdict(problem, alone)
     if ours <= theirs:
-        return _Result(algorithm, plan)
-    if ours[0] > theirs[0]:
-        said = f"{algorithm} would run out of memory in the step, so this is the result of single"
-    else:
-        said = (
-            f"single takes {show_nanos(theirs[1])} and {algorithm} {_shown(ours[1])}, so this is the result of single"
-        )
-    return _Result("single", alone, (said,))
+        return name, plan, ()
+    full, faster = ours[0] > theirs[0], f"single takes {show_nanos(theirs[1])}"
+    if not own:
+        said = "would run out of memory" if full else f"takes {_shown(ours[1])}"
+        return name, plan, (f"{faster}, and {name}, which is shown, {said}",)
+    why = f"{name} would run out of memory in the step" if full else f"{faster} and {name} {_shown(ours[1])}"
+    return "single", alone, (f"{why}, so this is the result of single",)
 
 
 def _shown(ends: Nanos) -> str:
@@ -171,21 +140,20 @@ def _shown(ends: Nanos) -> str:
 
 
 def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) -> list[int]:
-    """[N] the rule that decided each node's device; what it asked for and did not get comes first."""
+    """[N] the rule that decided each node's device; a request that was not met comes first."""
     devices = [parse(device.name) for device in problem.cluster.devices]
     decider = plan.decider or [-1] * len(plan.device)
     deciding = {problem.tables.node.item(op) for op in decider[: len(constraints.members)] if op >= 0}
-    verdicts: dict[tuple[DeviceSpec, int], int] = {}
+    known: dict[tuple[DeviceSpec, int], int] = {}
     why = []
     for node, row in enumerate(constraints.group.tolist()):
         spec, rule = constraints.specs[node], plan.rule[row] if plan.why is None else plan.why[node]
         if spec != ANYWHERE:
             key = (spec, plan.device[row])
-            verdict = verdicts.get(key)
-            if verdict is None:
-                verdict = verdicts[key] = _verdict(spec, devices[plan.device[row]], soft=soft)
-            if verdict != REQUESTED or rule in (DEFAULT, ONLY, COLOCATED):
-                rule = verdict
+            if key not in known:
+                known[key] = _met(spec, devices[plan.device[row]], soft=soft)
+            if known[key] != REQUESTED or rule in (DEFAULT, ONLY, COLOCATED):
+                rule = known[key]
         elif rule == DEFAULT and constraints.asked[row]:
             rule = COLOCATED
         if rule == COST and node not in deciding:
@@ -194,8 +162,8 @@ def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) 
     return why
 
 
-def _verdict(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
-    """Whether a node has what it asked for; soft placement changes type and number only, a reference anything."""
+def _met(spec: DeviceSpec, device: DeviceSpec, *, soft: bool) -> int:
+    """Whether a node has the device of its request; soft placement gives up type and number, a reference anything."""
     if matches(spec, device):
         return REQUESTED
     return RELAXED if soft and matches(spec._replace(type=None, id=None), device) else OVERRULED

@@ -1,14 +1,13 @@
-"""The placement problem: one step's tables, the groups, and the devices that each may use, as plain lists.
+"""The placement problem: one step's tables, the groups, and the devices that each group may use, as plain lists.
 
-Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves. A plan gives one
-device per group, so that no algorithm can split one; `placing.place` turns it into an Assignment. docs/algorithms.md is
-for those who write an algorithm of their own.
+Algorithms that search need nothing else; `graph` is for one whose rules speak of the nodes themselves.
+docs/algorithms.md is for those who write an algorithm of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
-from simulator.execution.ways import Pace, alone_ns
+from simulator.execution.ways import alone_ns
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
@@ -31,10 +30,8 @@ NEVER: Nanos = 2**61  # arrival where there is no route: later than everything, 
 class Problem:
     """Axes: n ops that run, T tensors, G groups, D devices. Lists are not to be changed.
 
-    A node in a loop is several ops, one per iteration, of one group.
-
-    The groups are those of the whole graph, then one for each tensor that the client hands in or gets: such an op is
-    alone and has one device, the client's.
+    A node in a loop is several ops, one per iteration, all of one group. The groups are those of the whole graph, then
+    one for each tensor that the client feeds or fetches: such an op is alone and has one device, the client's.
     """
 
     graph: Graph
@@ -59,7 +56,7 @@ class Problem:
     capacity: list[Bytes]  # [D]
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
-    seen: Mapping[int, int]  # node of the graph -> device that TensorFlow was seen to choose; of use where it is chance
+    seen: Mapping[int, int]  # node of the graph -> device that TensorFlow chose; of use where its choice is by chance
     order: str  # as in `simulate`, like the next one: how a plan would run
     contention: str
     flavour: str  # as in `partition`: how it would be cut
@@ -70,26 +67,16 @@ class Problem:
         return self.prepared.tables
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """How long a transfer between two devices takes that waits for nothing; NEVER where no way leads."""
-        of, known = self.tables.ways.paces
-        pace = known[int(of[source, target])]
+        """The time of a transfer that waits for nothing, packed and unpacked; NEVER where no route leads."""
+        of, paces = self.tables.ways.paces
+        pace = paces[int(of[source, target])]
         return NEVER if pace is None else alone_ns(pace, nbytes)
 
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What an algorithm decided. Axes: N nodes of the graph, G groups.
-
-    simviz's own algorithms give `rule`; of others an empty one means that all was chosen by cost.
-    """
-
-    device: list[int]  # [G]
-    rule: list[int] = field(default_factory=list)  # [G] row of assignment.RULES
-    decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
-    priority: list[int] | None = None  # [N] smaller runs first; None: by ready time
-    why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
-    log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
-    notes: tuple[str, ...] = ()  # what the reader of the result should know
+    def transfers_ns(self, source: int, nbytes: Bytes) -> list[Nanos]:
+        """[D] the same from one device to each."""
+        of, paces = self.tables.ways.paces
+        times = [NEVER if pace is None else alone_ns(pace, nbytes) for pace in paces]
+        return [times[row] for row in of[source].tolist()]
 
 
 def pose(
@@ -206,13 +193,13 @@ def _no_device(problem: Problem, row: int) -> InfeasibleError:
 
 
 def _rows(values: list[int], pointers: list[int]) -> list[list[int]]:
-    """Split a column; a value that repeats within a row (read in host and in device memory) counts once."""
+    """A column split into rows; a value that repeats within a row (read in host and in device memory) counts once."""
     rows = [values[a:b] for a, b in pairwise(pointers)]
     return [row if len(row) < 2 or len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows]
 
 
 def topological(problem: Problem) -> list[int]:
-    """[n] the ops, each after all that it waits for; among ready ones the smaller row first."""
+    """[n] the ops, each after its predecessors; among ready ones the smaller row first."""
     pending = [len(tensors) for tensors in problem.inputs]
     ready = [op for op, count in enumerate(pending) if not count]
     heapify(ready)
@@ -226,12 +213,3 @@ def topological(problem: Problem) -> list[int]:
                 if not pending[consumer]:
                     heappush(ready, consumer)
     return order
-
-
-def transfer_times(kind: Sequence[int], kinds: Sequence[Pace | None], nbytes: Bytes) -> list[Nanos]:
-    """[D] how long a transfer takes that waits for nothing, packed and unpacked; NEVER where no way leads.
-
-    `kind` is the row of `kinds` for each device, as `Ways.paces` has them.
-    """
-    times = [NEVER if pace is None else alone_ns(pace, nbytes) for pace in kinds]
-    return [times[k] for k in kind]

@@ -1,25 +1,23 @@
-"""A partial schedule: which groups have a device, when each placed op ends, when its values arrive where.
+"""A partial schedule: the device of each group so far, and when the values of placed ops arrive on each device.
 
-Transfers wait for nothing but their value: links are taken to be free, as both papers that use this do, and so are the
-processors that pack and unpack. Each value goes to a device once, so later readers there find it at the time at which
-it came for the first one.
+Transfers wait for nothing but their value: links and the processors that pack and unpack count as free, as in both
+papers that use this. Each value goes to a device once, so later readers there find it when the first one did.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placement.problem import Plan, Problem, no_room, transfer_times
+from placement.plan import Plan
+from placement.problem import Problem, no_room
 from simulator.assignment import COST, NOT_RUN, ONLY
-from simulator.execution.ways import Pace
 from simulator.units import Bytes, Nanos
 
 
 @dataclass(slots=True)
 class Timetable:
-    """What has been decided so far. Axes: n ops, T tensors, G groups, D devices."""
+    """The decisions so far. Axes: n ops, T tensors, G groups, D devices."""
 
     problem: Problem
     device: list[int]  # [G] -1: open
@@ -27,24 +25,18 @@ class Timetable:
     room: list[Bytes]  # [D] memory left
     arrive: list[list[Nanos]]  # [T][D] when a value is there; empty: its producer is not placed yet
     floating: list[bool]  # [n] costs nothing anywhere and has no inputs: goes where it is first used
-    kind: list[list[int]]  # [D][D] row of the pace of transfers between two devices
-    paces: Sequence[Pace | None]
     delay: dict[tuple[int, Bytes], list[Nanos]]  # transfer times by (source, bytes), remembered
 
 
 def open_timetable(problem: Problem) -> Timetable:
     """A schedule in which nothing is placed yet."""
-    tensors = len(problem.nbytes)
-    kind, kinds = problem.tables.ways.paces
     return Timetable(
         problem,
         device=[-1] * len(problem.allowed),
         decider=[-1] * len(problem.allowed),
         room=list(problem.capacity),
-        arrive=[[]] * tensors,
+        arrive=[[]] * len(problem.nbytes),
         floating=[False] * len(problem.group),
-        kind=kind.tolist(),
-        paces=kinds,
         delay={},
     )
 
@@ -76,9 +68,9 @@ def arrivals(table: Timetable, op: int) -> list[Nanos]:
 
 
 def floats(table: Timetable, op: int) -> bool:
-    """Whether to leave an op open, because it ends at once wherever it goes: its first reader will break the tie.
+    """Whether to leave an op open because it ends at once on every device; then its first reader breaks the tie.
 
-    Constants are such ops; both papers leave the choice among equal devices open.
+    Constants are such ops. Both papers leave the choice among equal devices open.
     """
     problem = table.problem
     if not problem.instant[op] or problem.inputs[op] or table.device[problem.group[op]] >= 0:
@@ -102,12 +94,12 @@ def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
         table.decider[row] = op
         table.room[device] -= problem.resident[row]
     for tensor in problem.outputs[op]:
-        way = _delays(table, device, problem.nbytes[tensor])
+        delays = _delays(table, device, problem.nbytes[tensor])
         if problem.stays[tensor]:
-            way = [0] * len(table.room)
+            delays = [0] * len(table.room)
         elif problem.replicable[tensor] and problem.cpu[device]:
-            way = _copied(table, problem.nbytes[tensor])
-        table.arrive[tensor] = [end + wait for wait in way] if end else way
+            delays = _copied(table, problem.nbytes[tensor])
+        table.arrive[tensor] = [end + wait for wait in delays] if end else delays
     for tensor in problem.inputs[op]:
         source = problem.tables.tensor_op.item(tensor)
         if table.floating[source]:
@@ -117,7 +109,7 @@ def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
 
 
 def close(table: Timetable) -> None:
-    """Give a device to every group that is still open: constants that nobody reads, and what does not run."""
+    """Give a device to every group that is still open: constants that nobody reads, and ops that do not run."""
     for op, floating in enumerate(table.floating):
         if floating:
             table.floating[op] = False
@@ -128,7 +120,7 @@ def close(table: Timetable) -> None:
 
 
 def plan_of(table: Timetable) -> Plan:
-    """The plan that a closed timetable stands for; it leaves the order of ops to their ready times."""
+    """The plan of a closed timetable; it leaves the order of ops to their ready times."""
     allowed, ops = table.problem.allowed, table.problem.ops
     rule = [(ONLY if len(may) == 1 else COST) if runs else NOT_RUN for may, runs in zip(allowed, ops, strict=True)]
     return Plan(table.device, rule, table.decider)
@@ -138,7 +130,7 @@ def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:
     key = (source, nbytes)
     found = table.delay.get(key)
     if found is None:
-        found = table.delay[key] = transfer_times(table.kind[source], table.paces, nbytes)
+        found = table.delay[key] = table.problem.transfers_ns(source, nbytes)
     return found
 
 
@@ -146,43 +138,3 @@ def _copied(table: Timetable, nbytes: Bytes) -> list[Nanos]:
     """[D] for a small constant on a CPU, which every CPU gets a copy of before the step: only GPUs wait for theirs."""
     problem = table.problem
     return [0 if problem.cpu[d] else _delays(table, home, nbytes)[d] for d, home in enumerate(problem.home)]
-
-
-@dataclass(slots=True)
-class Lane:
-    """The busy times of one lane: disjoint intervals in order, touching ones joined."""
-
-    starts: list[Nanos]
-    ends: list[Nanos]
-
-
-def earliest(lane: Lane, ready: Nanos, length: Nanos) -> Nanos:
-    """The first time from `ready` on at which the lane is free for so long; it may lie in a gap."""
-    starts, ends = lane.starts, lane.ends
-    place = bisect_right(ends, ready)
-    start = ready
-    while place < len(starts) and start + length > starts[place]:
-        if ends[place] > start:
-            start = ends[place]
-        place += 1
-    return start
-
-
-def occupy(lane: Lane, start: Nanos, end: Nanos) -> None:
-    """Enter work that `earliest` found room for."""
-    if start == end:
-        return
-    starts, ends = lane.starts, lane.ends
-    place = bisect_right(ends, start)
-    joins_before = place > 0 and ends[place - 1] == start
-    joins_after = place < len(starts) and starts[place] == end
-    if joins_before and joins_after:
-        ends[place - 1] = ends.pop(place)
-        del starts[place]
-    elif joins_before:
-        ends[place - 1] = end
-    elif joins_after:
-        starts[place] = start
-    else:
-        starts.insert(place, start)
-        ends.insert(place, end)

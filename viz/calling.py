@@ -17,7 +17,7 @@ from viz.summary import summarise
 from viz.writing import check_place, check_suffix, draw, write
 
 if TYPE_CHECKING:
-    from placement.handing import Algorithm
+    from placement.plan import Algorithm
     from viz.request import ClusterSource
 
 Text: TypeAlias = str | os.PathLike[str]

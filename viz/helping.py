@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from placement.algorithms import TABLE
 from simulator.errors import SimvizError
 from viz.arguments import Arguments
 
-ALGORITHMS = ("tensorflow", "requested", "single", "whitepaper", "heft")  # written out: --help must not load them
+ALGORITHMS = tuple(TABLE)
 
-EPILOG = """\
+_LINES = "\n".join(f"  {name:<28} {entry.help}" for name, entry in TABLE.items())
+EPILOG = f"""\
 clusters:
   4gpu, 2cpu, cpu=2,gpu=4      devices of one process
   ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model's name for gpu: worker=2x8h100
@@ -19,10 +21,7 @@ clusters:
   without it                   the jobs, tasks and GPUs that the graph names, else one host with four GPUs
 
 algorithms:
-  tensorflow                   as TensorFlow's own placer would
-  requested                    the graph's own device strings, all else on the default device
-  single                       everything on the best single device, as far as it may
-  whitepaper, heft             by simulated finish time (TensorFlow white paper 2015; Topcuoglu 2002)
+{_LINES}
   NAME                         one that an installed package offers, if any does (docs/algorithms.md)
 
 output:
@@ -56,7 +55,7 @@ class Options(Arguments):
 
     def format_help(self) -> str:
         """The help."""
-        from placement.offering import described
+        from placement.plugins import described
 
         lines = described(ALGORITHMS)
         if lines:
@@ -68,7 +67,7 @@ class Options(Arguments):
 def algorithm(text: str) -> str:
     """Read the name of an algorithm. Raises argparse.ArgumentTypeError for one that there is not or can't be used."""
     if text not in ALGORITHMS:
-        from placement.offering import find  # only now: most runs need no other package
+        from placement.plugins import find  # only now: most runs need no other package
 
         try:
             find(text, ALGORITHMS)

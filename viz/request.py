@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     import os
 
-    from placement.handing import Algorithm
+    from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
     from simulator.execution.loops import Choice
     from simulator.graph.graph import Shape

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from placement.handing import name_of
-from placement.placing import place
+from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Cluster

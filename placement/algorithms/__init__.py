@@ -1,1 +1,41 @@
-"""One algorithm, one file, one function, one source: each takes a Problem and returns a Plan."""
+"""The table of placement algorithms: one algorithm, one module, one function of the same name, one source.
+
+Each function takes a Problem and returns a Plan. The table imports no algorithm, since `simviz --help` reads it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from placement.plan import Algorithm
+
+
+class Entry(NamedTuple):
+    """One algorithm."""
+
+    help: str  # its line in `simviz --help`
+    by_cost: bool = True  # it reads costs and memory, so groups that no device has a cost or room for are refused first
+    replaceable: bool = True  # `single` may take its place: where one device is faster, or where it runs out of memory
+
+
+TABLE: Mapping[str, Entry] = MappingProxyType(
+    {
+        "tensorflow": Entry("as TensorFlow's own placer would", by_cost=False, replaceable=False),
+        "requested": Entry(
+            "the graph's own device strings, all else on the default device", by_cost=False, replaceable=False
+        ),
+        "single": Entry("everything on the best single device, as far as it may", replaceable=False),
+        "whitepaper": Entry("by simulated finish time (TensorFlow white paper 2015)"),
+        "heft": Entry("by upward rank and simulated finish time (Topcuoglu 2002)"),
+    }
+)
+
+
+def load(name: str) -> Algorithm:
+    """The function of an algorithm of the table."""
+    algorithm: Algorithm = getattr(import_module(f"{__name__}.{name}"), name)
+    return algorithm

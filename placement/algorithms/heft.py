@@ -7,26 +7,18 @@ device on which it ends first, where it may slip into a gap between ops that wer
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from placement.judging import makespan
-from placement.problem import Plan, Problem, topological
-from placement.ranks import upward_ranks
-from placement.timetable import (
-    Lane,
-    Timetable,
-    arrivals,
-    choices,
-    close,
-    earliest,
-    floats,
-    occupy,
-    open_timetable,
-    plan_of,
-    settle,
-)
+import numpy as np
+
+from placement.plan import Plan, makespan
+from placement.problem import Problem, topological
+from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, plan_of, settle
 from simulator.units import Nanos
+
+PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
 
 
 def heft(problem: Problem) -> Plan:
@@ -44,7 +36,7 @@ def heft(problem: Problem) -> Plan:
 def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:
     """[N] nodes in the order in which they start, ties by row; one in a loop has the place of its first iteration.
 
-    What runs never or takes no time comes last, for it never waits in a queue.
+    A node that never runs or takes no time comes last, for it never waits in a queue.
     """
     place = [len(start)] * len(problem.graph)
     node = problem.tables.node.tolist()
@@ -88,3 +80,99 @@ def _place(table: Timetable, lanes: list[list[Lane]], op: int) -> Nanos:
         occupy(room, begun, best)
     settle(table, op, chosen, best)
     return begun
+
+
+# --- upward ranks -----------------------------------------------------------------------------------------------------
+
+
+def upward_ranks(problem: Problem) -> list[int]:
+    """[n] mean run time plus the largest (mean transfer time + rank) among the readers, in picoseconds: on average the
+    work, transfers included, between an op's start and the end of the step.
+
+    Means as in Topcuoglu et al. 2002, equations 2 to 6: a run time over the devices that the op's group may use, a
+    transfer time over all ordered pairs of different devices that a route joins.
+    """
+    work = _mean_run(problem)
+    wire = _mean_transfer(problem)
+    ranks = [0] * len(work)
+    for op in reversed(topological(problem)):
+        longest = 0
+        for tensor in problem.outputs[op]:
+            wait = wire[tensor]
+            for reader in problem.consumers[tensor]:
+                if wait + ranks[reader] > longest:
+                    longest = wait + ranks[reader]
+        ranks[op] = work[op] + longest
+    return ranks
+
+
+def _mean_run(problem: Problem) -> list[int]:
+    """[n] in picoseconds, over the devices that each op's group may use."""
+    known: dict[tuple[int, ...], list[int]] = {}
+    means = [0] * len(problem.group)
+    for op, row in enumerate(problem.group):
+        known.setdefault(problem.allowed[row], []).append(op)
+    run_ns = problem.tables.run_ns
+    for devices, ops in known.items():
+        mean = np.rint(run_ns[np.ix_(ops, devices)].mean(axis=1) * PS_PER_NS).astype(np.int64)
+        for op, value in zip(ops, mean.tolist(), strict=True):
+            means[op] = value
+    return means
+
+
+def _mean_transfer(problem: Problem) -> list[int]:
+    """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
+    ways = problem.tables.ways
+    way = ways.of[ways.of >= 0]
+    if not len(way):
+        return [0] * len(problem.nbytes)
+    rate = ways.bytes_per_s[way].astype(np.float64)
+    wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
+    work = (ways.send_ps_per_byte[way] + ways.receive_ps_per_byte[way]) / PS_PER_NS
+    fixed = ways.latency_ns[way] + ways.send_ns[way] + ways.receive_ns[way]
+    mean = float(fixed.mean()) + np.asarray(problem.nbytes, np.float64) * (wire + work).mean()
+    mean[np.array(problem.stays, bool)] = 0
+    return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+
+
+# --- insertion --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Lane:
+    """The busy times of one lane: disjoint intervals in order, touching ones joined."""
+
+    starts: list[Nanos]
+    ends: list[Nanos]
+
+
+def earliest(lane: Lane, ready: Nanos, length: Nanos) -> Nanos:
+    """The first time from `ready` on at which the lane is free for so long; it may lie in a gap."""
+    starts, ends = lane.starts, lane.ends
+    place = bisect_right(ends, ready)
+    start = ready
+    while place < len(starts) and start + length > starts[place]:
+        if ends[place] > start:
+            start = ends[place]
+        place += 1
+    return start
+
+
+def occupy(lane: Lane, start: Nanos, end: Nanos) -> None:
+    """Enter work that `earliest` found room for."""
+    if start == end:
+        return
+    starts, ends = lane.starts, lane.ends
+    place = bisect_right(ends, start)
+    joins_before = place > 0 and ends[place - 1] == start
+    joins_after = place < len(starts) and starts[place] == end
+    if joins_before and joins_after:
+        ends[place - 1] = ends.pop(place)
+        del starts[place]
+    elif joins_before:
+        ends[place - 1] = end
+    elif joins_after:
+        starts[place] = start
+    else:
+        starts.insert(place, start)
+        ends.insert(place, end)

@@ -6,7 +6,8 @@ TensorFlow's placer would prefer for it (placer.cc): a GPU before a CPU, the cli
 
 from __future__ import annotations
 
-from placement.problem import Plan, Problem
+from placement.plan import Plan
+from placement.problem import Problem
 from simulator.assignment import DEFAULT
 
 

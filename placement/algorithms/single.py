@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement.judging import fits, verdict
-from placement.problem import Plan, Problem
+from placement.plan import Plan, fits, verdict
+from placement.problem import Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
 from simulator.columns import Ints
 from simulator.errors import InfeasibleError

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement.problem import Plan, Problem
+from placement.plan import Plan
+from placement.problem import Problem
 from simulator.assignment import COLOCATED, DEFAULT, GENERATOR, METADATA, PASS_THROUGH
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph

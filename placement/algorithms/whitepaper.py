@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
 
-from placement.problem import Plan, Problem
+from placement.plan import Plan
+from placement.problem import Problem
 from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, plan_of, settle
 from simulator.units import Nanos
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from placement.programs import clients
+from placement.sessions import clients
 from simulator.cluster.reading import load_cluster
 from simulator.costs.roofline import estimate
 from simulator.errors import GraphError

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.algorithms.single import all_on, single
-from placement.judging import fits, makespan, verdict
 from placement.placing import ALGORITHMS, place
-from placement.problem import Plan, pose
+from placement.plan import Plan, fits, makespan, verdict
+from placement.problem import pose
 from simulator import assignment as why
 from simulator.assignment import RULES, Assignment
 from simulator.cluster.cluster import Cluster

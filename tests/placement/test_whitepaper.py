@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from placement.algorithms.whitepaper import whitepaper
-from placement.judging import makespan
-from placement.problem import Plan, Problem
+from placement.plan import Plan, makespan
+from placement.problem import Problem
 from simulator.assignment import COST, ONLY
 from simulator.columns import ints
 from simulator.errors import InfeasibleError

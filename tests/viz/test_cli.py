@@ -91,10 +91,14 @@ def test_every_algorithm_of_the_help_runs(
     assert found["algorithm"]["asked"] == algorithm
 
 
-def test_the_help_knows_all_algorithms() -> None:
+def test_the_help_has_a_line_for_each_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     from placement import ALGORITHMS as known
 
-    assert set(ALGORITHMS) == set(known)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert tuple(known) == ALGORITHMS
+    assert all(re.search(rf"^  {name} +\w", told, re.MULTILINE) for name in known)
 
 
 def test_every_flavour_of_the_help_runs(here: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from placement.programs import clients
+from placement.sessions import clients
 from simulator.assignment import Assignment
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster

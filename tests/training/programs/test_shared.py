@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placement.programs import clients
+from placement.sessions import clients
 from simulator.cluster.reading import load_cluster
 from simulator.costs.roofline import estimate
 from simulator.graph.graph import Graph

@@ -1,4 +1,4 @@
-"""What placement thinks a transfer takes, and that plans are judged as the step will be simulated."""
+"""Plans: placement's estimate of a transfer, and a verdict that is the simulator's."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement import judging
-from placement.algorithms.heft import by_start, heft, schedule
+from placement.algorithms.heft import by_start, heft, schedule, upward_ranks
 from placement.algorithms.single import single
 from placement.algorithms.whitepaper import whitepaper
-from placement.judging import makespan, verdict
 from placement.placing import place
-from placement.problem import NEVER, Plan, transfer_times
-from placement.ranks import upward_ranks
+from placement.plan import Plan, makespan, verdict
+from placement.problem import NEVER
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
@@ -55,8 +53,7 @@ def tasks_of(types: str, protocol: Protocol, **options: Any) -> Cluster:
 def test_a_lone_transfer_takes_what_placement_thinks(protocol: Protocol, nbytes: int) -> None:
     on = tasks_of("cc", protocol, latency_ns=7)
     problem = problem_of(tasks({("a", "b"): nbytes}), on, costs_of(on, [(200, 200), (5, 5)]))
-    kind, kinds = problem.tables.ways.paces
-    stays, moves = transfer_times(kind[0].tolist(), kinds, nbytes)
+    stays, moves = problem.transfers_ns(0, nbytes)
     assert stays == 0
     # the request, of at most 90 ns, has arrived long before a's value is there
     assert makespan(problem, Plan([0, 1], [0, 0])) == 200 + moves + 5
@@ -65,8 +62,7 @@ def test_a_lone_transfer_takes_what_placement_thinks(protocol: Protocol, nbytes:
 def test_where_no_way_leads_nothing_arrives() -> None:
     on = replace(cluster_of("cc"), routes=(((), None), ((0,), ())))
     problem = problem_of(tasks({("a", "b"): 3}), on, costs_of(on, [(1, 1)] * 2))
-    kind, kinds = problem.tables.ways.paces
-    assert [transfer_times(row, kinds, 3) for row in kind.tolist()] == [[0, NEVER], [3, 0]]
+    assert [problem.transfers_ns(row, 3) for row in range(2)] == [[0, NEVER], [3, 0]]
 
 
 @pytest.mark.parametrize("algorithm", [whitepaper, heft])
@@ -164,7 +160,7 @@ def test_plans_are_judged_alike_by_either_engine(monkeypatch: pytest.MonkeyPatch
     plans += [replace(plan, priority=[3, 1, 2, 0]) for plan in plans]
     verdicts = {}
     for compiled in (True, False):
-        monkeypatch.setattr(judging, "choose", lambda engine, events, compiled=compiled: compiled)
+        monkeypatch.setattr("placement.plan.choose", lambda engine, events, compiled=compiled: compiled)
         verdicts[compiled] = [verdict(problem, plan) for plan in plans]
     assert verdicts[True] == verdicts[False]
     assert {over for over, _ in verdicts[True]} == {False, room == 400}

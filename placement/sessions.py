@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from placement.handing import Algorithm
 from placement.placing import place
+from placement.plan import Algorithm
 from simulator.assignment import Assignment
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster

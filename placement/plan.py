@@ -1,0 +1,201 @@
+"""Plans: an algorithm's decision, the simulator's verdict on it, and the check of a plan by somebody else's algorithm.
+
+A plan gives one device per group, so that no algorithm can split one. `placing.place` turns it into an Assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from operator import index
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
+
+from placement.problem import NEVER, Problem
+from simulator.assignment import COST, NOT_RUN, ONLY, RULES
+from simulator.columns import Ints, ids, ints
+from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.execution.choosing import choose
+from simulator.execution.evaluate import evaluate
+from simulator.units import Nanos
+from simulator.wording import counted, some
+
+_PLANS = 6  # judged until a graph is placed: those of the search, of some single devices, and the better ones
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A device for each group, and what an algorithm has to say of it. Axes: N nodes of the graph, G groups.
+
+    simviz's own algorithms give `rule`; of others an empty one means that all was chosen by cost.
+    """
+
+    device: list[int]  # [G]
+    rule: list[int] = field(default_factory=list)  # [G] row of assignment.RULES
+    decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
+    priority: list[int] | None = None  # [N] smaller runs first; None: by ready time
+    why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
+    log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
+    notes: tuple[str, ...] = ()  # sentences for the reader of the result
+
+
+Algorithm: TypeAlias = Callable[[Problem], Plan]
+
+
+# --- the simulator's verdict -----------------------------------------------------------------------------------------
+
+
+def makespan(problem: Problem, plan: Plan) -> Nanos:
+    """The time of the step under a plan.
+
+    NEVER where no route leads a value to its reader, or control flow is moved to a device without a kernel for it.
+    """
+    return _simulated(problem, plan, peaks=False)[0]
+
+
+def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
+    """Whether memory runs out while the step runs, and its makespan: the smaller, the better."""
+    tables = problem.tables
+    # a device holds a value at most twice, its own and a copy in its host's memory: mostly that settles it
+    most = 2 * int(tables.tensor_bytes.sum()) + int(tables.scratch_bytes.sum()) + int(tables.resident_bytes.sum())
+    ends, held = _simulated(problem, plan, peaks=most > min(problem.capacity))
+    return bool((held > np.array(problem.capacity)).any()), ends
+
+
+def _simulated(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Ints]:
+    """The makespan, and [D] the peak of each device's memory: 0 where it is not asked for or the step never ends."""
+    device = ids(plan.device)[problem.constraints.group]
+    order = (
+        problem.order if problem.order in ("fifo", "tensorflow") else "fifo" if plan.priority is None else "priority"
+    )
+    nothing = ints([0] * len(problem.capacity))
+    engine = "compiled" if choose("auto", len(problem.tables) * _PLANS) else "python"
+    try:
+        found = evaluate(
+            problem.prepared,
+            device[None],
+            order=order,
+            contention=problem.contention,
+            flavour=problem.flavour,
+            priorities=plan.priority if order == "priority" else None,
+            engine=engine,
+            peaks=peaks,
+        )
+    except (ClusterError, InfeasibleError):  # the docstring of `makespan` says so
+        return NEVER, nothing
+    ends, held = (found[0], found[1][0]) if isinstance(found, tuple) else (found, nothing)
+    return int(ends[0]), held
+
+
+def fits(problem: Problem, device: Sequence[int]) -> bool:
+    """Whether every device can hold what stays on it for the whole step, given a device per group."""
+    held = [0] * len(problem.capacity)
+    for row, nbytes in enumerate(problem.resident):
+        held[device[row]] += nbytes
+    return all(used <= room for used, room in zip(held, problem.capacity, strict=True))
+
+
+# --- plans of other people's algorithms ------------------------------------------------------------------------------
+
+
+def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
+    """The plan of an algorithm that is not simviz's own, checked, and with a rule for each group.
+
+    Raises SimvizError where it fails or returns no valid plan, InfeasibleError for a device that a group may not use.
+    """
+    try:
+        plan = algorithm(problem)
+    except SimvizError:
+        raise
+    except Exception as error:  # somebody else's code may raise anything; the cause stays attached
+        raise SimvizError(f"The algorithm {name!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(plan, Plan):
+        raise SimvizError(f"The algorithm {name!r} returned a {type(plan).__name__}, not a placement.Plan.")
+    groups, nodes, devices = len(problem.lawful), len(problem.graph), len(problem.cluster)
+    device = _column(name, "device", plan.device, groups, "group", devices)
+    for group, chosen in enumerate(device):
+        if chosen not in problem.allowed[group]:
+            raise _refused(problem, name, group, chosen)
+    optional = {
+        "rule": (_unless_empty(plan.rule), groups, "group", len(RULES)),
+        "decider": (plan.decider, groups, "group", len(problem.group)),
+        "priority": (plan.priority, nodes, "node", 2**62),
+        "why": (plan.why, nodes, "node", len(RULES)),
+        "log_order": (plan.log_order, nodes, "node", nodes),
+    }
+    low = {"decider": -1, "priority": -(2**62)}
+    checked = {
+        key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
+    }
+    return replace(plan, device=device, notes=_notes(name, plan.notes), **{**_by_cost(problem), **checked})
+
+
+def _by_cost(problem: Problem) -> dict[str, list[int]]:
+    """Rule and decider of each group where the plan gives none: chosen by cost, by the group's first op."""
+    groups = zip(problem.ops, problem.lawful, strict=True)
+    rules = [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
+    return {"rule": rules, "decider": [ops[0] if ops else -1 for ops in problem.ops]}
+
+
+def _column(name: str, key: str, values: object, length: int, of: str, high: int, *, low: int = 0) -> list[int]:
+    """The values as plain integers. Raises SimvizError for another length, and for a value that is no such integer."""
+    whose = f"The algorithm {name!r} returned a Plan whose {key}"
+    given, found = _listed(whose, values), []
+    if len(given) != length:
+        raise SimvizError(f"{whose} has {counted(len(given), 'number')} for {counted(length, of)}.")
+    for row, value in enumerate(given):
+        number = _integer(value)
+        if number is None or not low <= number < high:
+            raise SimvizError(f"{whose} has {value!r} for {of} {row}; give an integer from {low} to {high - 1}.")
+        found.append(number)
+    return found
+
+
+def _integer(value: object) -> int | None:
+    """None for a value that is no integer: a bool, and an array, which says that it can be an index, too."""
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:  # it is no integer, and the caller says so with its place
+        return None
+
+
+def _listed(whose: str, values: object) -> list[object]:
+    """The entries, in a list. Raises SimvizError for a value without entries, and for a generator that fails."""
+    if not isinstance(values, Iterable):
+        raise SimvizError(f"{whose} is a {type(values).__name__}, not a list.")
+    try:
+        return list(values)
+    except Exception as error:  # somebody else's generator may raise anything; the cause stays attached
+        raise SimvizError(f"{whose} failed: {type(error).__name__}: {error}") from error
+
+
+def _unless_empty(values: object) -> object:
+    return None if isinstance(values, Sized) and not len(values) else values
+
+
+def _notes(name: str, notes: object) -> tuple[str, ...]:
+    """The sentences of a plan; a lone text is one sentence."""
+    if notes is None or isinstance(notes, str):
+        return (notes,) if notes else ()
+    return tuple(map(str, _listed(f"The algorithm {name!r} returned a Plan whose notes", notes)))
+
+
+def _refused(problem: Problem, name: str, group: int, chosen: int) -> InfeasibleError:
+    tables, devices = problem.tables, problem.cluster.devices
+    members = problem.constraints.members
+    inside = [problem.graph.names[row] for row in members[group]] if group < len(members) else []
+    first = inside[0] if inside else tables.names[problem.ops[group][0]]
+    may = some([devices[d].short for d in problem.allowed[group]])
+    if chosen in problem.lawful[group]:
+        why = "has no cost or no memory for it"
+    else:
+        why = "it may not use, by its kernels, its device string or its colocation"
+    return InfeasibleError(
+        f"The algorithm {name!r} puts {first!r} (group {group}) on {devices[chosen].short}, which {why}; "
+        f"it may use {may}.",
+        node=first,
+        members=inside,
+    )
