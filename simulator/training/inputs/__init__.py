@@ -1,1 +1,1 @@
-"""What steps take their examples from: queues that threads fill, iterators over datasets, what a client is fed."""
+"""Inputs of steps: queues that threads fill, iterators over datasets, feeds of clients."""

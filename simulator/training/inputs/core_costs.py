@@ -1,8 +1,8 @@
-"""How long the ops of an input pipeline take one thread.
+"""Times of the ops of an input pipeline in one thread.
 
 The cost table prices an op of a CPU as the work of all its cores, as far as they share it. Threads of an input pipeline
-run beside each other and beside the steps, so their ops are priced for a processor that is one core of theirs. What was
-measured is taken as it was.
+run beside each other and beside the steps. So their ops are priced for a processor of one core. Measured times are
+taken as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
 
-# What a thread takes around its ops, measured with TensorFlow 2.21 on one x86 machine in 2026 as processor time.
+# Times of a thread around its ops, measured with TensorFlow 2.21 on one x86 machine in 2026 as processor time.
 RUN_NS: Nanos = 28_000  # a queue runner's `Session.run`; Python lets one of a process's threads do so at a time
 CALL_NS: Nanos = 25_000  # tf.data's call of a function for one element
 ELEMENT_NS: Nanos = 1_300  # tf.data's handing an element from one dataset to the next
@@ -42,12 +42,12 @@ class Processor(NamedTuple):
 
     @property
     def cores(self) -> int:
-        """How many threads run at once."""
+        """The number of threads that run at once."""
         return self.model.cores * self.model.lanes
 
 
 def processor(cluster: Cluster, task: str) -> Processor:
-    """The CPU that stands for a task."""
+    """The host CPU of a task."""
     rows = [row for row, device in enumerate(cluster.devices) if device.task == task]
     row = int(cluster.home[rows[0]])
     return Processor(row, cluster.devices[row], cluster.kind_of[row])
@@ -68,7 +68,7 @@ def _core(model: Device) -> Cluster:
 
 
 def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> list[Nanos]:
-    """[N] what each op takes one core of the processor; `costs` has what was measured. 0: it runs on no CPU."""
+    """[N] the time of each op on one core of the processor; `costs` has measured times. 0: it runs on no CPU."""
     alone = np.maximum(estimate(graph, _core(where.model)).run_ns[:, 0], 0)
     if costs is not None:
         alone = np.where(costs.source == MEASURED, np.maximum(costs.run_ns[:, where.column], 0), alone)
@@ -77,7 +77,7 @@ def core_ns(graph: Graph, where: Processor, costs: CostTable | None = None) -> l
 
 
 def hidden(graph: Graph, rows: Iterable[int], costs: CostTable | None = None) -> str | None:
-    """The first of the nodes that lets Python compute, which no graph shows, and was not measured; None: none does."""
+    """The first of the nodes that runs Python code, whose work no graph shows, and was not measured; None: none."""
     for row in rows:
         if _PYTHON.fullmatch(graph.ops[row]) and (costs is None or costs.source[row] != MEASURED):
             return graph.names[row]

@@ -1,10 +1,10 @@
-"""How fast an iterator hands out elements: the datasets behind it, one after the other.
+"""The rate of an iterator, by the datasets behind it, one after the other.
 
-A dataset's element is made when somebody asks for it, in the asker's thread, with what it takes of the datasets before
-it. Where threads work ahead (a prefetch, anything parallel) the asker waits only if they are slower than it. So there
-are two figures per dataset: what an element takes its asker, and the slowest of those who work ahead. Sources:
-tensorflow/core/kernels/data/, each dataset's `GetNextInternal`, and of what TensorFlow changes where nobody forbids it
-(a map without state becomes parallel, a prefetch comes last) tensorflow/core/data/dataset_utils.cc.
+A dataset makes an element on request, in the thread that asks, from elements of the datasets before it. Where threads
+work ahead (a prefetch, anything parallel) the asker waits only if they are slower. So there are two figures per
+dataset: the time of an element in the asking thread, and that of the slowest threads that work ahead. Sources:
+tensorflow/core/kernels/data/, each dataset's `GetNextInternal`; for TensorFlow's rewrites (a map without state becomes
+parallel, a prefetch comes last) tensorflow/core/data/dataset_utils.cc.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from simulator.graph.shapes import Infer, with_shapes
 from simulator.graph.tensors import shape_of
 from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
 from simulator.training.inputs.pipeline import Producer, UnknownRateError
+from simulator.training.recognition.dataflow import read_by
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
     from simulator.graph.messages import Proto
 
 AUTOTUNE = -1
-_ENDS = frozenset(("_Arg", "_Retval"))  # which TensorFlow registers as if they had state
+_ENDS = frozenset(("_Arg", "_Retval"))  # TensorFlow registers them as if they had state
 AUTOTUNED_BUFFER = 2  # elements that a prefetch begins with where TensorFlow tunes it
 TF_DATA = "tf.data"  # in `Producer.work`: its own work
 
@@ -56,26 +57,26 @@ _UNBATCH = re.compile(r"(Experimental)?UnbatchDataset")
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """What an element of a dataset takes."""
+    """The time that an element of a dataset takes."""
 
-    asker_ns: Nanos  # of whoever asks for it
-    ahead_ns: Nanos  # between two elements of the slowest of those who work ahead
-    buffer: int  # elements that these have room for; 0: nobody works ahead
+    asker_ns: Nanos  # in the thread that asks for it
+    ahead_ns: Nanos  # between two elements of the slowest threads that work ahead
+    buffer: int  # elements that these have room for; 0: no thread works ahead
     taken: Counter[str]  # op -> work of one core
 
 
 @dataclass(frozen=True)
 class Datasets:
-    """The datasets of a client's graph; `infer` is asked for the shapes in functions that they call."""
+    """The datasets of a client's graph; `infer` gives the shapes in functions that they call."""
 
     graph: Graph
     where: Processor
     infer: Infer | None = None
 
     def producer(self, iterator: int) -> tuple[Producer, int]:
-        """Who makes the elements of the iterator of that row, and for how many it has room.
+        """The threads that make the elements of the iterator of that row, and the elements that it has room for.
 
-        Of several datasets that are made into it in turn it is the first. Raises UnknownRateError.
+        Of several datasets that are made into it in turn the first counts. Raises UnknownRateError.
         """
         graph = self.graph
         factory = graph.attrs[iterator].get("dataset_factory")
@@ -83,20 +84,18 @@ class Datasets:
             body = self._body(factory.func, [])
             flow = self._inside(body).flow(body.results[0][0])
         else:
-            made = [
-                row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in _sources(graph, row)
-            ]
+            made = [row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in read_by(graph, row)]
             if not made:
                 raise UnknownRateError("its dataset is not in the graph")
-            flow = self.flow(_sources(graph, made[0])[0])
+            flow = self.flow(read_by(graph, made[0])[0])
         period_ns = max(flow.ahead_ns, flow.asker_ns)
         return Producer(1, period_ns, 1, flow.taken), flow.buffer or AUTOTUNED_BUFFER
 
     def flow(self, row: int) -> _Flow:
-        """What an element of the dataset of that row takes. Raises UnknownRateError."""
+        """The time of an element of the dataset of that row. Raises UnknownRateError."""
         op, graph = self.graph.ops[row], self.graph
         if op in ("Identity", "IdentityN"):
-            return self.flow(_sources(graph, row)[0])
+            return self.flow(read_by(graph, row)[0])
         if _READ.fullmatch(op):
             return _Flow(ELEMENT_NS, 0, 0, Counter({TF_DATA: ELEMENT_NS}))
         known: tuple[tuple[re.Pattern[str], Callable[[int], _Flow]], ...] = (
@@ -120,7 +119,7 @@ class Datasets:
         raise UnknownRateError(f"{graph.names[row]!r} is a {op}")
 
     def _before(self, row: int) -> _Flow:
-        return self.flow(_sources(self.graph, row)[0])
+        return self.flow(read_by(self.graph, row)[0])
 
     def _kept(self, row: int) -> _Flow:
         if self.graph.ops[row].startswith("Cache"):
@@ -166,7 +165,7 @@ class Datasets:
         )
 
     def _inner(self, row: int) -> _Flow:
-        """Elements of the datasets that a function makes; what that takes once for many is left out."""
+        """Elements of the datasets that a function makes; the time of making a dataset is left out."""
         body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
         return self._inside(body).flow(body.results[0][0])
 
@@ -177,7 +176,7 @@ class Datasets:
         return _Flow(0, each, calls, made.taken)
 
     def _zip(self, row: int) -> _Flow:
-        found = [self.flow(source) for source in _sources(self.graph, row)]
+        found = [self.flow(source) for source in read_by(self.graph, row)]
         if self.graph.ops[row].startswith("Concatenate"):
             return found[0]
         return _Flow(
@@ -188,7 +187,7 @@ class Datasets:
         )
 
     def _unbatch(self, row: int) -> _Flow:
-        shapes = self.graph.attrs[_sources(self.graph, row)[0]]["output_shapes"].list.shape
+        shapes = self.graph.attrs[read_by(self.graph, row)[0]]["output_shapes"].list.shape
         shape = shape_of(shapes[0]) if len(shapes) else None
         if not shape or shape[0] < 1:
             raise UnknownRateError(f"{self.graph.names[row]!r} takes batches of unknown size apart")
@@ -199,8 +198,8 @@ class Datasets:
     # ---- what a dataset says ----------------------------------------------------------------------------------------
 
     def _number(self, row: int, slot: int, *, least: int = 1) -> int:
-        """The whole number that comes in that slot; below 0 from behind. Raises UnknownRateError."""
-        sources = _sources(self.graph, row)
+        """The whole number in that slot; a slot below 0 counts from the last. Raises UnknownRateError."""
+        sources = read_by(self.graph, row)
         source = sources[slot] if -len(sources) <= slot < len(sources) else None
         found = elements(self.graph.attrs[source]) if source is not None and self.graph.ops[source] == "Const" else None
         if found is None or len(found) != 1 or found[0] < least:
@@ -208,17 +207,17 @@ class Datasets:
         return int(found[0])
 
     def _calls(self, row: int, slot: int) -> int:
-        """How many calls run at once; all cores where TensorFlow tunes that."""
+        """The number of calls that run at once; all cores where TensorFlow tunes that."""
         calls = self._number(row, slot, least=AUTOTUNE)
         return calls if calls > 0 else self.where.cores
 
     def _arguments(self, row: int) -> list[Shape | None]:
-        """The shapes of an element of the dataset before, which are the first arguments of a function."""
-        attrs = self.graph.attrs[_sources(self.graph, row)[0]]
+        """The shapes of an element of the dataset before, the first arguments of a function."""
+        attrs = self.graph.attrs[read_by(self.graph, row)[0]]
         return [shape_of(one) for one in attrs["output_shapes"].list.shape] if "output_shapes" in attrs else []
 
     def _called(self, row: int) -> Counter[str]:
-        """What a call of a dataset's function takes one core."""
+        """The time of a call of a dataset's function on one core, by op."""
         body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
         unseen = hidden(body.graph, range(len(body.graph)))
         if unseen is not None:
@@ -254,12 +253,6 @@ class Datasets:
         return replace(self, graph=body.graph)
 
 
-def _sources(graph: Graph, row: int) -> list[int]:
-    """The nodes whose values it reads, by slot."""
-    edges = range(int(graph.in_ptr[row]), int(graph.in_ptr[row + 1]))
-    return [int(graph.edge_src[edge]) for edge in edges if graph.edge_tensor[edge] >= 0]
-
-
 def _plus(flow: _Flow, called: Counter[str], nanos: Nanos) -> _Flow:
     return replace(flow, asker_ns=flow.asker_ns + nanos, taken=flow.taken + called)
 
@@ -269,11 +262,11 @@ def _and(flow: _Flow, nanos: Nanos) -> _Flow:
 
 
 def _times(flow: _Flow, count: int) -> _Flow:
-    """Of so many elements together."""
+    """The time of so many elements together."""
     taken = Counter({op: count * nanos for op, nanos in flow.taken.items()})
     return _Flow(count * flow.asker_ns, count * flow.ahead_ns, flow.buffer // count, taken)
 
 
 def _ahead(flow: _Flow, buffer: int) -> _Flow:
-    """A thread asks in place of whoever asks."""
+    """The flow of a thread that works ahead of the asking one."""
     return replace(flow, asker_ns=0, ahead_ns=max(flow.ahead_ns, flow.asker_ns), buffer=buffer + flow.buffer)

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from simulator.training.disturbances.disturbed import Slower
 
 
-FEED = "feed"  # the family of what clients are fed, and its name for users
+FEED = "feed"  # the family of clients' feeds, and its name for users
 SECOND_NS: Nanos = 10**9
 
 
 class UnknownRateError(Exception):
-    """Nobody can say how fast an input is; the message says why."""
+    """The rate of an input is unknown; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Threads that make items: each takes `period_ns` for one, of so many elements."""
+    """Threads that make items: each takes `period_ns` for an item of so many elements."""
 
     threads: int
     period_ns: Nanos
     item: int = 1
-    work: Mapping[str, Nanos] | None = None  # op -> what it takes of an item, of one core; None: the rate was given
-    stage: str = ""  # the queue or dataset that is the slowest, where it is another than the one that is read
+    work: Mapping[str, Nanos] | None = None  # op -> its time for an item on one core; None: the rate was given
+    stage: str = ""  # the slowest queue or dataset, where it is not the one that is read
 
     @property
     def elements_per_s(self) -> float:
-        """How fast it is with nobody in its way."""
+        """The rate at which these threads work if nothing hinders them."""
         return self.threads * self.item * SECOND_NS / max(1, self.period_ns)
 
     def largest(self) -> tuple[str, float] | None:
@@ -54,15 +54,15 @@ class Producer:
 class Pipeline:
     """An input that some clients share."""
 
-    key: Key  # what it is found by: a queue or an iterator; family "feed": what one client is fed
+    key: Key  # of a queue or an iterator; family "feed": the feed of one client
     producer: Producer
-    device: int  # row of the cluster's device that works
+    device: int  # row of the cluster's device on which the threads run
     kept_by: int  # row of the device that has the queue
     capacity: int  # elements; -1: without bound
     reserve: int = 0  # elements that must remain
     examples: int = 0  # of an element; 0: unknown
     given: bool = False  # the rate was given, not estimated
-    clients: tuple[int, ...] = ()  # whose sessions fill it: the threads begin with the first
+    clients: tuple[int, ...] = ()  # their sessions fill it: the threads begin with the first
 
     @property
     def words(self) -> str:
@@ -91,25 +91,25 @@ class Pipelines:
 
     pipelines: tuple[Pipeline, ...] = ()
     draws: tuple[tuple[Draw, ...], ...] = ()  # [C]
-    notes: tuple[str, ...] = ()  # inputs of which nobody knows how fast they are
+    notes: tuple[str, ...] = ()  # on inputs of unknown rate
 
 
 NO_INPUTS = Pipelines()  # nothing ever runs dry
 
 
 def faster(inputs: Pipelines, keys: Collection[Key], factor: int) -> Pipelines:
-    """The same with some of them so many times as fast."""
+    """The same pipelines, some of them so many times as fast."""
     return _paced(inputs, [Fraction(1, factor) if one.key in keys else Fraction(1) for one in inputs.pipelines])
 
 
 def slowed(inputs: Pipelines, cluster: Cluster, slower: Slower) -> Pipelines:
-    """The same on a cluster of which some devices take longer for their ops (`Disturbed.cluster` and `slower`)."""
+    """The same pipelines on a cluster with slower devices (`Disturbed.cluster` and `slower`)."""
     kinds = [cluster.devices[one.device].kind for one in inputs.pipelines]
     return _paced(inputs, [slower[kind][1] if kind in slower else Fraction(1) for kind in kinds])
 
 
 def _paced(inputs: Pipelines, factors: Sequence[Fraction]) -> Pipelines:
-    """Each takes that many times as long, rounded up."""
+    """The same pipelines, each with its period times a factor, rounded up."""
     paced = []
     for one, factor in zip(inputs.pipelines, factors, strict=True):
         period_ns = min(MAX_NS, -(-one.producer.period_ns * factor.numerator // factor.denominator))
@@ -118,7 +118,7 @@ def _paced(inputs: Pipelines, factors: Sequence[Fraction]) -> Pipelines:
 
 
 def together(producers: Sequence[Producer]) -> Producer:
-    """Several that fill one queue: as many threads, as fast as all of them; items and work are those of the first."""
+    """The producers of one queue as one: all their threads, their summed rate, the items and work of the first."""
     if len(producers) == 1:
         return producers[0]
     threads = sum(one.threads for one in producers)
@@ -139,20 +139,20 @@ _RATE = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*(?:examples)?\s*/\s*s",
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many examples an input hands out per second."""
+    """The examples that an input hands out per second."""
 
     text: str
     name: str | None  # of a queue, an iterator or a fed tensor, "feed"; None: all of them
     examples_per_s: float | None  # None: it never runs dry
 
     def element_ns(self, examples: int) -> Nanos:
-        """What an element of so many examples takes, rounded up."""
+        """The time of an element of so many examples, rounded up."""
         assert self.examples_per_s is not None
         return max(1, -int(-examples * 10**9 // self.examples_per_s))
 
 
 def read_rate(text: str) -> Rate:
-    """Read one entry. Raises SimvizError for anything else."""
+    """Read one rate. Raises SimvizError for anything else."""
     name, equals, said = text.rpartition("=")
     said = said.strip()
     if equals and not name.strip():

@@ -1,10 +1,10 @@
-"""Who fills a queue: the enqueues that threads run in loops, what each needs, and the queues from which that comes.
+"""Queue runners: threads that run enqueues in loops, and the queues from which these enqueues take.
 
     filenames ──▶ queue ──read, decode──▶ queue ──dequeue, batch──▶ queue ──dequeue──▶ the step
 
 A QueueRunner has a thread for each of its enqueues (tensorflow/python/training/queue_runner_impl.py). Where the file
-says nothing of queue runners, all enqueues of the graph are taken to be run so, each by one thread. A chain of queues
-is as fast as its slowest link; how far the others are ahead makes no difference once they have run for a while.
+lists no queue runners, each enqueue of the graph is taken to be run by one thread. A chain of queues is as fast as its
+slowest queue; in the long run it does not matter how far the others are ahead.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from simulator.costs.table import CostTable
     from simulator.graph.graph import Graph
 
-SESSION = "Session.run"  # in `Producer.work`: what a queue runner's thread takes around its ops
+SESSION = "Session.run"  # in `Producer.work`: the time of a queue runner's thread around its ops
 
 
 @dataclass(frozen=True)
 class QueueRunners:
-    """The queues of a client's graph, all of it."""
+    """The queue runners of a client's whole graph."""
 
     graph: Graph
     costs: CostTable
@@ -48,22 +48,22 @@ class QueueRunners:
 
     @cached_property
     def each_ns(self) -> list[Nanos]:
-        """[N] what each op takes one core."""
+        """[N] the time of each op on one core."""
         return core_ns(self.graph, self.where, self.costs)
 
     @cached_property
     def threads(self) -> Counter[str]:
-        """Enqueue -> how many threads of queue runners run it; empty: the file says nothing of them."""
+        """Enqueue -> the number of queue runners' threads that run it; empty: the file lists none."""
         return Counter(name.partition(":")[0] for name in self.graph.queue_runners)
 
     def _filling(self, queue: int) -> list[tuple[Operation, int]]:
-        """The enqueues that threads run to fill the queue of that row, and how many run each."""
+        """The enqueues that fill the queue of that row, and the number of threads that run each."""
         found = [one for one in self.operations if one.kind == ENQUEUE and one.owner == queue]
         counts = [self.threads[self.graph.names[one.row]] if self.threads else 1 for one in found]
         return [(one, count) for one, count in zip(found, counts, strict=True) if count]
 
     def producer(self, queue: int, below: Sequence[int] = ()) -> Producer:
-        """Who fills the queue of that row; `below` are queues that wait for it. Raises UnknownRateError."""
+        """The threads that fill the queue of that row; `below` are queues that wait for it. Raises UnknownRateError."""
         run = self._filling(queue)
         if not run:
             raise UnknownRateError("nothing in the graph fills it")
@@ -71,7 +71,7 @@ class QueueRunners:
         return replace(made, threads=min(made.threads, self.where.cores))
 
     def _loop(self, enqueue: Operation, threads: int, below: Sequence[int]) -> Producer:
-        """Threads that run one enqueue in a loop, or what they wait for."""
+        """Threads that run one enqueue in a loop, or slower ones for which these wait."""
         graph = self.graph
         rows: list[int] = np.flatnonzero(fan_in(graph, [enqueue.row])).tolist()
         fed = next((row for row in rows if graph.ops[row] in PLACEHOLDERS), None)
@@ -93,7 +93,7 @@ class QueueRunners:
         return slowest
 
     def _held_up(self, dequeue: Operation, own: Producer, below: Sequence[int]) -> Producer:
-        """The producer of the queue that a thread reads, by what it lets that thread make."""
+        """The producer of a queue that a thread reads, at the rate at which that thread makes items of it."""
         if dequeue.amount == UNKNOWN or dequeue.owner == UNKNOWN:
             raise UnknownRateError(f"{self.graph.names[dequeue.row]!r} takes nobody knows what, or how many")
         before = self.producer(dequeue.owner, below)
