@@ -22,7 +22,7 @@ def test_the_readme_is_a_screen_and_a_half_of_short_sentences() -> None:
     assert len(text.splitlines()) <= LONGEST_README
 
 
-PLAIN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "tensorflow.md", "walk.md", "json.md")]
+PLAIN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "tensorflow.md", "json.md")]
 
 
 @pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
