@@ -45,3 +45,12 @@ def test_each_option_has_its_line() -> None:
     known = {option for action in parser()._actions for option in action.option_strings if option.startswith("--")}
     assert sorted(option for option in known if not re.search(rf"`{option}[ `]", text)) == []
     assert set(re.findall(r"`(--[a-z-]+)", text)) <= known
+
+
+def test_each_word_of_the_glossary_has_one_sentence_and_a_place() -> None:
+    rows = [line.strip("| ").split(" | ") for line in _lines("docs/glossary.md") if line.startswith("| ")]
+    terms = [row for row in rows if row[0] != "term"]
+    assert len(terms) > 60
+    assert [row[0] for row in terms if len(row) != 3 or not row[1].endswith(".") or not paths(row[2])] == []
+    names = [name for row in terms for name in row[0].split(", ")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
