@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulator.cluster.ignoring import without_devices as without_devices
     from simulator.cluster.reading import default_cluster as default_cluster
     from simulator.cluster.reading import load_cluster as load_cluster
-    from simulator.comparison import compare as compare
+    from simulator.comparison.comparison import compare as compare
     from simulator.costs.calibration import calibrate as calibrate
     from simulator.costs.roofline import estimate as estimate
     from simulator.costs.table import CostTable as CostTable
@@ -56,7 +56,7 @@ _EXPORTS = {
     "answers": "simulator.training.answers.answers",
     "calibrate": "simulator.costs.calibration",
     "choose_step": "simulator.graph.step",
-    "compare": "simulator.comparison",
+    "compare": "simulator.comparison.comparison",
     "default_cluster": "simulator.cluster.reading",
     "distributed": "simulator.training.programs.distributed",
     "estimate": "simulator.costs.roofline",

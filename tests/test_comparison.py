@@ -10,8 +10,8 @@ from simulator import estimate, simulate
 from simulator.assignment import COST, REQUESTED, RULES, Assignment
 from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
-from simulator.comparison import compare
-from simulator.comparison.values import written_alike
+from simulator.comparison.comparison import compare
+from simulator.comparison.nodes import same_elements
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph, Lowered
 from simulator.graph.inlining.draft import Draft
@@ -446,6 +446,6 @@ def test_a_cut_of_garbage_is_all_different_and_raises_nothing() -> None:
 )
 def test_a_tensor_may_be_written_in_several_ways(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     here, there = AttrValue(tensor=ours).tensor, AttrValue(tensor=theirs).tensor
-    assert written_alike(here, there)
+    assert same_elements(here, there)
     there.tensor_content = b"\2" * 8
-    assert not written_alike(here, there)
+    assert not same_elements(here, there)

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from simulator.comparison import compare
-from simulator.comparison.logged import Logged, read_log
+from simulator.comparison.comparison import compare
+from simulator.comparison.placement_log import Logged, read_log
 from simulator.errors import SimvizError
 from simulator.wording import some
 from viz.request import Request

@@ -11,7 +11,7 @@ from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.ignoring import without_devices
-from simulator.comparison.logged import Logged
+from simulator.comparison.placement_log import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.choosing import is_warm
 from simulator.execution.memory import out_of_memory

@@ -1,5 +1,1 @@
-"""Lay two results side by side: two placements, two cuts or two traces, ours or measured."""
-
-from simulator.comparison.comparing import Comparison, Difference, compare
-
-__all__ = ["Comparison", "Difference", "compare"]
+"""Comparison of two results: two placements, two cuts or two traces, ours or measured."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simulator.checking import assignment_laws, graph_laws
 from simulator.cluster.client import with_client
-from simulator.comparison import Comparison, compare
+from simulator.comparison.comparison import Comparison, compare
 from simulator.graph.control_flow import MOVED
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS, Measurement

@@ -18,6 +18,7 @@ from typing import Any
 from simulator.errors import OracleError
 from simulator.files import replace_file
 from simulator.graph.ops import registry
+from simulator.graph.ops.attributes import plain
 
 _DEVICES = {"CPU": "C", "GPU": "G", "DEFAULT": "D"}
 _FEWEST_GPU_KERNELS = 1000  # 2.21 registers 5,017; a wheel without GPU support a few dozen
@@ -73,7 +74,7 @@ def _op(op: Any, kernels: Sequence[Any]) -> dict[str, object]:
         "i": [_argument(argument) for argument in op.input_arg],
         "o": [_argument(argument) for argument in op.output_arg],
         "a": {attr.name: attr.type for attr in op.attr},
-        "d": {attr.name: _value(attr.default_value) for attr in op.attr if attr.HasField("default_value")},
+        "d": {attr.name: plain(attr.default_value) for attr in op.attr if attr.HasField("default_value")},
         "s": int(op.is_stateful),
         "k": sorted((_kernel(kernel) for kernel in kernels), key=_json),
     }
@@ -101,7 +102,7 @@ def _argument(argument: Any) -> list[object]:
 
 
 def _kernel(kernel: Any) -> list[object]:
-    constraints = sorted((constraint.name, _value(constraint.allowed_values)) for constraint in kernel.constraint)
+    constraints = sorted((constraint.name, plain(constraint.allowed_values)) for constraint in kernel.constraint)
     return [
         _DEVICES[kernel.device_type],
         kernel.label,
@@ -109,23 +110,6 @@ def _kernel(kernel: Any) -> list[object]:
         sorted(set(kernel.host_memory_arg)),
         constraints,
     ]
-
-
-def _value(value: Any) -> object:
-    """An AttrValue in JSON's types; a tensor or function, on which no rule depends, as its text."""
-    kind = value.WhichOneof("value")
-    if kind == "list":
-        filled = value.list.ListFields()
-        return [_single(field.name, item) for field, items in filled for item in items]
-    return None if kind is None else _single(kind, getattr(value, kind))
-
-
-def _single(kind: str, item: Any) -> object:
-    if kind == "s":
-        return item.decode("latin-1")
-    if kind == "shape":
-        return None if item.unknown_rank else [dim.size for dim in item.dim]
-    return item if kind in {"i", "f", "b", "type"} else str(item)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

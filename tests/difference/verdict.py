@@ -11,7 +11,7 @@ from placement import place
 from simulator.assignment import Assignment
 from simulator.cluster.client import can_hold_master
 from simulator.cluster.cluster import Cluster
-from simulator.comparison import compare
+from simulator.comparison.comparison import compare
 from simulator.costs.roofline import estimate
 from simulator.errors import GraphError, InfeasibleError
 from simulator.oracle import extended

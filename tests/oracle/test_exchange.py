@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from simulator.cluster.cluster import Cluster
-from simulator.comparison import compare
+from simulator.comparison.comparison import compare
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from simulator.cluster.cluster import Cluster
-from simulator.comparison import compare
+from simulator.comparison.comparison import compare
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef

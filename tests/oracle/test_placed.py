@@ -9,7 +9,7 @@ import pytest
 
 from placement import Plan, Problem
 from simulator import read_graph
-from simulator.comparison.logged import read_log
+from simulator.comparison.placement_log import read_log
 from simulator.oracle import child
 from tests.oracle.test_library import kinds as kinds
 from viz import run

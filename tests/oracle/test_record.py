@@ -15,7 +15,7 @@ import pytest
 from placement import place
 from simulator import choose_step, estimate, load_cluster
 from simulator.cluster.client import STANDIN_CLIENT
-from simulator.comparison import Comparison
+from simulator.comparison.comparison import Comparison
 from simulator.costs.measuring import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from simulator.cluster.reading import load_cluster
-from simulator.comparison import compare
-from simulator.comparison.pieces import nodes_of_messages
+from simulator.comparison.comparison import compare
+from simulator.comparison.nodes import nodes_of_messages
 from simulator.oracle import conversation, observe
 from simulator.oracle.child import Asking
 from tests.partitioning.rules import CASES

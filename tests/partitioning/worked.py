@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.comparison.pieces import Piece
+from simulator.comparison.nodes import CutNode
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
@@ -65,7 +65,7 @@ def keeping(cases: dict[str, Case]) -> Callable[..., Callable[..., object]]:
     return case
 
 
-def lines(nodes: Iterable[Piece]) -> list[str]:
+def lines(nodes: Iterable[CutNode]) -> list[str]:
     """Nodes as a case writes them."""
     found = []
     for node in nodes:

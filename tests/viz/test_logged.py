@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from placement import place
 from simulator import choose_step, estimate, load, load_cluster
-from simulator.comparison.logged import read_log
+from simulator.comparison.placement_log import read_log
 from simulator.errors import SimvizError
 from simulator.oracle import child
 from viz import run

@@ -48,6 +48,23 @@ _READERS: Mapping[str, Reader] = {
 }
 
 
+def plain(value: Proto) -> Plain:
+    """An AttrValue of any kind as `defaults` has it; a tensor or function, on which no rule depends, as its text."""
+    kind = value.WhichOneof("value")
+    if kind == "list":
+        return tuple(_item(field.name, item) for field, items in value.list.ListFields() for item in items)
+    return None if kind is None else _item(kind, getattr(value, kind))
+
+
+def _item(kind: str, item: Proto) -> Plain:
+    if kind == "s":
+        return str(item.decode("latin-1"))
+    if kind == "shape":
+        return None if item.unknown_rank else tuple(dim.size for dim in item.dim)
+    found: Plain = item if kind in {"i", "f", "b", "type"} else str(item)
+    return found
+
+
 def wanted(given: OpFacts, names: tuple[str, ...]) -> Wanted:
     """How to read those attributes of that op; one of another kind, or undeclared, is taken for a type."""
     readers = (_READERS.get(given.attrs.get(name, ""), _READERS["type"]) for name in names)

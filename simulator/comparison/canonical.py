@@ -1,23 +1,24 @@
-"""Undo what nobody can know of a cut: what hangs on the order of a node's edges when it has more than eight of a kind.
+"""The canonical form of a cut: without what depends on the order of a node's edges if it has more than eight of a kind.
 
-It is then that of addresses in memory (`graph/creation.py`). What depends on it of a cut is undone, and nothing else:
+That order is then one of addresses in memory (`graph/creation.py`), so nobody can know it. The form undoes what depends
+on it, and nothing else:
 
-    a node with more than 8 in-edges    which of its control pairs has which numbers: each takes the next four, in the
-                                        order of the set, so the pairs of one node exchange their fours
+    a node with more than 8 in-edges    the numbers of its control pairs: each takes the next four, in the order of the
+                                        set, so the pairs of one node exchange their fours
     a copied constant with more than 8  the ids of the copy's edges, made in the order of the set: the number in the
     out-edges, or in-edges (or 8, one   `tensor_name` of what crosses
     of them from a placeholder that is
     fed)
-    a call or a loop with more than 8   the ids of the edges that take over from its own when TensorFlow replaces it:
-    in-edges or out-edges               the same
-    a fed node with more than 8         likewise the ids of the edges from the node that stands for the client
+    a call or a loop with more than 8   the ids of the edges that replace its own when TensorFlow replaces it: the same
+    in-edges or out-edges
+    a fed node with more than 8         the ids of the edges from the node that stands for the client: the same
     out-edges
-    what a worker cuts after a master   the ids of the edges in the worker's graph, which follow the order in which the
-                                        master wrote it: the number in `tensor_name`, in a task with such a node
+    a piece that a worker cuts after    the ids of the edges in the worker's graph, which follow the order in which the
+    a master                            master wrote it: the number in `tensor_name`, in a task with such a node
 
-Each side is brought to one form by itself: the fours of a node go to its control pairs in order of the sources' names,
-and the ids are struck out. Sides that differ in anything else differ still: in which numbers a node's pairs take
-together, in what crosses from where to where, in who waits for whom.
+Each side is brought to this form by itself: the fours of a node go to its control pairs in order of the sources' names,
+and the ids are removed. Every other difference remains: which numbers a node's pairs take together, what crosses from
+where to where, who waits for whom.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from simulator.comparison.pieces import Piece
+from simulator.comparison.nodes import CutNode
 from simulator.graph.creation import ORDERED
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -42,30 +43,30 @@ _EDGE = re.compile(r"edge_\d+_")
 _FOUR = 4  # numbers of a control pair: Const, Send, Recv, Identity
 
 Place = tuple[str, str]  # task, name
-_Part = tuple[Piece, int]  # a node of a control pair, and which of the four it is
+_Part = tuple[CutNode, int]  # a node of a control pair, and which of the four it is
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
     """One side's nodes by where they are, and the nodes of pairs by whom the pair was made for."""
 
-    nodes: Mapping[Place, Piece]
-    ends: Mapping[str, Sequence[Piece]]  # Sends and Recvs by `_dst`
-    after: Mapping[Place, Piece]  # the Identity after a Recv, by the Recv
+    nodes: Mapping[Place, CutNode]
+    ends: Mapping[str, Sequence[CutNode]]  # Sends and Recvs by `_dst`
+    after: Mapping[Place, CutNode]  # the Identity after a Recv, by the Recv
 
 
 def replaced(name: str) -> str | None:
-    """The node of the graph whose readers a node of the cut took over: its copy, or what hands in what is fed."""
+    """The node of the graph whose readers a node of the cut took over, as its copy or as the source of a feed."""
     if found := COPY.match(name):
         return found[1]
     found = _FED.match(name)
     return (found["local"] or found["master"]) if found else None
 
 
-def settled(
-    nodes: Sequence[Piece], widely_read: Collection[str], by_chance: Collection[tuple[str, str]] = ()
-) -> list[Piece]:
-    """The nodes in the form that does not depend on what cannot be known.
+def canonical(
+    nodes: Sequence[CutNode], widely_read: Collection[str], by_chance: Collection[tuple[str, str]] = ()
+) -> list[CutNode]:
+    """The nodes in canonical form.
 
     `widely_read` names the copied and the fed nodes of the graph that have more than eight out-edges, `by_chance` the
     ends of the edges that TensorFlow made in the order of such a set before it placed the graph.
@@ -93,9 +94,9 @@ def settled(
     return [_renamed(_struck(node) if (node.task, node.name) in struck else node, names) for node in nodes]
 
 
-def _side(nodes: Sequence[Piece]) -> _Side:
-    found: defaultdict[str, list[Piece]] = defaultdict(list)
-    after: dict[Place, Piece] = {}
+def _side(nodes: Sequence[CutNode]) -> _Side:
+    found: defaultdict[str, list[CutNode]] = defaultdict(list)
+    after: dict[Place, CutNode] = {}
     for node in nodes:
         if node.op in SENDS or node.op in RECVS:
             found[node.text("_dst")].append(node)
@@ -104,12 +105,12 @@ def _side(nodes: Sequence[Piece]) -> _Side:
     return _Side({(node.task, node.name): node for node in nodes}, found, after)
 
 
-def _inputs(node: Piece) -> int:
+def _inputs(node: CutNode) -> int:
     return len(node.data) + len(node.controls)
 
 
-def _in_edges(side: _Side, node: Piece) -> int:
-    """How many in-edges the node had when it was cut: its inputs, and those that came from a control loop.
+def _in_edges(side: _Side, node: CutNode) -> int:
+    """The in-edges of the node when it was cut: its inputs, and edges from a control loop.
 
     In a loop each input that crosses brings an edge from the control loop's Merge; the Recv takes it over.
     """
@@ -119,10 +120,10 @@ def _in_edges(side: _Side, node: Piece) -> int:
     return _inputs(node) - loop + (len(crossing) if waits else 0)
 
 
-def _took_over(side: _Side, node: Piece) -> bool:
-    """Whether a copy's original had one in-edge more for a moment: that of what is fed is made before the old one goes.
+def _took_over(side: _Side, node: CutNode) -> bool:
+    """Whether a copy's original had one in-edge more for a moment: a feed's edge is made before the old one goes.
 
-    Edges that have once stood in a set stay there. Other nodes get their edges anew after that.
+    Edges that were once in a set stay in it. Other nodes get their edges anew after that.
     """
     if not COPY.match(node.name):
         return False
@@ -131,7 +132,7 @@ def _took_over(side: _Side, node: Piece) -> bool:
     )
 
 
-def _recv(side: _Side, task: str, name: str) -> Piece | None:
+def _recv(side: _Side, task: str, name: str) -> CutNode | None:
     """The Recv through which an input comes, directly or by the Identity of a control pair."""
     node = side.nodes.get((task, name))
     if node is not None and node.op == "Identity" and len(node.data) == 1:
@@ -139,7 +140,7 @@ def _recv(side: _Side, task: str, name: str) -> Piece | None:
     return node if node is not None and node.op in RECVS else None
 
 
-def _exchanged(side: _Side, node: Piece) -> dict[Place, str]:
+def _exchanged(side: _Side, node: CutNode) -> dict[Place, str]:
     """New names for the nodes of the control pairs that were made for a node: by the names of the sources."""
     levels: defaultdict[str, defaultdict[tuple[str, str], list[_Part]]] = defaultdict(lambda: defaultdict(list))
     for end in side.ends.get(node.name, ()):
@@ -157,7 +158,7 @@ def _exchanged(side: _Side, node: Piece) -> dict[Place, str]:
 
 
 def _dealt(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]:
-    """The fours of some pairs, the smallest to the first; nothing if they are not fours as TensorFlow makes them."""
+    """New names that give the smallest four to the first pair; none if the numbers are not such fours."""
     first = {key: {_number(part) - at for part, at in parts} for key, parts in pairs.items()}
     bases = sorted(number for numbers in first.values() for number in numbers)
     if len(bases) != len(pairs) or any(after - before < _FOUR for before, after in pairwise(bases)):
@@ -169,12 +170,12 @@ def _dealt(pairs: Mapping[tuple[str, str], Sequence[_Part]]) -> dict[Place, str]
     }
 
 
-def _stem(node: Piece) -> str:
+def _stem(node: CutNode) -> str:
     found = _NUMBERED.match(node.name)
     return found[1] if found else node.name
 
 
-def _number(node: Piece) -> int:
+def _number(node: CutNode) -> int:
     found = _NUMBERED.match(node.name)
     return int(found[2]) if found else -1
 
@@ -183,12 +184,12 @@ def _with_number(name: str, number: int) -> str:
     return _NUMBERED.sub(lambda found: f"{found[1]}{number}", name)
 
 
-def _struck(node: Piece) -> Piece:
+def _struck(node: CutNode) -> CutNode:
     name = _EDGE.sub("edge_*_", node.text("tensor_name"), count=1)
     return replace(node, attrs={**node.attrs, "tensor_name": AttrValue(s=name.encode()).SerializeToString()})
 
 
-def _renamed(node: Piece, names: Mapping[Place, str]) -> Piece:
+def _renamed(node: CutNode, names: Mapping[Place, str]) -> CutNode:
     """The node with its own name and those that it reads replaced."""
     task = node.task
     data = tuple(names.get((task, name), name) for name in node.data)

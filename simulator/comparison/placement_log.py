@@ -1,12 +1,11 @@
-"""Read what TensorFlow wrote with `log_device_placement`: which device its placer gave each node.
+"""Read the log that TensorFlow writes with `log_device_placement`: the device that its placer gave each node.
 
     scope/MatMul: (MatMul): /job:localhost/replica:0/task:0/device:GPU:0       as printed
     ... placer.cc:114] scope/MatMul: (MatMul)/job:localhost/.../gpu:0          with a prefix; as old releases write it
 
-The lines are those of `tensorflow/core/common_runtime/placer.cc` (LogDeviceAssignment). Each is printed to standard
-output, and with a prefix to standard error. Bodies of functions are logged, too, by the names that their nodes have
-there. What TensorFlow 2 runs eagerly ("Executing op MatMul in device ...", execute.cc) has no node: such lines are
-counted only.
+LogDeviceAssignment in `tensorflow/core/common_runtime/placer.cc` prints each line to standard output, and with a prefix
+to standard error. Bodies of functions are logged, too, by the names of their nodes. An op that TensorFlow 2 runs
+eagerly ("Executing op MatMul in device ...", execute.cc) has no node: such lines are counted only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _EAGER = re.compile(r"Executing op \S+ (?:in|on) device /")
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What a log says of nodes."""
+    """The placement in a log."""
 
     source: str
     placement: Mapping[str, str]  # node -> full device name, in order of its first line
@@ -34,7 +33,7 @@ class Logged:
 
 
 def read_log(text: str, source: str) -> Logged:
-    """The placement that a log tells; lines about anything else are passed over.
+    """The placement in a log; other lines are passed over.
 
     Raises SimvizError where no line names a node: with what to do, if ops ran eagerly.
     """

@@ -1,4 +1,4 @@
-"""Compare two results item by item: how many are equal, and what is different about each other one.
+"""Compare two results item by item: count the equal ones, and say of every other one what differs.
 
     a placement      node                      -> its device
     a cut            node of the graph         -> op, device, inputs in order, control inputs, attributes
@@ -6,8 +6,8 @@
                      by its task and name
     a trace          slice of a node           -> device, lane, start, end
 
-Of a cut two figures are given: `raw`, equal as they stand, and `agree`, equal after `unknowable.settled` undid what
-TensorFlow itself does differently in every run. docs/tensorflow.md says what that is.
+A cut has two figures: `raw` counts the nodes that are equal as they are, `agree` those that are equal in the canonical
+form, which undoes what TensorFlow itself does differently in every run (`canonical`, docs/tensorflow.md).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.assignment import RULES, Assignment
-from simulator.comparison.pieces import Key, Piece, attrs_that_differ, nodes_of, nodes_of_messages
-from simulator.comparison.unknowable import COPY, replaced, settled
+from simulator.comparison.canonical import COPY, canonical, replaced
+from simulator.comparison.nodes import CutNode, Key, attrs_that_differ, nodes_of, nodes_of_messages
 from simulator.execution.trace import Trace
 from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.creation import ORDERED
@@ -32,17 +32,17 @@ from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One item on which the two sides differ; a side that does not have it is empty."""
+    """One item on which the two sides differ; a side that lacks it is empty."""
 
     node: str
     ours: str
     theirs: str
-    rule: str  # for a placement why ours is as it is; for a cut what differs, and the rule by which ours was made
+    rule: str  # of a placement: why ours is so; of a cut: the aspects that differ, and the rule by which ours was made
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far two results agree: `agree` of `of` items, `raw` of them without undoing what cannot be known."""
+    """The agreement of two results: `agree` of `of` items, `raw` of them without the canonical form."""
 
     agree: int
     of: int
@@ -110,7 +110,7 @@ def _name(graph: Graph | None, row: int) -> str:
 
 
 def _slices(trace: Trace, graph: Graph | None) -> dict[str, str]:
-    """Each slice by its node; what runs several times (in a loop, in several steps) by its turn."""
+    """Each slice by its node; one of several slices of a node (in a loop, in several steps) by its turn, too."""
     turns: Counter[int] = Counter()
     found = {}
     columns = (trace.node, trace.device, trace.lane, trace.start_ns, trace.end_ns)
@@ -122,13 +122,13 @@ def _slices(trace: Trace, graph: Graph | None) -> dict[str, str]:
 
 
 def _cuts(
-    ours: list[Piece], theirs: list[Piece], own: frozenset[str], graph: Graph | None, tasks: Collection[str] | None
+    ours: list[CutNode], theirs: list[CutNode], own: frozenset[str], graph: Graph | None, tasks: Collection[str] | None
 ) -> Comparison:
     here, there = _keyed(ours, own, tasks), _keyed(theirs, own, tasks)
     raw = sum(key in there and _equal(node, there[key]) for key, node in here.items())
     widely = _widely_read(ours, graph) if graph else frozenset()
     chance = _by_chance(graph) if graph else frozenset()
-    here, there = (_keyed(settled(side, widely, chance), own, tasks) for side in (ours, theirs))
+    here, there = (_keyed(canonical(side, widely, chance), own, tasks) for side in (ours, theirs))
     keys = dict.fromkeys((*here, *there))
     differences = tuple(
         _difference(key, here.get(key), there.get(key))
@@ -138,9 +138,9 @@ def _cuts(
     return Comparison(len(keys) - len(differences), len(keys), raw, differences)
 
 
-def _keyed(nodes: Iterable[Piece], own: frozenset[str], tasks: Collection[str] | None) -> dict[Key, Piece]:
-    """Nodes of the graph by name, others by task and name; one that is there again has a further key."""
-    found: dict[Key, Piece] = {}
+def _keyed(nodes: Iterable[CutNode], own: frozenset[str], tasks: Collection[str] | None) -> dict[Key, CutNode]:
+    """Nodes of the graph by name, others by task and name; a repeated key gets a suffix."""
+    found: dict[Key, CutNode] = {}
     for node in nodes:
         if tasks is not None and node.task not in tasks:
             continue
@@ -151,7 +151,7 @@ def _keyed(nodes: Iterable[Piece], own: frozenset[str], tasks: Collection[str] |
     return found
 
 
-def _widely_read(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
+def _widely_read(ours: Iterable[CutNode], graph: Graph) -> frozenset[str]:
     """The copied and the fed nodes whose out-edges have no known order."""
     originals = {replaced(node.name) for node in ours}
     rows = [graph.index[name] for name in originals if name is not None and name in graph.index]
@@ -159,13 +159,13 @@ def _widely_read(ours: Iterable[Piece], graph: Graph) -> frozenset[str]:
 
 
 def _by_chance(graph: Graph) -> frozenset[tuple[str, str]]:
-    """The ends of the edges whose ids are by chance: those of a graph that TensorFlow rewrites by itself."""
+    """The ends of the edges whose ids are by chance, as TensorFlow made them when it rewrote the graph by itself."""
     edges = np.flatnonzero(graph.lowered.by_chance) if graph.lowered is not None else np.zeros(0, np.int64)
     ends = zip(graph.edge_src[edges].tolist(), graph.edge_dst[edges].tolist(), strict=True)
     return frozenset((graph.names[src], graph.names[dst]) for src, dst in ends)
 
 
-def _equal(ours: Piece, theirs: Piece) -> bool:
+def _equal(ours: CutNode, theirs: CutNode) -> bool:
     return (ours.op, ours.device, ours.data, ours.controls) == (
         theirs.op,
         theirs.device,
@@ -174,7 +174,7 @@ def _equal(ours: Piece, theirs: Piece) -> bool:
     ) and not attrs_that_differ(ours, theirs)
 
 
-def _difference(key: Key, ours: Piece | None, theirs: Piece | None) -> Difference:
+def _difference(key: Key, ours: CutNode | None, theirs: CutNode | None) -> Difference:
     name = f"{key[1]} on {key[0]}" if key[0] else key[1]
     node = ours or theirs
     assert node is not None, key
@@ -197,19 +197,19 @@ def _difference(key: Key, ours: Piece | None, theirs: Piece | None) -> Differenc
     return Difference(name, ", ".join(here_said), ", ".join(there_said), f"{', '.join(what)}: {rule}")
 
 
-def _controls(node: Piece, other: Piece) -> str:
+def _controls(node: CutNode, other: CutNode) -> str:
     """The control inputs that the other side lacks, and how many both have."""
     more = " ".join(f"^{name}" for name in sorted(node.controls - other.controls))
     return f"({more or 'no more'} than {len(node.controls & other.controls)} of both)"
 
 
-def _shown(node: Piece, attr: str) -> str:
+def _shown(node: CutNode, attr: str) -> str:
     if attr not in node.attrs:
         return "absent"
     return " ".join(str(AttrValue.FromString(node.attrs[attr])).split())[:200]
 
 
-def _rule(node: Piece) -> str:
+def _rule(node: CutNode) -> str:
     """The rule by which a node of a cut is made."""
     if node.op in SENDS or node.op in RECVS:
         if node.name.startswith(("_send_", "_recv_")):
