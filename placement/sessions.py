@@ -16,7 +16,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
-from simulator.execution.loops import Choice, Sharing
+from simulator.execution.loops import Choice, SharedChoices
 from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
@@ -51,7 +51,7 @@ def clients(
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
-    sharing = Sharing(trips, branches)
+    choices = SharedChoices(trips, branches)
     for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
         if program.like is not None:
             lead = made[program.like]
@@ -76,13 +76,13 @@ def clients(
                     order=order,
                     contention=contention,
                     flavour=flavour,
-                    prepared=sharing.heed(partial(prepare, program.graph, step, own, priced, seed=seed)),
+                    prepared=choices.apply(partial(prepare, program.graph, step, own, priced, seed=seed)),
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
         _check_seen(program, pieces, cluster)
         made.append(Client(_with_gap(program, Client(program, pieces), cluster), pieces))
     if first is None:  # else who placed the first program has refused what it does not have
-        sharing.check()
+        choices.check()
     return tuple(made)
 
 

@@ -11,7 +11,7 @@ from simulator.assignment import Assignment
 from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
-from simulator.execution.loops import Sharing
+from simulator.execution.loops import SharedChoices
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -159,7 +159,7 @@ def trained(
 def _memory(stage: _Stage) -> MemoryBounds:
     """What the clients may hold on devices that they share."""
     costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
-    sharing = Sharing(stage.request.trips, stage.request.branches)
+    choices = SharedChoices(stage.request.trips, stage.request.branches)
 
     def step_of(client: Client) -> Trace:
         simulated = partial(
@@ -172,7 +172,7 @@ def _memory(stage: _Stage) -> MemoryBounds:
             contention=stage.request.contention,
             seed=stage.request.seed,
         )
-        return sharing.heed(simulated)
+        return choices.apply(simulated)
 
     return memory_bounds(stage.clients, stage.cluster, step_of)
 

@@ -1,28 +1,22 @@
-"""Loops and branches: which ops run in which iteration, found before time begins, so that the engine knows no frames.
+"""Loops and branches, unrolled before simulated time begins: the engine sees ops without frames or iterations.
 
-    flow        what TensorFlow's executor sees: frames, inputs by slot, an order
-    passing     ops that hand on a value as it is
-    stacks      what is taken from a stack, by what was laid on it
-    values      constants and counters, as far as the graph tells them
-    trips       how often each loop runs
-    predicates  what decides for a Switch
-    evaluating  truths and numbers that the graph tells, in each iteration
-    branches    which way each Switch goes
-    liveness    where values are live, dead or never come, iteration by iteration
-    stalling    loops that never end, and how far they go
-    settling    all of this, in rounds, for given trips and ways
-    reviving    what would make a dead op live
-    deciding    what is chosen where nothing tells, so that all that is fetched runs
-    sharing     what is asked of several programs at once
-    unrolling   the ops and edges of a step without loops: one op per node and iteration
+    frames      inputs of every op, by slot, and the frame in which it runs
+    iterations  sets of iterations, one bit each
+    origins     where a value comes from: ops that pass it on, Merges, loop variables, stacks
+    values      constants, counters and comparisons that the graph determines
+    trips       trip count of every loop
+    branches    predicate of every Switch, and the side that it takes
+    liveness    iterations in which each op is live, dead or never runs; loops that never end
+    choices     values of predicates and trips that nothing determines, chosen so that all fetches run
+    instances   ops by iteration, and the values delivered between them
     windows     signals that hold back an iteration until an earlier one has ended
+    unrolling   the ops and edges of a step without loops
 
 The rules are those of `tensorflow/core/common_runtime/propagator_state.cc`.
 """
 
 from simulator.execution.loops.branches import Choice
-from simulator.execution.loops.settling import MAX_INSTANCES
-from simulator.execution.loops.sharing import Sharing
-from simulator.execution.loops.unrolling import unrolled
+from simulator.execution.loops.choices import MAX_INSTANCES
+from simulator.execution.loops.unrolling import SharedChoices, unrolled
 
-__all__ = ["MAX_INSTANCES", "Choice", "Sharing", "unrolled"]
+__all__ = ["MAX_INSTANCES", "Choice", "SharedChoices", "unrolled"]

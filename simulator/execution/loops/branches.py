@@ -1,41 +1,42 @@
-"""Which way each Switch goes: as asked, as the graph's constants say, or the way that is usual.
+"""The side that each Switch takes: as requested, as the graph's constants say, or the default.
 
-All Switches with one predicate go the same way, in every iteration in which it is computed anew. A predicate is
-followed back, through what passes values on and through LogicalNot, to the op that decides. Where nothing says
-anything, it holds: assertions hold, a training step trains, and what is guarded is done; of a Case, branch 0 runs.
+A predicate is followed back to the op that decides it: through ops that pass a value on, through LogicalNot, off the
+stacks on which a loop keeps values for its gradient, and through loops that do not change it. All Switches with one
+predicate take the same side, in every iteration in which it is computed anew. By default a predicate holds: assertions
+hold, a training step trains, and what is guarded is done. The default branch of a Case is branch 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
+from simulator.columns import Ints
 from simulator.errors import SimvizError
-from simulator.execution.loops import masks
-from simulator.execution.loops.evaluating import Column, Columns, backwards, column
-from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.layout import path_to
-from simulator.execution.loops.liveness import Grids
-from simulator.execution.loops.passing import Output
-from simulator.execution.loops.predicates import Predicate, follow, label, loop_of
-from simulator.execution.loops.trips import ASKED, CHOSEN, NAMED, TOLD, Trips, find_conditions
-from simulator.execution.loops.values import Values
-from simulator.graph.control_flow import MERGES, SWITCHES
+from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.loops.iterations import IterationSpace, mask
+from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
+from simulator.execution.loops.trips import NAMED, Reason, Trips, find_conditions
+from simulator.execution.loops.values import Columns, Values, column, have_equal_trips, popped
+from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.partitioning.naming import fed_name
+from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
 
 Choice: TypeAlias = "bool | float | int"
 
-DRAWN, USUAL = "drawn", "usual"  # why a predicate goes its way, besides ASKED, TOLD and CHOSEN
+_VALUES = PASSED_ON - {"LoopCond"}
+_MAX_LOOPS = 10  # loops in loops that a value is followed through
 
 
 class UnknownBranchError(SimvizError):
-    """A way is given for a predicate that no Switch of the step asks."""
+    """A choice is given for a predicate that no Switch of the step reads."""
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
@@ -43,74 +44,91 @@ class UnknownBranchError(SimvizError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
-    """What decides where a Switch's values go."""
+class Predicate:
+    """The predicate of a Switch, followed back to the op that decides it."""
+
+    origin: Output
+    negated: bool  # the Switch reads the opposite of the origin
+    names: Mapping[str, bool]  # names of nodes and tensors from Switch to origin -> the opposite of the origin
+    stacks: tuple[tuple[int, int], ...]  # from origin to Switch: the frames of each push and its pop
+
+
+class Decision(NamedTuple):
+    """The value of a predicate: a truth, a probability, the number of a branch, or a column of truths or numbers."""
+
+    reason: Reason
+    value: Choice | Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The loop condition or the predicate that decides for a Switch."""
 
     name: str  # of the predicate, "node:port", or of the loop
-    why: str  # ASKED, DRAWN, TOLD, CHOSEN or USUAL; of a loop as in Trips
-    negated: bool  # the Switch is told the opposite
-    loop: int  # the frame that its condition keeps going; 0: it is a branch
+    reason: Reason
+    negated: bool  # the Switch reads the opposite
+    loop: int  # the frame that the condition keeps going; 0: it is a branch
 
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """Which way the values of every Switch go."""
+    """The sides that all Switches take."""
 
-    taken: dict[int, list[int]]  # Switch -> per output the iterations in which its value goes there
-    asks: dict[int, Asks]  # Switch -> what decides
-    ways: dict[str, tuple[str, Choice | Column]]  # predicate -> why, and which way it goes
-    asked: dict[str, str]  # predicate -> "NAME=WAY", as it was asked for
+    taken: dict[int, list[int]] = field(default_factory=dict)  # Switch -> per output its live iterations
+    conditions: dict[int, Condition] = field(default_factory=dict)  # by Switch
+    decisions: dict[str, Decision] = field(default_factory=dict)  # by predicate
+    requests: dict[str, str] = field(default_factory=dict)  # predicate -> "NAME=CHOICE", as it was requested
 
 
 def find_branches(
     flow: Flow,
-    grids: Grids,
+    spaces: Sequence[IterationSpace],
     values: Values,
     trips: Trips,
     branches: Mapping[str, Choice] | None,
     seed: int,
     chosen: Mapping[str, int],
 ) -> Branches:
-    """The ways of all Switches; `chosen` ones, by the label of the predicate, go before all others.
+    """The sides of all Switches; `chosen` ones, by the label of the predicate, go before all others.
 
     Raises SimvizError for a predicate that the step does not have, a loop's condition, or a choice that is none.
     """
-    conditions = {output: frame for frame, output in find_conditions(flow).items()}
+    loops = {output: frame for frame, output in find_conditions(flow).items()}
     switches = [op for op, kind in enumerate(flow.ops.kind) if kind in SWITCHES]
-    predicates = {op: found for op in switches if (found := follow(flow, grids, values, conditions, op)) is not None}
-    asked = _asked(flow, conditions, predicates, branches or {})
-    columns = Columns(values, grids)
-    result = Branches({}, {}, {}, {})
-    for op in sorted(switches, key=lambda op: _is_mixed(flow, predicates.get(op))):  # which hand on what others chose
-        found, sides = predicates.get(op), _sides(flow, op)
-        if found is None:  # a Switch without a predicate is in no graph that TensorFlow takes
-            result.taken[op] = [masks.full(grids.size[flow.frame[op]])] * sides
+    found = {op: one for op in switches if (one := _predicate(flow, spaces, values, loops, op)) is not None}
+    requested = _requested(flow, loops, found, branches or {})
+    columns, result = Columns(values, spaces), Branches()
+    for op in sorted(switches, key=lambda op: op in found and _is_merged(flow, found[op])):  # these read other branches
+        sides = _sides(flow, op)
+        if op not in found:  # a Switch without a predicate is in no graph that TensorFlow takes
+            result.taken[op] = [spaces[flow.frame[op]].all] * sides
             continue
-        loop = loop_of(flow, conditions, found.origin)
+        predicate = found[op]
+        loop = _loop_of(flow, loops, predicate.origin)
         if loop is not None:
-            frame = loop
-            way = (np.arange(grids.size[frame]) % grids.width[frame] < grids.trips[frame]).astype(np.int64)
-            result.asks[op] = Asks(flow.frames[loop].name, trips.why[loop], found.negated, loop)
+            frame, space = loop, spaces[loop]
+            value = (np.arange(space.size) % space.width < space.trips).astype(np.int64)
+            condition = Condition(flow.frames[loop].name, trips.reason[loop], predicate.negated, loop)
         else:
-            frame, name = flow.read_in(found.origin[0]), label(flow, found.origin)
-            if name not in result.ways:
-                if _is_mixed(flow, found):
+            frame, name = flow.output_frame(predicate.origin[0]), label(flow, predicate.origin)
+            if name not in result.decisions:
+                if _is_merged(flow, predicate):
                     columns.forget_unknown()
                 is_case = flow.ops.kind[op] == "_SwitchN"
-                result.ways[name] = _chosen(columns, found, asked, chosen.get(name), case=is_case)
-                given = next((one for one in branches or {} if one in found.names), None)
+                result.decisions[name] = _decide(columns, predicate, requested, chosen.get(name), case=is_case)
+                given = next((one for one in branches or {} if one in predicate.names), None)
                 if branches is not None and given is not None:
-                    result.asked[name] = f"{given}={str(branches[given]).lower()}"
-            why, choice = result.ways[name]
-            way = _drawn(name, choice, grids.size[frame], seed)
-            columns.known[found.origin] = way
-            result.asks[op] = Asks(name, why, found.negated, 0)
-        result.taken[op] = _ways(_at_switch(flow, grids, found, way, frame, flow.frame[op]), found.negated, sides)
+                    result.requests[name] = f"{given}={str(branches[given]).lower()}"
+            value = _by_iteration(name, result.decisions[name].value, spaces[frame].size, seed)
+            columns.known[predicate.origin] = value
+            condition = Condition(name, result.decisions[name].reason, predicate.negated, 0)
+        result.conditions[op] = condition
+        result.taken[op] = _taken(_at_switch(flow, spaces, predicate, value, frame, op), predicate.negated, sides)
     return result
 
 
-def _is_mixed(flow: Flow, found: Predicate | None) -> bool:
-    return found is not None and flow.ops.kind[found.origin[0]] in MERGES
+def _is_merged(flow: Flow, predicate: Predicate) -> bool:
+    return flow.ops.kind[predicate.origin[0]] in MERGES
 
 
 def _sides(flow: Flow, op: int) -> int:
@@ -118,24 +136,113 @@ def _sides(flow: Flow, op: int) -> int:
     return max(int(outs.i), 1) if flow.ops.kind[op] == "_SwitchN" and outs is not None else 2
 
 
-def _asked(
-    flow: Flow, conditions: Mapping[Output, int], predicates: Mapping[int, Predicate], branches: Mapping[str, Choice]
+# Predicates
+
+
+def _predicate(
+    flow: Flow, spaces: Sequence[IterationSpace], values: Values, loops: Mapping[Output, int], switch: int
+) -> Predicate | None:
+    """The predicate of a Switch, through everything that passes it on unchanged or negated."""
+    at, negated = flow.value(switch, 1), False
+    if at is None:
+        return None
+    seen: dict[str, bool] = {}
+    stacks: list[tuple[int, int]] = []
+    for _ in range(MAX_DEPTH):
+        for name in _names(flow, at):
+            seen.setdefault(name, negated)
+        kind, further = flow.ops.kind[at[0]], None
+        if at in values.pops:
+            further = values.pops[at]
+            pair = flow.output_frame(further[0]), flow.frame[at[0]]
+            if not have_equal_trips(flow, spaces, *pair):
+                break
+            stacks.append(pair)
+        elif _loop_of(flow, loops, at) is None:
+            if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
+                further = flow.value(at[0])
+            elif kind in EXITS:
+                further = _loop_invariant(flow, at[0])
+            elif kind in MERGES:
+                further = _initial(flow, at[0]) or values.merged.only(flow, at[0])
+        if further is None:
+            break
+        at, negated = further, negated is not (kind == "LogicalNot")
+    names = {name: turned is not negated for name, turned in seen.items()}
+    return Predicate(at, negated, names, tuple(reversed(stacks)))
+
+
+def _initial(flow: Flow, merge: int, depth: int = 0) -> Output | None:
+    """The initial value of a loop variable that never changes, else None."""
+    pair = loop_variable(flow, merge)
+    return pair[0] if pair is not None and _brought_back(flow, pair[1], depth) == (merge, 0) else None
+
+
+def _brought_back(flow: Flow, at: Output | None, depth: int) -> Output | None:
+    """The origin of a value that comes back, through the inner loops that do not change it."""
+    for _ in range(MAX_DEPTH):
+        at = origin(flow, at, _VALUES | NEXT_ITERATIONS)
+        if at is None or flow.ops.kind[at[0]] not in EXITS:
+            return at
+        entered = _loop_invariant(flow, at[0], depth + 1)
+        if entered is None:
+            return at
+        at = flow.value(entered[0])
+    return None
+
+
+def _loop_invariant(flow: Flow, exit_: int, depth: int = 0) -> Output | None:
+    """The Enter of a value that leaves its loop as it came in, whatever the trips; None: it may have changed."""
+    at = origin(flow, flow.value(exit_), _VALUES) if depth < _MAX_LOOPS else None
+    if at is None or flow.ops.kind[at[0]] in ENTERS:
+        return at
+    return _initial(flow, at[0], depth) if flow.ops.kind[at[0]] in MERGES else None
+
+
+def _loop_of(flow: Flow, loops: Mapping[Output, int], at: Output) -> int | None:
+    """The loop whose condition an output is."""
+    if flow.ops.kind[at[0]] == "LoopCond" and flow.frame[at[0]]:
+        return flow.frame[at[0]]
+    return loops.get(at)
+
+
+def label(flow: Flow, at: Output) -> str:
+    """ "node:port" of an output, in the graph and in its pieces alike."""
+    name, kind = flow.ops.names[at[0]], flow.ops.kind[at[0]]
+    if kind == "_Arg" or (kind in RECVS and "tensor_name" in flow.attrs(at[0])):
+        return fed_name(name.removesuffix(" (fed)"), flow.attrs(at[0]))
+    return f"{name}:{at[1]}"
+
+
+def _names(flow: Flow, at: Output) -> list[str]:
+    """The names by which a user may call an output; a pair that the cut made has none."""
+    if flow.ops.kind[at[0]] in SENDS | RECVS and flow.value(at[0]) is not None:
+        return []
+    tensor = label(flow, at)
+    return [tensor.rpartition(":")[0], tensor]
+
+
+# Requests
+
+
+def _requested(
+    flow: Flow, loops: Mapping[Output, int], predicates: Mapping[int, Predicate], branches: Mapping[str, Choice]
 ) -> dict[Output, tuple[Choice, bool]]:
-    """Origin -> what was asked for it, and whether that is meant the other way round."""
+    """Origin -> the requested choice, and whether it is meant for the opposite."""
     known: dict[str, tuple[Output, bool, int]] = {}
     for op, predicate in predicates.items():
         for name, turned in predicate.names.items():
             known.setdefault(name, (predicate.origin, turned, op))
-    looping = {name for name, (origin, _, _) in known.items() if loop_of(flow, conditions, origin) is not None}
+    looping = {name for name, (at, _, _) in known.items() if _loop_of(flow, loops, at) is not None}
     for name in branches:
         if name in looping:
             raise SimvizError(f"{name!r} is a loop's condition; say with trips how often the loop runs.")
     check_branches(branches, [name for name in known if name not in looping])
     found: dict[Output, tuple[Choice, bool]] = {}
     for name, choice in branches.items():
-        origin, turned, op = known[name]
+        at, turned, op = known[name]
         _check_choice(flow, op, name, choice)
-        if found.setdefault(origin, (choice, turned)) != (choice, turned):
+        if found.setdefault(at, (choice, turned)) != (choice, turned):
             raise SimvizError(f"{name!r} and another of the names in branches are one predicate; give it once.")
     return found
 
@@ -147,7 +254,7 @@ def check_seed(seed: int) -> None:
 
 
 def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]) -> None:
-    """Raise SimvizError for a predicate that no Switch of the step asks."""
+    """Raise SimvizError for a predicate that no Switch of the step reads."""
     for name in branches or {}:
         if name not in known:
             nodes = [repr(printable(one)) for one in known if ":" not in one]
@@ -169,80 +276,96 @@ def _is_probability(choice: object) -> bool:
     return isinstance(choice, Real) and 0 <= float(choice) <= 1
 
 
-def _chosen(
-    columns: Columns, found: Predicate, asked: Mapping[Output, tuple[Choice, bool]], chosen: int | None, *, case: bool
-) -> tuple[str, Choice | Column]:
-    """Why, and the value of the origin: a truth or a probability, the number of a branch, or a column of either."""
+# Decisions
+
+
+def _decide(
+    columns: Columns,
+    predicate: Predicate,
+    requested: Mapping[Output, tuple[Choice, bool]],
+    chosen: int | None,
+    *,
+    case: bool,
+) -> Decision:
+    """The value of a predicate's origin."""
     if chosen is not None:
-        return CHOSEN, chosen if case else bool(chosen)
-    if found.origin in asked:
-        choice, turned = asked[found.origin]
+        return Decision(Reason.CHOSEN, chosen if case else bool(chosen))
+    if predicate.origin in requested:
+        choice, turned = requested[predicate.origin]
         if turned and not case:
             choice = not choice if isinstance(choice, bool) else 1 - choice
         certain = case or isinstance(choice, bool) or choice in (0, 1)
-        return ASKED if certain else DRAWN, choice
-    told = column(columns, *found.origin)
-    if told is None:
-        return USUAL, 0 if case else True
-    if (told == told[:1]).all():
-        return TOLD, int(told[0]) if case else bool(told[0])
-    return TOLD, told
+        return Decision(Reason.REQUESTED if certain else Reason.DRAWN, choice)
+    known = column(columns, *predicate.origin)
+    if known is None:
+        return Decision(Reason.DEFAULT, 0 if case else True)
+    if (known == known[:1]).all():
+        return Decision(Reason.KNOWN, int(known[0]) if case else bool(known[0]))
+    return Decision(Reason.KNOWN, known)
 
 
-def _spelled(way: Choice | Column) -> str:
-    if isinstance(way, np.ndarray):
-        return "as its iterations say"
-    if isinstance(way, bool) or is_whole(way):
-        return str(way).lower()
-    return f"with probability {float(way):g}"
-
-
-def _drawn(name: str, way: Choice | Column, count: int, seed: int) -> Column:
+def _by_iteration(name: str, value: Choice | Ints, count: int, seed: int) -> Ints:
     """[count] the value of a predicate in each iteration; a draw depends on nothing but seed and name."""
-    if isinstance(way, np.ndarray):
-        return way
-    if is_whole(way) or float(way) in (0.0, 1.0):
-        return np.full(count, int(way))
+    if isinstance(value, np.ndarray):
+        return value
+    if is_whole(value) or float(value) in (0.0, 1.0):
+        return np.full(count, int(value))
     draw = np.random.default_rng([seed, crc32(name.encode("utf-8", "surrogatepass"))])
-    return (draw.random(count) < float(way)).astype(np.int64)
+    return (draw.random(count) < float(value)).astype(np.int64)
 
 
-def _at_switch(flow: Flow, grids: Grids, found: Predicate, way: Column, frame: int, inner: int) -> Column:
-    """What a Switch in a frame is told where the origin's values are read in another one."""
-    for pushed, popped in found.stacks:
-        taken_back = backwards(flow, grids, _into(flow, grids, way, frame, pushed), pushed, popped)
-        way, frame = way if taken_back is None else taken_back, popped
-    return _into(flow, grids, way, frame, inner)
+def _at_switch(
+    flow: Flow, spaces: Sequence[IterationSpace], predicate: Predicate, value: Ints, frame: int, switch: int
+) -> Ints:
+    """The values that a Switch reads, given those of the origin, which are read in `frame`."""
+    for push, pop in predicate.stacks:
+        pushed = _spread(flow, spaces, value, frame, push)
+        reverse = popped(flow, spaces, pushed, push, pop)
+        value, frame = value if reverse is None else reverse, pop
+    return _spread(flow, spaces, value, frame, flow.frame[switch])
 
 
-def _into(flow: Flow, grids: Grids, way: Column, frame: int, inner: int) -> Column:
+def _spread(flow: Flow, spaces: Sequence[IterationSpace], value: Ints, frame: int, inner: int) -> Ints:
     """A column of one frame in all iterations of a loop in it."""
-    size = grids.size[inner]
-    if frame in (0, *path_to(flow, inner)):
-        return np.repeat(way, size // len(way))
-    return np.resize(way, size)  # where two loops are mixed, which TensorFlow does not run
+    size = spaces[inner].size
+    if frame in (0, *flow.loop_nest(inner)):
+        return np.repeat(value, size // len(value))
+    return np.resize(value, size)  # two loops are mixed, which TensorFlow does not run
 
 
-def _ways(way: Column, negated: bool, sides: int) -> list[int]:
-    """Per output of a Switch the iterations in which its value goes there.
+def _taken(value: Ints, negated: bool, sides: int) -> list[int]:
+    """The live iterations of each output of a Switch.
 
-    An index that is none means the last output, as kernels/control_flow_ops.cc has it.
+    An index out of range means the last output, as in `kernels/control_flow_ops.cc`.
     """
     if sides == 2 and negated:
-        way = 1 - way
-    number = np.where((way < 0) | (way >= sides), sides - 1, way)
-    return [masks.mask(number == side) for side in range(sides)]
+        value = 1 - value
+    side = np.where((value < 0) | (value >= sides), sides - 1, value)
+    return [mask(side == one) for one in range(sides)]
 
 
 def branch_notes(found: Branches, seed: int) -> list[str]:
-    """Which way each predicate goes, and why; of those that were chosen `deciding` tells."""
-    said: dict[str, list[str]] = {}
-    for name, (why, way) in found.ways.items():
-        said.setdefault(why, []).append(f"'{printable(name)}' {_spelled(way)}")
-    heads = {
-        ASKED: "Predicates as asked",
-        DRAWN: f"Predicates drawn by chance (seed {seed})",
-        TOLD: "Predicates that are constant",
-        USUAL: "Predicates that nothing tells are taken to hold, of a Case branch 0",
-    }
-    return [f"{head}: {some(sorted(said[why]), NAMED)}." for why, head in heads.items() if why in said]
+    """A note per reason, with the predicates and their values; those that were chosen have notes of their own."""
+    notes = []
+    for reason, head in (
+        (Reason.REQUESTED, "Predicates as asked"),
+        (Reason.DRAWN, f"Predicates drawn by chance (seed {seed})"),
+        (Reason.KNOWN, "Predicates that are constant"),
+        (Reason.DEFAULT, "Predicates that nothing tells are taken to hold, of a Case branch 0"),
+    ):
+        said = [
+            f"'{printable(name)}' {_spelled(one.value)}"
+            for name, one in found.decisions.items()
+            if one.reason is reason
+        ]
+        if said:
+            notes.append(f"{head}: {some(sorted(said), NAMED)}.")
+    return notes
+
+
+def _spelled(value: Choice | Ints) -> str:
+    if isinstance(value, np.ndarray):
+        return "as its iterations say"
+    if isinstance(value, bool) or is_whole(value):
+        return str(value).lower()
+    return f"with probability {float(value):g}"

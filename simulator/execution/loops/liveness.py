@@ -1,81 +1,111 @@
-"""Which values are live, dead or never come, in every iteration at once.
+"""Liveness: the iterations in which each op runs, and those in which its values are live or dead.
 
-An op runs in an iteration when all its inputs came; it is live when they all are. A ControlTrigger is live all the
-same, so that what a gradient's loop does after a branch is done whichever way was taken. A Merge runs at its first live
-value, or when all its values are dead, or with one from a dead Enter, so that a loop on the path not taken ends; its
-control inputs only have to have come. A Switch's value is dead on the sides not taken. A Recv is dead as its Send. A
-dead NextIteration passes nothing on, which ends the loop, and a dead Exit comes out when the loop has ended, if it
-ever does (`PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
-`tensorflow/core/common_runtime/propagator_state.cc`).
+The rules, after `PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
+`tensorflow/core/common_runtime/propagator_state.cc`:
 
-What comes back over a loop's back edge is assumed to be live at first, and the ops are gone through again until the
-assumption and the result agree. Without loops' iterations it is a graph without cycles, so that there is one answer;
-a loop needs two rounds or three, unless it loses some of its variables on the way.
+    an op             runs when all its inputs came; it is live when they all are
+    a ControlTrigger  is live whenever it runs, so that what a gradient's loop does after a branch is done either way
+    a Merge           runs at its first live value, or when all its values are dead, or with one value from a dead
+                      Enter, so that a loop on the path not taken ends; its control inputs only have to have come
+    a Switch          has dead values on the sides not taken
+    a Recv            is dead as its Send
+    a NextIteration   passes nothing on when dead, which ends the loop
+    an Exit           comes out dead when the loop has ended, if it ever does
+
+Values on back edges are assumed to be live at first, and the ops are gone through again until assumption and result
+agree. The iterations of all loops unrolled form a graph without cycles, so there is one answer. A loop needs two rounds
+or three, unless it loses some of its variables on the way.
+
+Some loops never end (a stall). A loop that is entered waits for all of its Enters, dead or live. Where one never comes,
+neither the loop nor the iteration around it ends. Iterations end in order, so `parallel_iterations` stay in flight, the
+next one never begins, and no dead Exit comes out. The step ends when no op is left to run (`num_pending_inputs`,
+`IsIterationDone` and `next_iter_roots` of the same file; the Enters are those of all devices here).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from simulator.errors import UnsupportedError
-from simulator.execution.loops import masks
-from simulator.execution.loops.flow import Flow, Way
-from simulator.execution.loops.stalling import NO_STALLS, Stalls, find_stalls
+from simulator.execution.loops.frames import EdgeKind, Flow
+from simulator.execution.loops.iterations import IterationSpace, mask, rows
 from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, TRIGGERS
 
 MAX_ROUNDS = 100  # a graph that needs more was made to need more
 
 
-@dataclass(frozen=True, eq=False)
-class Grids:
-    """How many iterations there can be. Axis: frames."""
+@dataclass(frozen=True)
+class Stalls:
+    """The loops that never end, and how many of their iterations begin all the same."""
 
-    width: list[int]  # iterations each time that the loop is entered, one more than trips at least; 1 for the root
-    trips: list[int]  # how often the body runs each time; the root's 0
-    outer: list[int]  # iterations around it
-    size: list[int]  # outer * width
+    begun: dict[int, list[int]] = field(default_factory=dict)  # frame -> per entry the iterations that may begin
+    endless: dict[int, int] = field(default_factory=dict)  # frame -> entries that never end
 
 
 @dataclass(frozen=True, eq=False)
 class Liveness:
     """Bits are iterations of the frame in which the op runs. Axes: n ops, F frames."""
 
+    flow: Flow
+    spaces: list[IterationSpace]  # [F]
     ran: list[int]  # [n] dead or live
     live: list[int]  # [n]
     exists: list[int]  # [F] iterations that begin
     taken: dict[int, list[int]]  # Switch -> per output the iterations in which its value goes there
-    stalls: Stalls = NO_STALLS
+    stalls: Stalls = field(default_factory=Stalls)
 
     def live_port(self, op: int, port: int) -> int:
-        """Where an output of the op is live."""
+        """The iterations in which an output of the op is live."""
         sides = self.taken.get(op)
         if sides is None:
             return self.live[op]
         return self.live[op] & sides[port] if 0 <= port < len(sides) else 0
 
+    def arrived(self, edge: int) -> tuple[int, int]:
+        """The target's iterations in which anything comes along an edge, and those in which it is live."""
+        op, kind = self.flow.source[edge], self.flow.edge_kind[edge]
+        ran = self.ran[op]
+        live = self.live_port(op, self.flow.port[edge]) if self.flow.data[edge] else self.live[op]
+        if kind is EdgeKind.SAME:
+            return ran, live
+        frame = self.flow.frame[op]
+        space = self.spaces[frame]
+        if kind is EdgeKind.NEXT_ITERATION:
+            came = space.following(live)
+            return came, came
+        if kind is EdgeKind.EXIT:
+            out = space.any_of(live)
+            dead = space.any_of(ran & space.last(self.exists[frame])) & ~self.stalls.endless.get(frame, 0)
+            return out | dead, out
+        inner = self.spaces[self.flow.child[op]]
+        move = inner.first if kind is EdgeKind.ENTER else inner.every
+        return move(ran), move(live)
 
-def liveness(flow: Flow, grids: Grids, taken: dict[int, list[int]]) -> Liveness:
-    """The answer for the given trips and sides. Raises UnsupportedError where it is not found in MAX_ROUNDS rounds."""
-    sizes = [grids.size[frame] for frame in flow.frame]
+
+def find_liveness(flow: Flow, spaces: list[IterationSpace], taken: dict[int, list[int]]) -> Liveness:
+    """The liveness under these trips and sides. Raises UnsupportedError where MAX_ROUNDS rounds do not suffice."""
     state = Liveness(
-        ran=[masks.full(size) for size in sizes],
-        live=[masks.full(size) for size in sizes],
-        exists=[masks.full(size) for size in grids.size],
+        flow=flow,
+        spaces=spaces,
+        ran=[spaces[frame].all for frame in flow.frame],
+        live=[spaces[frame].all for frame in flow.frame],
+        exists=[space.all for space in spaces],
         taken=taken,
     )
-    for op in _loop_ends(flow):  # the last iteration does not go on
-        frame = flow.frame[op]
-        state.live[op] &= ~masks.column(grids.outer[frame], grids.width[frame], grids.width[frame] - 1)
-    touched = _touched(flow)
-    carriers = sorted({flow.source[edge] for edge, back in enumerate(flow.edges.back.tolist()) if back})
+    for op in _next_iterations(flow):  # the last iteration does not go on
+        space = spaces[flow.frame[op]]
+        state.live[op] &= ~space.at(space.width - 1)
+    varying = _varying(flow)
+    back_sources = sorted({flow.source[edge] for edge, back in enumerate(flow.edges.back.tolist()) if back})
     for _ in range(MAX_ROUNDS):
-        before = [(state.ran[op], state.live[op]) for op in carriers], list(state.exists)
-        for op in touched:
-            state.ran[op], state.live[op] = _settle(flow, grids, state, op)
-        _find_iterations(flow, grids, state)
-        if before == ([(state.ran[op], state.live[op]) for op in carriers], state.exists):
-            stalls = find_stalls(flow, grids.outer, grids.width, state.ran, state.exists)
+        before = [(state.ran[op], state.live[op]) for op in back_sources], list(state.exists)
+        for op in varying:
+            state.ran[op], state.live[op] = _evaluate(state, op)
+        _find_iterations(state)
+        if before == ([(state.ran[op], state.live[op]) for op in back_sources], state.exists):
+            stalls = _find_stalls(state)
             if stalls == state.stalls:
                 return state
             state = replace(state, stalls=stalls)
@@ -85,11 +115,11 @@ def liveness(flow: Flow, grids: Grids, taken: dict[int, list[int]]) -> Liveness:
     )
 
 
-def _loop_ends(flow: Flow) -> list[int]:
+def _next_iterations(flow: Flow) -> list[int]:
     return [op for op, kind in enumerate(flow.ops.kind) if kind in NEXT_ITERATIONS]
 
 
-def _touched(flow: Flow) -> list[int]:
+def _varying(flow: Flow) -> list[int]:
     """The ops that may be dead or run more than once, in order: all others simply run."""
     found = [False] * len(flow.inputs)
     order = []
@@ -100,45 +130,24 @@ def _touched(flow: Flow) -> list[int]:
     return order
 
 
-def arrived(flow: Flow, grids: Grids, state: Liveness, edge: int) -> tuple[int, int]:
-    """What comes along an edge, in iterations of its target: where anything does, and where it is live."""
-    op, way = flow.source[edge], flow.way[edge]
-    ran, live = state.ran[op], state.live_port(op, flow.port[edge]) if flow.data[edge] else state.live[op]
-    if way is Way.SAME:
-        return ran, live
-    if way is Way.NEXT or way is Way.LEAVE:
-        frame = flow.frame[op]
-        outer, width = grids.outer[frame], grids.width[frame]
-        if way is Way.NEXT:
-            came = masks.following(live, outer, width)
-            return came, came
-        out = masks.any_of(live, outer, width)
-        final = masks.last(state.exists[frame], outer, width)
-        dead = masks.any_of(ran & final, outer, width) & ~state.stalls.endless.get(frame, 0)
-        return out | dead, out
-    frame = flow.child[op]
-    move = masks.first if way is Way.ONCE else masks.every
-    outer, width = grids.outer[frame], grids.width[frame]
-    return move(ran, outer, width), move(live, outer, width)
-
-
-def _settle(flow: Flow, grids: Grids, state: Liveness, op: int) -> tuple[int, int]:
-    """Where an op runs and where it is live."""
-    if flow.ops.kind[op] in MERGES:
-        return _settle_merge(flow, grids, state, op)
-    ran = live = state.exists[flow.frame[op]]
-    for edge in flow.inputs[op]:
-        came, alive = arrived(flow, grids, state, edge)
+def _evaluate(state: Liveness, op: int) -> tuple[int, int]:
+    """The iterations in which an op runs, and those in which it is live."""
+    kind, begun = state.flow.ops.kind[op], state.exists[state.flow.frame[op]]
+    if kind in MERGES:
+        return _evaluate_merge(state, op, begun)
+    ran = live = begun
+    for edge in state.flow.inputs[op]:
+        came, alive = state.arrived(edge)
         ran &= came
         live &= alive
-    return ran, ran if flow.ops.kind[op] in TRIGGERS else live & ran
+    return ran, ran if kind in TRIGGERS else live & ran
 
 
-def _settle_merge(flow: Flow, grids: Grids, state: Liveness, op: int) -> tuple[int, int]:
-    begun = state.exists[flow.frame[op]]
+def _evaluate_merge(state: Liveness, op: int, begun: int) -> tuple[int, int]:
+    flow = state.flow
     live, all_came, dead_enter = 0, begun, 0
     for edge in flow.inputs[op]:
-        came, alive = arrived(flow, grids, state, edge)
+        came, alive = state.arrived(edge)
         if not flow.data[edge]:
             begun &= came
             continue
@@ -149,37 +158,66 @@ def _settle_merge(flow: Flow, grids: Grids, state: Liveness, op: int) -> tuple[i
     return (live | all_came | dead_enter) & begun, live & begun
 
 
-def _find_iterations(flow: Flow, grids: Grids, state: Liveness) -> None:
+def _find_iterations(state: Liveness) -> None:
     """A loop begins with any of its Enters and goes on with any live NextIteration."""
-    begun = [0] * len(flow.frames)
-    begun[0] = 1
-    for op, frame in flow.child.items():
-        begun[frame] |= masks.first(state.ran[op], grids.outer[frame], grids.width[frame])
-    for op in _loop_ends(flow):
-        frame = flow.frame[op]
-        begun[frame] |= masks.following(state.live[op], grids.outer[frame], grids.width[frame])
-    for frame, found in enumerate(begun):
-        outer, width = grids.outer[frame], grids.width[frame]
-        state.exists[frame] = masks.unbroken(state.stalls.begun(frame, found, outer, width), outer, width)
+    begun = [1, *[0] * (len(state.spaces) - 1)]
+    for op, frame in state.flow.child.items():
+        begun[frame] |= state.spaces[frame].first(state.ran[op])
+    for op in _next_iterations(state.flow):
+        frame = state.flow.frame[op]
+        begun[frame] |= state.spaces[frame].following(state.live[op])
+    for frame, (found, space) in enumerate(zip(begun, state.spaces, strict=True)):
+        if frame in state.stalls.begun:
+            found &= mask(np.arange(space.width) < np.array(state.stalls.begun[frame])[:, None])
+        state.exists[frame] = space.unbroken(found)
 
 
-def overrun(flow: Flow, grids: Grids, state: Liveness) -> list[int]:
-    """The frames of which something goes on after their last iteration, as what follows a ControlTrigger may."""
-    found = []
-    for op in _loop_ends(flow):
-        frame = flow.frame[op]
-        outer, width = grids.outer[frame], grids.width[frame]
-        last = masks.column(outer, width, width - 1) & ~state.stalls.put_off(frame, outer, width)
+def overrun(state: Liveness) -> list[int]:
+    """The frames that go on after their last iteration, as what follows a ControlTrigger may."""
+    found = set[int]()
+    for op in _next_iterations(state.flow):
+        frame = state.flow.frame[op]
+        last = _last(state, frame)
         if state.live[op] & last & state.exists[frame]:
-            found.append(frame)
-    return sorted(set(found))
+            found.add(frame)
+    return sorted(found)
 
 
-def grids(flow: Flow, trips: Sequence[int], more: Sequence[int]) -> Grids:
-    """The iterations that there can be, given how often the body of each frame runs and how many begin after that."""
-    width = [1, *(count + 1 + extra for count, extra in zip(trips[1:], more[1:], strict=True))]
-    outer, size = [1], [1]
-    for frame, row in enumerate(flow.frames[1:], 1):
-        outer.append(size[row.parent])
-        size.append(outer[frame] * width[frame])
-    return Grids(width, list(trips), outer, size)
+def _last(state: Liveness, frame: int) -> int:
+    """The last iteration of each entry, but where a stall keeps the next one from beginning."""
+    space = state.spaces[frame]
+    last = space.at(space.width - 1)
+    if frame not in state.stalls.begun:
+        return last
+    stalled = np.zeros((space.outer, space.width), np.bool_)
+    stalled[:, -1] = np.array(state.stalls.begun[frame]) <= space.width
+    return last & ~mask(stalled)
+
+
+def _find_stalls(state: Liveness) -> Stalls:
+    """The loops that never end, given where everything runs."""
+    flow, stalls = state.flow, Stalls()
+    stuck = [0] * len(flow.frames)  # iterations that never end, since they wait for a loop in them
+    enters: list[list[int]] = [[] for _ in flow.frames]
+    for op, frame in flow.child.items():
+        enters[frame].append(op)
+    for frame in range(len(flow.frames) - 1, 0, -1):  # inner loops first
+        space, every, some = state.spaces[frame], -1, 0
+        for op in enters[frame]:
+            every, some = every & state.ran[op], some | state.ran[op]
+        lacking, waiting = some & ~every, stuck[frame] & state.exists[frame]
+        never = lacking | space.any_of(waiting)
+        if never:
+            stalls.endless[frame] = never
+            stuck[flow.frames[frame].parent] |= never
+            stalls.begun[frame] = _may_begin(space, lacking, waiting, max(flow.frames[frame].parallel, 1))
+    return stalls
+
+
+def _may_begin(space: IterationSpace, lacking: int, waiting: int, parallel: int) -> list[int]:
+    """[outer] the iterations that may begin: those before the first that never ends, and those in flight with it."""
+    grid = space.grid(waiting)
+    first = np.where(grid.any(axis=1), grid.argmax(axis=1), np.iinfo(np.int64).max - parallel)
+    first[rows([lacking], space.outer)[0]] = 0
+    found: list[int] = (first + parallel).tolist()
+    return found

@@ -1,34 +1,33 @@
-"""The ops and edges of a step without loops: an op per node and iteration in which it runs, dead or live.
+"""The unrolled step: an op per node and iteration in which it runs, dead or live, and the edges between these ops.
 
-An executor without time: `liveness` says what runs, this file lays it out, whole frames at a time. Edges are those
-that were delivered and are waited for:
+It is an executor without time: `liveness` says what runs, this file lays it out, whole frames at a time. An edge stands
+for a value or control signal that is delivered and waited for:
 
     a live Merge      waits for its live values, of which the first is enough, and for its control inputs
     a dead Merge      waits for all of its values
     all others        wait for all of their inputs
 
-What is dead takes no time and has no bytes, but crosses between devices as TensorFlow's dead tensors do; so a dead
-value still goes to where a live Merge does not wait for it.
+A dead tensor takes no time and has no bytes, but it crosses between devices as in TensorFlow. So a dead value still
+goes to the device of a live Merge that does not wait for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from simulator.columns import flags, ids, ints
+from simulator.columns import Ints, flags, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.assembling import Edges, Ops, forward, join
-from simulator.execution.loops.branches import Choice, branch_notes, check_branches, check_seed
-from simulator.execution.loops.deciding import decide
-from simulator.execution.loops.delivery import Delivered, deliver
-from simulator.execution.loops.flow import Flow, has_control_flow, read_flow
-from simulator.execution.loops.layout import Column, Layout, lay_out
-from simulator.execution.loops.liveness import Grids, Liveness, arrived
-from simulator.execution.loops.trips import check_trips, trip_notes, unused_trips
+from simulator.execution.loops.branches import Choice, UnknownBranchError, branch_notes, check_branches, check_seed
+from simulator.execution.loops.choices import decide
+from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
+from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
+from simulator.execution.loops.liveness import Liveness
+from simulator.execution.loops.trips import UnknownLoopError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.graph.control_flow import MERGES
 from simulator.partitioning.partitions import RECVS
@@ -37,14 +36,16 @@ from simulator.wording import printable
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
 
+Made = TypeVar("Made", covariant=True)
+
 
 class Unrolled(NamedTuple):
-    """What is left when loops and branches are gone."""
+    """A step without loops and branches."""
 
     ops: Ops
     edges: Edges
-    notes: tuple[str, ...]  # how often loops run and which branches are taken, and why
-    dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen
+    notes: tuple[str, ...]  # the trips of loops and the sides of branches, and the reasons for them
+    dead_fetches: tuple[str, ...] = ()  # never handed to the client, whatever is chosen
 
 
 def unrolled(
@@ -59,10 +60,10 @@ def unrolled(
 ) -> Unrolled:
     """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
 
-    In order of (iteration in which its values are read, op); signals come last. With `device`, that of each op, every
-    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for
-    names, a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where
-    something outside of loops would never run.
+    Ops come by (iteration in which their values are read, op); signals come last. With `device`, that of each op, every
+    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for names,
+    a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where an op
+    outside of loops would never run.
     """
     check_seed(seed)
     _check_named("trips", trips, "loops to counts")
@@ -74,24 +75,23 @@ def unrolled(
     flow = read_flow(graph, ops, edges)
     _check_triggers(flow)
     if flow.mixed is not None:
-        return _as_it_stands(flow, asked=bool(trips or branches))
+        return _once(flow, flow.mixed, requested=bool(trips or branches))
     decided = decide(flow, trips, branches, seed)
-    settled = decided.settled
-    sizes, state = settled.grids, settled.state
-    _check_arrivals(flow, sizes, state)
-    layout = lay_out(flow, sizes, state)
-    given, lost = deliver(flow, sizes, state, layout)
-    signals = find_signals(flow, sizes, state, layout, given, [0] * len(flow.inputs) if device is None else device)
+    scenario, state = decided.scenario, decided.scenario.state
+    _check_arrivals(state)
+    instances = number_instances(state)
+    given, lost = deliver(state, instances)
+    signals = find_signals(state, instances, given, [0] * len(flow.inputs) if device is None else device)
     if device is not None:
-        lost = lost.take(np.zeros(len(lost), np.bool_))  # it ends in a Recv, wherever it is lost
+        lost = lost.take(np.zeros(len(lost), np.bool_))  # a Recv takes it, on the device that does not wait for it
     return Unrolled(
-        ops=_ops(flow, layout, signals, lost),
-        edges=_edges(flow, layout, given, signals, lost),
+        ops=_ops(flow, instances, signals, lost),
+        edges=_edges(flow, instances, given, signals, lost),
         notes=(
             *decided.notes,
             *unused_trips(trips, flow.frames[1:]),
-            *trip_notes(flow, settled.trips),
-            *branch_notes(settled.branches, seed),
+            *trip_notes(flow, scenario.trips),
+            *branch_notes(scenario.branches, seed),
         ),
         dead_fetches=decided.dead_fetches,
     )
@@ -106,37 +106,38 @@ def _check_triggers(flow: Flow) -> None:
     """Refuse pieces in which Recvs wait for a moment inside a loop, which comes once per iteration or never."""
     for op, kind in enumerate(flow.ops.kind):
         if kind == "ControlTrigger" and flow.ops.inserted[op] and flow.frame[op]:
-            loop = printable(flow.frames[flow.frame[op]].name)
             raise UnsupportedError(
                 f"TensorFlow's scheduling lets Recvs wait for {flow.name(op)}, which follows a node inside the loop "
-                f"'{loop}'; schedule none, or by the white paper's rule.",
+                f"{flow.loop(flow.frame[op])}; schedule none, or by the white paper's rule.",
                 node=flow.ops.names[op],
             )
 
 
-def _as_it_stands(flow: Flow, *, asked: bool) -> Unrolled:
-    """What TensorFlow refuses to run: its loops once, without the way back, and every branch."""
-    why = f"'{printable(flow.mixed or '')}' reads from two loops, which TensorFlow refuses to run"
-    if asked:
-        raise UnsupportedError(f"{why}; leave trips and branches out, or mend the graph.", node=flow.mixed)
+def _once(flow: Flow, mixed: str, *, requested: bool) -> Unrolled:
+    """A step that TensorFlow refuses to run: its loops once, without back edges, and every branch."""
+    why = f"'{printable(mixed)}' reads from two loops, which TensorFlow refuses to run"
+    if requested:
+        raise UnsupportedError(f"{why}; leave trips and branches out, or mend the graph.", node=mixed)
     return Unrolled(flow.ops, forward(flow.edges), (f"Loops run once and every branch runs: {why}.",))
 
 
-def _check_arrivals(flow: Flow, sizes: Grids, state: Liveness) -> None:
+def _check_arrivals(state: Liveness) -> None:
     """Refuse pieces in which a device waits for ever for what another one never sends, as TensorFlow's would."""
+    flow = state.flow
     for op, kind in enumerate(flow.ops.kind):
         if kind not in RECVS:
             continue
         posted, came = state.exists[flow.frame[op]], 0
         for edge in flow.inputs[op]:
             if flow.data[edge]:
-                came |= arrived(flow, sizes, state, edge)[0]
+                came |= state.arrived(edge)[0]
                 post = int(flow.edges.post[edge])
                 posted &= state.ran[post] if post >= 0 else posted
             else:
-                posted &= arrived(flow, sizes, state, edge)[0]
-        if flow.value(op) is not None and posted & ~came:
-            send = flow.ops.names[flow.source[next(edge for edge in flow.inputs[op] if flow.data[edge])]]
+                posted &= state.arrived(edge)[0]
+        sent = flow.value(op)
+        if sent is not None and posted & ~came:
+            send = flow.ops.names[sent[0]]
             raise DeadlockError(
                 f"{flow.name(op)} waits for ever: with these trips and branches nothing comes from "
                 f"'{printable(send)}', on another device, so that TensorFlow's step never ends.",
@@ -144,69 +145,40 @@ def _check_arrivals(flow: Flow, sizes: Grids, state: Liveness) -> None:
             )
 
 
-def _ops(flow: Flow, layout: Layout, signals: Signals, lost: Delivered) -> Ops:
-    """The instances, then the signals, then the ends of dead values that nobody waits for."""
+def _ops(flow: Flow, instances: Instances, signals: Signals, lost: Delivered) -> Ops:
+    """The instances, then the signals, then the ends of dead values that no op waits for."""
     ops, extra = flow.ops, len(signals.like) + len(lost)
-    of = np.concatenate([layout.op, signals.like, layout.op[lost.target]])
-    rows = of.tolist()
-    merge = np.array([kind in MERGES for kind in ops.kind], bool)[layout.op] & layout.live
-    nothing = np.zeros(len(lost), np.bool_)
+    of = np.concatenate([instances.op, signals.like, instances.op[lost.target]])
+    merge = np.array([kind in MERGES for kind in ops.kind], bool)[instances.op] & instances.live
     return replace(
         ops,
         node=ids(ops.node[of]),
-        names=tuple([ops.names[row] for row in rows]),
-        kind=(*(ops.kind[row] for row in layout.op.tolist()), *["NoOp"] * extra),
-        inserted=flags(np.concatenate([ops.inserted[layout.op], np.ones(extra, np.bool_)])),
+        names=tuple([ops.names[row] for row in of.tolist()]),
+        kind=(*(ops.kind[row] for row in instances.op.tolist()), *["NoOp"] * extra),
+        inserted=flags(np.concatenate([ops.inserted[instances.op], np.ones(extra, np.bool_)])),
         bound=ids(ops.bound[of]),
         cost_row=ids(ops.cost_row[of]),
-        merge=flags(np.concatenate([merge, signals.first, nothing])),
-        silent=flags(np.concatenate([~layout.live, np.ones(extra, np.bool_)])),
-        iteration=ids(np.concatenate([layout.tag, signals.tag, layout.tag[lost.target]])),
-        iterations=layout.tags,
+        merge=flags(np.concatenate([merge, signals.first, np.zeros(len(lost), np.bool_)])),
+        silent=flags(np.concatenate([~instances.live, np.ones(extra, np.bool_)])),
+        iteration=ids(np.concatenate([instances.tag, signals.tag, instances.tag[lost.target]])),
+        iterations=instances.tags,
     )
 
 
-def _edges(flow: Flow, layout: Layout, given: Delivered, signals: Signals, lost: Delivered) -> Edges:
-    first_lost = len(layout.op) + len(signals.like)
-    ends = np.arange(first_lost, first_lost + len(lost))
-    found = _copies(flow, layout, given, given.target)
+def _edges(flow: Flow, instances: Instances, given: Delivered, signals: Signals, lost: Delivered) -> Edges:
+    first_lost = len(instances.op) + len(signals.like)
+    found = _delivered_edges(flow, instances, given, given.target)
     if len(lost):
-        found = join(found, _copies(flow, layout, lost, ends))
-    if not len(signals.source):
-        return found
-    node = flow.ops.node[np.concatenate([layout.op, signals.like])[signals.source]].astype(np.int64)
-    ports = int(flow.edges.port.max(initial=0)) + 1
-    nothing = np.zeros(len(node), np.int64)
-    return join(
-        found,
-        Edges(
-            source=ids(signals.source),
-            target=ids(signals.target),
-            port=ids(ports + signals.value),
-            row=ids(np.where(signals.value, flow.graph.tensor_ptr[node], -1 - node)),
-            nbytes=ints(nothing),
-            apart=flags(nothing),
-            host=flags(nothing),
-            post=ids(nothing - 1),
-            back=flags(nothing),
-            dead=flags(nothing),
-            stays=flags(nothing + 1),
-        ),
-    )
+        found = join(found, _delivered_edges(flow, instances, lost, np.arange(first_lost, first_lost + len(lost))))
+    return join(found, _signal_edges(flow, instances, signals)) if len(signals.source) else found
 
 
-def _posts(flow: Flow, layout: Layout, given: Delivered) -> Column:
-    """The instance at whose end each reader begins to wait, in the same iteration; -1: it waits from the beginning."""
-    posts = flow.edges.post[given.edge].astype(np.int64)
-    posted = np.flatnonzero(posts >= 0)
-    posts[posted] = layout.instance(posts[posted], given.place[posted])
-    return posts
-
-
-def _copies(flow: Flow, layout: Layout, given: Delivered, target: Column) -> Edges:
-    """The edges between instances; what is dead has no bytes."""
-    edges = flow.edges
-    at = given.edge
+def _delivered_edges(flow: Flow, instances: Instances, given: Delivered, target: Ints) -> Edges:
+    """The edges between instances; dead values have no bytes."""
+    edges, at = flow.edges, given.edge
+    post = edges.post[at].astype(np.int64)  # the reader begins to wait at the end of an op of its own iteration
+    posted = np.flatnonzero(post >= 0)
+    post[posted] = instances.at(post[posted], given.place[posted])
     return replace(
         edges,
         source=ids(given.source),
@@ -216,8 +188,68 @@ def _copies(flow: Flow, layout: Layout, given: Delivered, target: Column) -> Edg
         nbytes=ints(np.where(given.live, edges.nbytes[at], 0)),
         apart=flags(edges.apart[at]),
         host=flags(edges.host[at]),
-        post=ids(_posts(flow, layout, given)),
+        post=ids(post),
         back=flags(np.zeros(len(at))),
         dead=flags(~given.live),
         stays=flags(np.zeros(len(at))),
     )
+
+
+def _signal_edges(flow: Flow, instances: Instances, signals: Signals) -> Edges:
+    node = flow.ops.node[np.concatenate([instances.op, signals.like])[signals.source]].astype(np.int64)
+    ports = int(flow.edges.port.max(initial=0)) + 1
+    nothing = np.zeros(len(node), np.int64)
+    return Edges(
+        source=ids(signals.source),
+        target=ids(signals.target),
+        port=ids(ports + signals.value),
+        row=ids(np.where(signals.value, flow.graph.tensor_ptr[node], -1 - node)),
+        nbytes=ints(nothing),
+        apart=flags(nothing),
+        host=flags(nothing),
+        post=ids(nothing - 1),
+        back=flags(nothing),
+        dead=flags(nothing),
+        stays=flags(nothing + 1),
+    )
+
+
+class _Make(Protocol[Made]):
+    def __call__(self, *, trips: Mapping[str, int] | None, branches: Mapping[str, Choice] | None) -> Made: ...
+
+
+@dataclass(eq=False)
+class SharedChoices:
+    """Trips and branches that are requested of several programs at once: each uses those that it has.
+
+    The updates of a synchronous training, for example, are a program of their own, without the loops of its workers.
+    """
+
+    trips: Mapping[str, int] | None
+    branches: Mapping[str, Choice] | None
+    used: set[str] = field(default_factory=set)
+    unknown: dict[str, SimvizError] = field(default_factory=dict)  # name -> the error of the first program without it
+
+    def apply(self, make: _Make[Made]) -> Made:
+        """Make one program with the trips and branches that it has."""
+        if not all(given is None or isinstance(given, Mapping) for given in (self.trips, self.branches)):
+            return make(trips=self.trips, branches=self.branches)  # which refuses them
+        trips, branches = dict(self.trips or {}), dict(self.branches or {})
+        while True:
+            try:
+                made = make(trips=trips, branches=branches)
+            except UnknownLoopError as error:
+                self.unknown.setdefault(error.name, error)
+                del trips[error.name]
+            except UnknownBranchError as error:
+                self.unknown.setdefault(error.name, error)
+                del branches[error.name]
+            else:
+                self.used |= trips.keys() | branches.keys()
+                return made
+
+    def check(self) -> None:
+        """Raise the SimvizError of the first name that no program has."""
+        for name, error in self.unknown.items():
+            if name not in self.used:
+                raise error

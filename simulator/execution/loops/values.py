@@ -1,28 +1,35 @@
-"""What the graph tells of its small values: constants, sizes, and counters that grow by the same amount each time.
+"""Small values that the graph determines: constants, sizes, counters, and what is computed from them.
 
-A value is `start + step * i` in iteration i of the loop in which its op runs; a constant has the step 0. Only whole
-numbers count: what adds up fractions may round. Values are followed through Identity, Enter, Switch and Exit, through
-Send and Recv, through stacks, and through loop variables that never change.
+Before trips are known, a value is `start + step * i` in iteration i of its loop (`linear`); a constant has step 0. Only
+whole numbers count, since sums of fractions may round. When trips are known, a value is a column with an entry per
+iteration of its frame (`column`): a comparison with the counter of any loop around has its value everywhere, and a
+gradient's pop has the values that the forward pass pushed, in reverse order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.execution.loops.flow import Flow
-from simulator.execution.loops.passing import MAX_DEPTH, PASSED_ON, Merged, followed
+from simulator.columns import Flags, Ints
+from simulator.execution.loops.frames import Flow, Output
+from simulator.execution.loops.iterations import IterationSpace, rows
+from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, Merged, loop_variable, origin
 from simulator.graph.constants import elements
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
+from simulator.graph.dtypes import BOOL, INT32
 from simulator.partitioning.partitions import RECVS, SENDS
 
-MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
-
-NEGATED: Mapping[str, str] = {
+_MAX_SIZE = 2**62  # beyond it a counter would have wrapped around
+_MAX_FACTOR = 2**30  # products of smaller numbers do not wrap around
+_INT64 = 9  # of types.proto
+_SIZES = frozenset({"StridedSlice", "Size", "Rank"})
+_NEGATED: Mapping[str, str] = {
     "Less": "GreaterEqual",
     "GreaterEqual": "Less",
     "Greater": "LessEqual",
@@ -30,6 +37,26 @@ NEGATED: Mapping[str, str] = {
     "Equal": "NotEqual",
     "NotEqual": "Equal",
 }
+_COMPARISONS: Mapping[str, Callable[[Ints, Ints], Flags]] = {
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "Equal": np.equal,
+    "NotEqual": np.not_equal,
+}
+_ARITHMETIC: Mapping[str, Callable[[Ints, Ints], Ints]] = {
+    "Add": np.add,
+    "AddV2": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "FloorMod": np.mod,
+    "FloorDiv": np.floor_divide,
+}
+_DIVISIONS = frozenset({"FloorMod", "FloorDiv"})
+_SUMS = _ARITHMETIC.keys() - _DIVISIONS
 
 
 class Linear(NamedTuple):
@@ -41,26 +68,26 @@ class Linear(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """A flow with what is known of its values so far, and how often each frame's body runs where that is settled."""
+    """A flow with the values known so far, and the trips of each frame that are known."""
 
     flow: Flow
-    pops: Mapping[tuple[int, int], tuple[int, int]]  # what is taken from a stack -> what was laid on it
+    pops: Mapping[Output, Output]  # popped output -> pushed output
     merged: Merged
     trips: list[int | None]  # [frames]
-    known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)
-    held: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and whether it is negated
+    known: dict[tuple[int, int, int], Linear | None] = field(default_factory=dict)  # by op, port and variable
+    holding: dict[tuple[int, bool], float | None] = field(default_factory=dict)  # by predicate and negation
 
 
 def linear(values: Values, op: int, port: int, variable: int = -1, depth: int = 0) -> Linear | None:
-    """A whole number, or None where the graph does not tell.
+    """A whole number, or None where the graph does not determine it.
 
     With a loop's Merge as `variable`, the number as `start + step * variable`.
     """
     key = (op, port, variable)
     if key not in values.known:
-        values.known[key] = None  # what depends on itself stays unknown
+        values.known[key] = None  # a value that depends on itself stays unknown
         found = _linear(values, op, port, variable, depth + 1) if depth < MAX_DEPTH else None
-        if found is not None and max(abs(found.start), abs(found.step)) < MAX_SIZE:
+        if found is not None and max(abs(found.start), abs(found.step)) < _MAX_SIZE:
             values.known[key] = found
     return values.known[key]
 
@@ -69,40 +96,34 @@ def _linear(values: Values, op: int, port: int, variable: int, depth: int) -> Li
     flow, kind = values.flow, values.flow.ops.kind[op]
     if op == variable:
         return Linear(0, 1) if port == 0 else None
-    if kind == "Const":
-        return _whole(constant(flow, op))
+    if kind == "Const" or kind in _SIZES:
+        number = _constant(flow, op) if kind == "Const" else _size_of_shape(flow, op, kind)
+        return None if number is None else Linear(number, 0)
     if kind in MERGES:
         if port:
             return None
         only = values.merged.only(flow, op)
-        return linear(values, *only, variable, depth) if only else _loop_variable(values, op, variable, depth)
-    if kind in ("StridedSlice", "Size", "Rank"):
-        return _whole(size_of_shape(flow, op, kind))
+        return linear(values, *only, variable, depth) if only else _counter(values, op, variable, depth)
     if (op, port) in values.pops:
         pushed = linear(values, *values.pops[op, port], -1, depth)
         return pushed if pushed is not None and pushed.step == 0 else None
-    given = [
+    a, b = (
         None if at is None else linear(values, *at, variable, depth)
         for at in (flow.value(op), flow.value(op, 1) if kind in _SUMS else None)
-    ]
-    if given[0] is None:
+    )
+    if a is None:
         return None
-    if kind in PASSED_ON or (kind == "Cast" and _is_integer(flow, op)):
-        return given[0]
+    if kind in PASSED_ON or (kind == "Cast" and _cast_type(flow, op) in (INT32, _INT64)):
+        return a
     if kind in ENTERS:
-        return given[0] if given[0].step == 0 else None  # else it changes from one entry to the next
+        return a if a.step == 0 else None  # otherwise it changes from one entry to the next
     if kind in EXITS:
         trips = values.trips[flow.frame[op]]
-        return None if trips is None or variable >= 0 else Linear(given[0].start + given[0].step * trips, 0)
-    return _sum(kind, given[0], given[1])
+        return None if trips is None or variable >= 0 else Linear(a.start + a.step * trips, 0)
+    return None if b is None else _sum(kind, a, b)
 
 
-_SUMS = frozenset({"Add", "AddV2", "Sub", "Mul", "Maximum", "Minimum"})
-
-
-def _sum(kind: str, a: Linear, b: Linear | None) -> Linear | None:
-    if b is None:
-        return None
+def _sum(kind: str, a: Linear, b: Linear) -> Linear | None:
     if kind in ("Add", "AddV2"):
         return Linear(a.start + b.start, a.step + b.step)
     if kind == "Sub":
@@ -114,56 +135,39 @@ def _sum(kind: str, a: Linear, b: Linear | None) -> Linear | None:
     return None
 
 
-def _loop_variable(values: Values, op: int, variable: int, depth: int) -> Linear | None:
-    """A Merge of an Enter's and a NextIteration's value: what goes in, and what each iteration adds."""
-    flow = values.flow
-    enters = [at for slot in (0, 1) if (at := flow.value(op, slot)) and flow.ops.kind[at[0]] in ENTERS]
-    added = step_of(values, op, depth)
-    start = linear(values, *enters[0], -1, depth) if added is not None else None
-    if start is None or added is None:
+def _counter(values: Values, merge: int, variable: int, depth: int) -> Linear | None:
+    """A loop variable that grows by the same amount in each iteration."""
+    pair, step = loop_variable(values.flow, merge), _increment(values, merge, depth)
+    start = linear(values, *pair[0], -1, depth) if pair is not None and step is not None else None
+    if start is None or step is None:
         return None
-    return Linear(start.start, added) if variable < 0 or not added else None
+    return Linear(start.start, step) if variable < 0 or not step else None
 
 
-def step_of(values: Values, merge: int, depth: int = 0) -> int | None:
-    """What each iteration adds to a loop variable; None: it is none, or that changes or is not known."""
-    flow = values.flow
-    given = [at for slot in (0, 1) if (at := flow.value(merge, slot))]
-    following = [at for at in given if flow.ops.kind[at[0]] not in ENTERS]
-    if len(given) != 2 or len(following) != 1:
-        return None
-    passed_on = followed(flow, following[0], NEXT_ITERATIONS | SENDS | RECVS)
-    added = linear(values, *passed_on, merge, depth) if passed_on is not None else None
-    return added.start if added is not None and added.step == 1 else None
+def _increment(values: Values, merge: int, depth: int = 0) -> int | None:
+    """The amount by which a loop variable grows in each iteration; None: it varies, or is not known."""
+    pair = loop_variable(values.flow, merge)
+    back = origin(values.flow, pair[1], NEXT_ITERATIONS | SENDS | RECVS) if pair is not None else None
+    after = linear(values, *back, merge, depth) if back is not None else None
+    return after.start if after is not None and after.step == 1 else None
 
 
-def constant(flow: Flow, op: int) -> list[float] | None:
-    """The elements of a Const of numbers, if they are few."""
-    return elements(flow.attrs(op))
+def _constant(flow: Flow, op: int) -> int | None:
+    """The whole number or truth value of a Const, if it is a single one."""
+    found = elements(flow.attrs(op))
+    return int(found[0]) if found is not None and len(found) == 1 and float(found[0]).is_integer() else None
 
 
-def whole_number(flow: Flow, op: int) -> int | None:
-    """The whole number or the truth that a Const holds, if it is a single one."""
-    found = _whole(constant(flow, op))
-    return None if found is None else found.start
+def _cast_type(flow: Flow, op: int) -> int | None:
+    attr = flow.attrs(op).get("DstT")
+    return None if attr is None else int(attr.type)
 
 
-def _whole(found: list[float] | None) -> Linear | None:
-    if found is None or len(found) != 1 or not (isinstance(found[0], int) or float(found[0]).is_integer()):
-        return None
-    return Linear(int(found[0]), 0)
-
-
-def _is_integer(flow: Flow, op: int) -> bool:
-    kind = flow.attrs(op).get("DstT")
-    return kind is not None and kind.type in (3, 9)
-
-
-def size_of_shape(flow: Flow, op: int, kind: str) -> list[float] | None:
+def _size_of_shape(flow: Flow, op: int, kind: str) -> int | None:
     """A size that is known before the step: `Size(x)`, `Rank(x)`, `Shape(x)[k]`."""
     shaped = op
     if kind == "StridedSlice":
-        at = followed(flow, flow.value(op), PASSED_ON | ENTERS | {"Cast"})
+        at = origin(flow, flow.value(op), PASSED_ON | ENTERS | {"Cast"})
         if at is None or flow.ops.kind[at[0]] != "Shape":
             return None
         shaped = at[0]
@@ -173,78 +177,74 @@ def size_of_shape(flow: Flow, op: int, kind: str) -> list[float] | None:
     if shape is None:
         return None
     if kind == "Rank":
-        return [len(shape)]
+        return len(shape)
     if kind == "Size":
-        return None if -1 in shape else [int(np.prod(shape, dtype=object))]
-    place = _single_place(flow, op, len(shape))
-    return None if place is None or shape[place] < 0 else [shape[place]]
+        return None if -1 in shape else int(np.prod(shape, dtype=object))
+    axis = _single_axis(flow, op, len(shape))
+    return None if axis is None or shape[axis] < 0 else shape[axis]
 
 
-def _single_place(flow: Flow, op: int, rank: int) -> int | None:
-    """The place k that a StridedSlice of a vector takes out as a scalar."""
+def _single_axis(flow: Flow, op: int, rank: int) -> int | None:
+    """The index k that a StridedSlice of a vector takes out as a scalar."""
     masks = {name: int(attr.i) for name, attr in flow.attrs(op).items() if name.endswith("_mask")}
     if masks.get("shrink_axis_mask") != 1 or any(
         masks.get(f"{name}_mask") for name in ("begin", "ellipsis", "new_axis")
     ):
         return None
-    at = followed(flow, flow.value(op, 1), PASSED_ON | ENTERS)
-    found = constant(flow, at[0]) if at is not None and flow.ops.kind[at[0]] == "Const" else None
+    at = origin(flow, flow.value(op, 1), PASSED_ON | ENTERS)
+    found = elements(flow.attrs(at[0])) if at is not None and flow.ops.kind[at[0]] == "Const" else None
     if found is None or len(found) != 1:
         return None
-    place = int(found[0]) + (rank if found[0] < 0 else 0)
-    return place if 0 <= place < rank else None
+    axis = int(found[0]) + (rank if found[0] < 0 else 0)
+    return axis if 0 <= axis < rank else None
 
 
-def holds(values: Values, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
-    """In how many iterations from the first on a predicate holds, `inf` for all; None where the graph does not tell.
+def holds_for(values: Values, op: int, port: int, *, negated: bool = False, depth: int = 0) -> float | None:
+    """The number of iterations, from the first on, in which a predicate holds; `inf` for all, None where unknown.
 
-    Of an And of which one half is unknown, the other half says how many at most.
+    Of an And of which one half is unknown, the other half gives an upper bound.
     """
     key = (op, negated)
-    if key not in values.held:
-        values.held[key] = None
-        values.held[key] = _holds(values, op, port, negated, depth + 1) if depth < MAX_DEPTH else None
-    return values.held[key]
+    if key not in values.holding:
+        values.holding[key] = None
+        values.holding[key] = _holds_for(values, op, port, negated, depth + 1) if depth < MAX_DEPTH else None
+    return values.holding[key]
 
 
-def _holds(values: Values, op: int, port: int, negated: bool, depth: int) -> float | None:
+def _holds_for(values: Values, op: int, port: int, negated: bool, depth: int) -> float | None:
     flow, kind = values.flow, values.flow.ops.kind[op]
     if kind == "Const":
         found = linear(values, op, port)
         return None if found is None else inf if bool(found.start) is not negated else 0
-    given = [at for slot in (0, 1) if (at := flow.value(op, slot)) is not None]
+    given = list(islice(flow.values(op), 2))
     if given and (kind in PASSED_ON or kind in ENTERS or kind == "LogicalNot"):
-        return holds(values, *given[0], negated=negated is not (kind == "LogicalNot"), depth=depth)
+        return holds_for(values, *given[0], negated=negated is not (kind == "LogicalNot"), depth=depth)
     if len(given) < 2:
         return None
     if kind in ("LogicalAnd", "LogicalOr"):
-        return _both(
-            (kind == "LogicalAnd") is not negated, [holds(values, *at, negated=negated, depth=depth) for at in given]
-        )
-    if kind not in NEGATED:
+        halves = [holds_for(values, *at, negated=negated, depth=depth) for at in given]
+        known = [half for half in halves if half is not None]
+        both = (kind == "LogicalAnd") is not negated
+        if len(known) == 2:
+            return min(known) if both else max(known)
+        return known[0] if both and known and known[0] < inf else None
+    if kind not in _NEGATED:
         return None
     a, b = (linear(values, *at) for at in given)
     if a is None or b is None:
         return None
-    return _leading(NEGATED[kind] if negated else kind, a.start - b.start, a.step - b.step)
+    return _compares_for(_NEGATED[kind] if negated else kind, a.start - b.start, a.step - b.step)
 
 
-def _both(needed: bool, sides: list[float | None]) -> float | None:
-    """How long both hold, or either."""
-    known = [side for side in sides if side is not None]
-    if len(known) == 2:
-        return min(known) if needed else max(known)
-    bounded = needed and known and known[0] < inf
-    return known[0] if bounded else None
-
-
-def _leading(kind: str, start: int, step: int) -> float:
-    """For how many i from 0 on `start + step * i` compares to 0 as asked."""
+def _compares_for(kind: str, start: int, step: int) -> float:
+    """The number of iterations i, from 0 on, in which `start + step * i` compares to 0 like this."""
     if kind == "Equal":
         return 0 if start else 1 if step else inf
     if kind == "NotEqual":
-        meets = bool(step) and -start % step == 0 and -start // step >= 0
-        return inf if not meets and start else -start // step if step else 0
+        if not start:
+            return 0
+        reaches_zero = bool(step) and -start % step == 0 and -start // step >= 0
+        return -start // step if reaches_zero else inf
     if kind in ("Greater", "GreaterEqual"):
         start, step = -start, -step
     if kind in ("LessEqual", "GreaterEqual"):
@@ -252,3 +252,133 @@ def _leading(kind: str, start: int, step: int) -> float:
     if start >= 0:
         return 0
     return inf if step <= 0 else -(start // step)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A flow whose trips are known, with the columns found so far."""
+
+    values: Values
+    spaces: Sequence[IterationSpace]  # [frames]
+    known: dict[Output, Ints | None] = field(default_factory=dict)  # the values of chosen predicates included
+
+    def forget_unknown(self) -> None:
+        """Drop the outputs without a column, so that they are looked for again."""
+        for key in [key for key, found in self.known.items() if found is None]:
+            del self.known[key]
+
+
+def column(columns: Columns, op: int, port: int, depth: int = 0) -> Ints | None:
+    """[size of the frame in which it is read] a value, truths as 0 and 1; None where the graph does not determine it.
+
+    Entries of iterations in which the op does not run have no meaning.
+    """
+    key = (op, port)
+    if key not in columns.known:
+        columns.known[key] = None  # a value that depends on itself stays unknown
+        found = _column(columns, op, port, depth + 1) if depth < MAX_DEPTH else None
+        if found is not None and (not len(found) or int(np.abs(found).max()) < _MAX_SIZE):
+            columns.known[key] = found
+    return columns.known[key]
+
+
+def _column(columns: Columns, op: int, port: int, depth: int) -> Ints | None:
+    values, flow = columns.values, columns.values.flow
+    kind, frame = flow.ops.kind[op], flow.frame[op]
+    space = columns.spaces[frame]
+    if kind == "Const":
+        number = _constant(flow, op)
+        return None if number is None else np.full(space.size, number)
+    if kind in _SIZES and (known := _size_of_shape(flow, op, kind)) is not None:
+        return np.full(space.size, known)
+    if (op, port) in values.pops:
+        at = values.pops[op, port]
+        pushed = column(columns, *at, depth)
+        return None if pushed is None else popped(flow, columns.spaces, pushed, flow.output_frame(at[0]), frame)
+    if kind in MERGES:
+        only = values.merged.only(flow, op)
+        if port:
+            return None
+        if only is not None:
+            return column(columns, *only, depth)
+        return _mixed(columns, op, depth) if op in values.merged.mixed else _counter_column(columns, op, depth)
+    a, b = (None if at is None else column(columns, *at, depth) for at in (flow.value(op), flow.value(op, 1)))
+    if kind in ("LogicalAnd", "LogicalOr"):
+        return _logical(a, b, 0 if kind == "LogicalAnd" else 1)
+    if a is None:
+        return None
+    if kind == "LogicalNot":
+        return 1 - a
+    if kind in ENTERS:
+        return np.repeat(a, columns.spaces[flow.child[op]].width)
+    if kind in EXITS:
+        return a.reshape(space.outer, space.width)[:, space.trips]
+    if kind == "Cast":
+        return (a != 0).astype(np.int64) if _cast_type(flow, op) == BOOL else a
+    if kind in PASSED_ON:
+        return a if len(a) == space.size else None
+    return None if b is None or len(a) != len(b) else _arithmetic(kind, a, b)
+
+
+def _arithmetic(kind: str, a: Ints, b: Ints) -> Ints | None:
+    if kind in _COMPARISONS:
+        return _COMPARISONS[kind](a, b).astype(np.int64)
+    if kind not in _ARITHMETIC or (kind in _DIVISIONS and not b.all()):
+        return None
+    if kind == "Mul" and max(np.abs(a).max(initial=0), np.abs(b).max(initial=0)) > _MAX_FACTOR:
+        return None
+    return _ARITHMETIC[kind](a, b)
+
+
+def _logical(a: Ints | None, b: Ints | None, decides: int) -> Ints | None:
+    """And or Or of two truth values; one may be unknown where the other one decides."""
+    for one, other in ((a, b), (b, a)):
+        if one is not None and (other is None or len(other) != len(one)):
+            return one if (one == decides).all() else None
+    if a is None or b is None:
+        return None
+    return np.minimum(a, b) if decides == 0 else np.maximum(a, b)
+
+
+def _mixed(columns: Columns, merge: int, depth: int) -> Ints | None:
+    """The value of a Merge whose live input varies from iteration to iteration."""
+    size = columns.spaces[columns.values.flow.frame[merge]].size
+    found = np.zeros(size, np.int64)
+    for at, live in columns.values.merged.mixed[merge]:
+        given = column(columns, *at, depth)
+        if given is None or len(given) != size or live >> size:
+            return None
+        where = rows([live], size)[0]
+        found[where] = given[where]
+    return found
+
+
+def _counter_column(columns: Columns, merge: int, depth: int) -> Ints | None:
+    """A loop variable that grows by the same amount in each iteration."""
+    flow = columns.values.flow
+    space = columns.spaces[flow.frame[merge]]
+    pair, step = loop_variable(flow, merge), _increment(columns.values, merge)
+    start = column(columns, *pair[0], depth) if pair is not None and step is not None else None
+    if start is None or step is None or len(start) != space.size:
+        return None
+    return (start.reshape(space.outer, space.width)[:, :1] + step * np.arange(space.width)).reshape(-1)
+
+
+def popped(flow: Flow, spaces: Sequence[IterationSpace], pushed: Ints, there: int, here: int) -> Ints | None:
+    """The values that loops of a gradient pop, of those that the loops of the forward pass pushed.
+
+    None where the loop nests of the two frames differ in depth or trips.
+    """
+    if not have_equal_trips(flow, spaces, there, here) or len(pushed) != spaces[there].size:
+        return None
+    found = pushed.reshape([spaces[row].width for row in flow.loop_nest(there)])
+    for axis, row in enumerate(flow.loop_nest(here)):
+        trips, width = spaces[row].trips, spaces[row].width
+        found = found.take([*range(trips - 1, -1, -1), *[trips] * (width - trips)], axis=axis)
+    return found.reshape(-1)
+
+
+def have_equal_trips(flow: Flow, spaces: Sequence[IterationSpace], there: int, here: int) -> bool:
+    """Whether the loop nests of two frames have the same depth and the same trips."""
+    there_trips, here_trips = ([spaces[row].trips for row in flow.loop_nest(frame)] for frame in (there, here))
+    return there_trips == here_trips

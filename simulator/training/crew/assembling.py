@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError
-from simulator.execution.loops import Sharing
+from simulator.execution.loops import SharedChoices
 from simulator.execution.tables import Tables, of_partitions
 from simulator.training.crew.combining import (
     COUNT,
@@ -55,13 +55,13 @@ def lay_out(
     Each client heeds the trips and branches that it has. Raises SimvizError for those that none has.
     """
     known: dict[int, tuple[Tables, Ids]] = {}
-    sharing = Sharing(trips, branches)
+    choices = SharedChoices(trips, branches)
     for client, priced in zip(clients, costs, strict=True):
         if id(client.partitions) not in known:
             own = replace(cluster, master=_lead(client, clients).program.task)
             cut = partial(of_partitions, client.partitions, own, priced, seed=seed, ending=True)
-            known[id(client.partitions)] = sharing.heed(cut)
-    sharing.check()
+            known[id(client.partitions)] = choices.apply(cut)
+    choices.check()
     return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
 
 

@@ -1,13 +1,17 @@
-"""A step as TensorFlow's executor sees it: who reads what, and in which loop everything runs.
+"""The data flow of a step as TensorFlow's executor sees it: the inputs of every op, and the frame in which it runs.
 
-An Enter runs in the frame around its loop, an Exit and a NextIteration within (`propagator_state.cc`).
+A frame is the execution of a loop, named by its Enters; the root frame, row 0, is everything outside of loops. An Enter
+runs in the frame around its loop, an Exit and a NextIteration run within
+(`tensorflow/core/common_runtime/propagator_state.cc`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -18,21 +22,22 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Attrs, Graph
 
 
-PARALLEL = 10  # iterations in flight where an Enter does not say: the op's default
+Output: TypeAlias = "tuple[int, int]"  # op and port
+PARALLEL = 10  # iterations in flight where an Enter gives no number: the op's default
 
 
-class Way(Enum):
-    """How an edge passes from the iterations of its source to those of its target."""
+class EdgeKind(IntEnum):
+    """The iterations of the target that an edge leads to, by the op at its source."""
 
-    SAME = "within an iteration"
-    ONCE = "an Enter: into the first iteration"
-    EVERY = "a constant Enter: into every iteration"
-    NEXT = "a NextIteration: into the next one"
-    LEAVE = "an Exit: out of the loop"
+    SAME = 0  # the same iteration of the same frame
+    ENTER = 1  # the loop's first iteration
+    CONSTANT_ENTER = 2  # every iteration of the loop
+    NEXT_ITERATION = 3  # the next iteration
+    EXIT = 4  # the iteration around the loop
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ExecutionFrame:
     """A loop, named by the `frame_name` of its Enters."""
 
     name: str
@@ -42,7 +47,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Axes: n ops, E edges. Lists, for all that reads it walks from op to op."""
+    """The data flow of a step. Axes: n ops, E edges. The columns are lists, since walks go from op to op."""
 
     graph: Graph
     ops: Ops
@@ -51,10 +56,10 @@ class Flow:
     target: list[int]  # [E] op
     port: list[int]  # [E] output of the source
     data: list[bool]  # [E] the edge carries a value
-    way: list[Way]  # [E]
+    edge_kind: list[EdgeKind]  # [E]
     inputs: list[list[int]]  # [n] edges, in the order of the graph
     order: list[int]  # [n] every op after its inputs, back edges left out; ops that wait for themselves come last
-    frames: list[Frame]  # the root first, then each after the one around it
+    frames: list[ExecutionFrame]  # the root first, then each after the one around it
     frame: list[int]  # [n] where the op runs
     child: dict[int, int]  # Enter -> the frame into which it leads
     mixed: str | None  # a node that reads from two frames, which TensorFlow refuses to run; None: there is none
@@ -63,23 +68,33 @@ class Flow:
         """The attributes of an op of the graph."""
         return self.graph.attrs[int(self.ops.node[op])]
 
-    def value(self, op: int, slot: int = 0) -> tuple[int, int] | None:
-        """Op and port that an op reads in a slot; None: it has no such input. A Recv reads its Send."""
-        wanted = slot
-        for edge in self.inputs[op]:
-            if self.data[edge]:
-                if not wanted:
-                    return self.source[edge], self.port[edge]
-                wanted -= 1
-        return None
+    def values(self, op: int) -> Iterator[Output]:
+        """The outputs that an op reads, by slot. A Recv reads its Send."""
+        return ((self.source[edge], self.port[edge]) for edge in self.inputs[op] if self.data[edge])
 
-    def read_in(self, op: int) -> int:
+    def value(self, op: int, slot: int = 0) -> Output | None:
+        """The output that an op reads in a slot; None: it has no such input."""
+        return next(islice(self.values(op), slot, None), None)
+
+    def output_frame(self, op: int) -> int:
         """The frame in which the values of an op are read."""
-        return _outside(self.frames, self.frame, self.child, self.ops.kind[op], op)
+        return _output_frame(self.frames, self.frame, self.child, self.ops.kind[op], op)
+
+    def loop_nest(self, frame: int) -> list[int]:
+        """The loops around a frame, the outermost first, itself included; none for the root."""
+        nest = []
+        while frame:
+            nest.append(frame)
+            frame = self.frames[frame].parent
+        return nest[::-1]
 
     def name(self, op: int) -> str:
         """The op's name in quotes, for messages."""
         return f"'{printable(self.ops.names[op])}'"
+
+    def loop(self, frame: int) -> str:
+        """The loop's name in quotes, for messages."""
+        return f"'{printable(self.frames[frame].name)}'"
 
 
 def has_control_flow(ops: Ops) -> bool:
@@ -95,14 +110,12 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
         inputs[op].append(edge)
     order = _order(source, target, back, inputs)
     frames, frame, child, mixed = _frames(graph, ops, source, back, inputs, order)
-    ways = [_way(graph, ops, op) for op in range(len(inputs))]
-    crossed = [
-        edge
-        for edge, (op, reader) in enumerate(zip(source, target, strict=True))
-        if _outside(frames, frame, child, ops.kind[op], op) != frame[reader]
-    ]
-    if crossed and mixed is None:
-        mixed = ops.names[target[crossed[0]]]
+    kinds = [_edge_kind(graph, ops, op) for op in range(len(inputs))]
+    between_frames = (
+        ops.names[reader]
+        for op, reader in zip(source, target, strict=True)
+        if _output_frame(frames, frame, child, ops.kind[op], op) != frame[reader]
+    )
     return Flow(
         graph=graph,
         ops=ops,
@@ -110,19 +123,19 @@ def read_flow(graph: Graph, ops: Ops, edges: Edges) -> Flow:
         source=source,
         target=target,
         port=edges.port.tolist(),
-        data=_carriers(ops, edges, source, target),
-        way=[ways[op] for op in source],
+        data=_data_edges(ops, edges, source, target),
+        edge_kind=[kinds[op] for op in source],
         inputs=inputs,
         order=order,
         frames=frames,
         frame=frame,
         child=child,
-        mixed=mixed,
+        mixed=mixed if mixed is not None else next(between_frames, None),
     )
 
 
-def _carriers(ops: Ops, edges: Edges, source: list[int], target: list[int]) -> list[bool]:
-    """[E] whether a value comes along the edge; a Recv reads its Send, whatever that sends."""
+def _data_edges(ops: Ops, edges: Edges, source: list[int], target: list[int]) -> list[bool]:
+    """[E] whether the edge carries a value; a Recv reads its Send, whatever that sends."""
     return [
         row >= 0 or (ops.kind[op] in SENDS and ops.kind[reader] in RECVS)
         for row, op, reader in zip(edges.row.tolist(), source, target, strict=True)
@@ -145,29 +158,28 @@ def _order(source: list[int], target: list[int], back: list[bool], inputs: list[
     return [*order, *(op for op, count in enumerate(pending) if count)]
 
 
-def _way(graph: Graph, ops: Ops, op: int) -> Way:
-    """How the values of an op pass on."""
+def _edge_kind(graph: Graph, ops: Ops, op: int) -> EdgeKind:
+    """The kind of an op's outgoing edges."""
     kind = ops.kind[op]
     if kind in ENTERS:
         constant = graph.attrs[int(ops.node[op])].get("is_constant")
-        return Way.EVERY if constant is not None and constant.b else Way.ONCE
-    return Way.LEAVE if kind in EXITS else Way.NEXT if kind in NEXT_ITERATIONS else Way.SAME
+        return EdgeKind.CONSTANT_ENTER if constant is not None and constant.b else EdgeKind.ENTER
+    return EdgeKind.EXIT if kind in EXITS else EdgeKind.NEXT_ITERATION if kind in NEXT_ITERATIONS else EdgeKind.SAME
 
 
-def _outside(frames: list[Frame], frame: list[int], child: dict[int, int], kind: str, op: int) -> int:
-    """The frame in which the values of an op are read."""
+def _output_frame(frames: list[ExecutionFrame], frame: list[int], child: dict[int, int], kind: str, op: int) -> int:
     return frames[frame[op]].parent if kind in EXITS else child.get(op, frame[op])
 
 
 def _frames(
     graph: Graph, ops: Ops, source: list[int], back: list[bool], inputs: list[list[int]], order: list[int]
-) -> tuple[list[Frame], list[int], dict[int, int], str | None]:
-    """The frames, that of each op, where each Enter leads, and the first node that contradicts itself."""
-    frames, row_of = [Frame("", 0, 1)], dict[str, int]()
+) -> tuple[list[ExecutionFrame], list[int], dict[int, int], str | None]:
+    """The frames, that of each op, the frame of each Enter's loop, and the first node whose inputs disagree."""
+    frames, row_of = [ExecutionFrame("", 0, 1)], dict[str, int]()
     depth = [0]
     frame, child, mixed = [0] * len(inputs), dict[int, int](), None
     for op in order:
-        seen = {_outside(frames, frame, child, ops.kind[source[e]], source[e]) for e in inputs[op] if not back[e]}
+        seen = {_output_frame(frames, frame, child, ops.kind[source[e]], source[e]) for e in inputs[op] if not back[e]}
         frame[op] = max(seen, key=lambda row: (depth[row], row), default=0)
         if len(seen) > 1:
             mixed = mixed or ops.names[op]
@@ -177,7 +189,7 @@ def _frames(
             label = name.s.decode("utf-8", "replace") if name is not None else ""
             if label not in row_of:
                 row_of[label] = len(frames)
-                frames.append(Frame(label, frame[op], int(parallel.i) if parallel is not None else PARALLEL))
+                frames.append(ExecutionFrame(label, frame[op], int(parallel.i) if parallel is not None else PARALLEL))
                 depth.append(depth[frame[op]] + 1)
             child[op] = row_of[label]
             if frames[child[op]].parent != frame[op]:

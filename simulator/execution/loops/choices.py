@@ -1,0 +1,443 @@
+"""Choices for what nothing determines, so that all fetches run: the values of predicates, the trips of loops.
+
+A scenario is one way in which the step can run. By default predicates hold and loops run once. Where a loop would go on
+for ever, predicates in it get other values. Where a fetch is dead then, or never comes, a walk back from it finds the
+Switches and loops that could bring it. Their other sides and counts are tried, the fewest changes first, ties by name:
+so a step and its pieces agree. Targets, which only have to run, come after fetches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.execution.loops.branches import Branches, Choice, find_branches, label
+from simulator.execution.loops.frames import EdgeKind, Flow
+from simulator.execution.loops.iterations import IterationSpace, iteration_spaces
+from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
+from simulator.execution.loops.origins import Merged, Mixed, origin
+from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
+from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS, TRIGGERS
+from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.wording import counted, printable, some
+
+MAX_INSTANCES = 2_000_000  # ops inside loops: with few devices about 300 bytes each in tables, 700 while they run
+_MAX_ROUNDS = 10
+_MAX_EXTRA = 20  # iterations after a loop's last one, besides those that are in flight at once
+_MAX_IN_FLIGHT = 100
+_MAX_SCENARIOS, _MAX_OPS = 200, 1_000_000  # tried for one step, and ops in all of them
+
+OPEN = frozenset({Reason.DEFAULT})  # not determined by anything
+OPTIONS = frozenset({Reason.REQUESTED, Reason.DRAWN})
+
+
+class RequiredOp(NamedTuple):
+    """An op outside of loops that should be live."""
+
+    is_target: bool  # it only has to run: its value is not fetched
+    name: str
+    op: int
+
+
+class Change(NamedTuple):
+    """Another value of a predicate, or another trip count of a loop."""
+
+    name: str  # of the predicate, "node:port", or of the loop
+    to: int  # 0 or 1, the number of a branch, a count
+    loop: int  # the frame; 0: it is a predicate
+    case: bool  # of a Case
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """One way in which the step can run."""
+
+    trips: Trips
+    branches: Branches
+    state: Liveness
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """The scenario of a step, and the notes on how it was found."""
+
+    scenario: Scenario
+    dead_fetches: tuple[str, ...]  # dead whatever is chosen: TensorFlow refuses such a step
+    notes: tuple[str, ...]
+
+
+class EndlessError(UnsupportedError):
+    """A loop goes on for ever, under these branches."""
+
+    def __init__(self, message: str, frame: int, branches: Branches) -> None:
+        super().__init__(message)
+        self.frame = frame
+        self.branches = branches
+
+
+@dataclass(eq=False)
+class _Search:
+    """The scenarios that were tried, each set of changes once, and the number that may still be tried."""
+
+    flow: Flow
+    run: Callable[[Mapping[str, int]], Scenario]
+    left: int
+    done: dict[tuple[Change, ...], Scenario | None] = field(default_factory=dict)
+    endless: dict[tuple[Change, ...], EndlessError] = field(default_factory=dict)
+    first: tuple[Change, ...] = ()  # the changes without which the step never ends
+
+    def scenario(self, changes: tuple[Change, ...]) -> Scenario | None:
+        """The scenario under these changes; None: there is none, or enough was tried."""
+        if changes not in self.done:
+            if self.left <= 0:
+                return None
+            self.left -= 1
+            try:
+                self.done[changes] = self.run({change.name: change.to for change in changes})
+            except SimvizError as error:
+                if isinstance(error, EndlessError):
+                    self.endless[changes] = error
+                elif not changes:
+                    raise
+                self.done[changes] = None
+        return self.done[changes]
+
+
+def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, Choice] | None, seed: int) -> Decided:
+    """Find a scenario in which the fetches are live, if any choice of what nothing determines makes them so.
+
+    Raises SimvizError as `find_scenario` does, and where the requested trips or branches leave a fetch dead.
+    """
+    search = _Search(
+        flow,
+        lambda chosen: find_scenario(flow, trips, branches, seed, chosen),
+        min(_MAX_SCENARIOS, 1 + _MAX_OPS // max(len(flow.inputs), 1)),
+    )
+    search.first = _fewest_changes((), lambda changes: _to_end(search, changes)) or ()
+    default, required = search.scenario(search.first), _required(flow)
+    if default is None:
+        raise search.endless[()]
+    if not _dead(default, required):
+        return Decided(default, (), tuple(_change_notes(search, search.first, required)))
+    changes, kept = _best(search, required)
+    scenario = search.scenario(changes)
+    assert scenario is not None
+    gone = _dead(scenario, required)
+    dead = [one for one in gone if not one.is_target]
+    if dead:
+        _check_options(search, default, [one for one in required if not one.is_target], dead)
+    notes = *_dead_notes(dead), *_change_notes(search, changes, kept), *_idle_notes(gone)
+    return Decided(scenario, tuple(one.name for one in dead), notes)
+
+
+# One scenario
+
+
+def find_scenario(
+    flow: Flow,
+    trips: Mapping[str, int] | None,
+    branches: Mapping[str, Choice] | None,
+    seed: int,
+    chosen: Mapping[str, int],
+) -> Scenario:
+    """The requested scenario; `chosen` are trip counts and values of predicates that go before the request.
+
+    It is found in rounds. A Merge passes on the value of the side that was taken, which depends on what is live; the
+    loop of a gradient counts and compares such values. And what follows a ControlTrigger may begin an iteration after a
+    loop's last one. Raises SimvizError for names, counts and choices that are none and for trips beyond MAX_INSTANCES,
+    EndlessError for a loop that goes on and on after its condition is false.
+    """
+    merged, extra = Merged(), [0] * len(flow.frames)
+    for _ in range(_MAX_ROUNDS * (_MAX_EXTRA + _MAX_IN_FLIGHT)):
+        count, values = find_trips(flow, trips, merged, chosen)
+        spaces = iteration_spaces(flow, count.count, extra)
+        _check_size(flow, spaces)
+        sides = find_branches(flow, spaces, values, count, branches, seed, chosen)
+        state = find_liveness(flow, spaces, sides.taken)
+        going_on = overrun(state)
+        if going_on:
+            extra = [more + (row in going_on) for row, more in enumerate(extra)]
+            _check_extra(flow, extra, sides)
+            continue
+        brought = {merge: _live_inputs(state, merge) for merge in sorted(merged.unknown)}
+        live = {merge: found[0][0] for merge, found in brought.items() if len(found) == 1}
+        mixed = {merge: found for merge, found in brought.items() if len(found) > 1}
+        if (live, mixed) == (merged.live, merged.mixed):
+            break
+        merged = Merged(live, mixed, set(merged.unknown))
+    return Scenario(count, sides, state)
+
+
+def _check_extra(flow: Flow, extra: list[int], sides: Branches) -> None:
+    """Refuse a loop that goes on for ever."""
+    for row, more in enumerate(extra):
+        if more > _MAX_EXTRA + min(flow.frames[row].parallel, _MAX_IN_FLIGHT):
+            raise EndlessError(
+                f"Loop {flow.loop(row)} goes on for ever after its condition is false: one of its "
+                "NextIterations depends on constants alone or follows a ControlTrigger; give it a value of the loop.",
+                row,
+                sides,
+            )
+
+
+def _live_inputs(state: Liveness, merge: int) -> Mixed:
+    """The values of a Merge that are ever live, with the iterations in which they are."""
+    flow = state.flow
+    return [
+        ((flow.source[edge], flow.port[edge]), live)
+        for edge in flow.inputs[merge]
+        if flow.data[edge] and (live := state.arrived(edge)[1])
+    ]
+
+
+def _check_size(flow: Flow, spaces: Sequence[IterationSpace]) -> None:
+    """Refuse what would not fit, before anything is made."""
+    members = Counter(flow.frame)
+    of_frame = [members[row] * space.size for row, space in enumerate(spaces)]
+    if sum(of_frame[1:]) <= MAX_INSTANCES:
+        return
+    heaviest = max(range(1, len(of_frame)), key=lambda row: (of_frame[row], -row))
+    row = max(flow.loop_nest(heaviest), key=lambda row: spaces[row].trips)
+    raise SimvizError(
+        f"Loop {flow.loop(row)} with {counted(spaces[row].trips, 'trip')} unrolls the step to "
+        f"{sum(of_frame):,} ops, and {MAX_INSTANCES:,} is the limit; ask for fewer trips."
+    )
+
+
+# The search over scenarios
+
+
+def _required(flow: Flow) -> list[RequiredOp]:
+    """The fetches by name, then the targets: ops whose values nothing reads."""
+    found, read = list[RequiredOp](), set(flow.source)
+    for op, kind in enumerate(flow.ops.kind):
+        if flow.ops.bound[op] >= 0 and (kind == "_Retval" or kind in SENDS):
+            at = origin(flow, flow.value(op), SENDS | RECVS)
+            found.append(RequiredOp(False, label(flow, at) if at is not None else flow.ops.names[op], op))
+        elif op not in read and not flow.frame[op] and not flow.ops.inserted[op]:
+            found.append(RequiredOp(True, flow.ops.names[op], op))
+    return sorted(found)
+
+
+def _dead(scenario: Scenario, required: Iterable[RequiredOp]) -> list[RequiredOp]:
+    return [one for one in required if not scenario.state.live[one.op]]
+
+
+def _best(search: _Search, required: list[RequiredOp]) -> tuple[tuple[Change, ...], list[RequiredOp]]:
+    """The changes with which all required ops are live, or one after the other as many as can be; and these ops."""
+    found = _to_live(search, required, OPEN)
+    if found is not None:
+        return found, required
+    changes, kept = search.first, list[RequiredOp]()
+    default = search.scenario(changes)
+    dead = set(_dead(default, required)) if default is not None else set(required)
+    for one in sorted(required, key=lambda one: (one.is_target, one in dead, one.name)):
+        scenario = search.scenario(changes)
+        if scenario is not None and not _dead(scenario, [*kept, one]):
+            kept.append(one)
+        elif (found := _to_live(search, [*kept, one], OPEN)) is not None:
+            changes, kept = found, [*kept, one]
+    return changes, kept
+
+
+def _fewest_changes(
+    start: tuple[Change, ...], further: Callable[[tuple[Change, ...]], Iterable[Change] | None]
+) -> tuple[Change, ...] | None:
+    """The fewest changes for which `further` gives None, of equal numbers the first; None: there are none.
+
+    `further` gives the changes that may be added to a set of changes.
+    """
+    heap: list[tuple[int, tuple[Change, ...]]] = [(len(start), start)]
+    seen: set[tuple[Change, ...]] = {start}
+    while heap:
+        _, changes = heappop(heap)
+        added = further(changes)
+        if added is None:
+            return changes
+        for change in added:
+            more = tuple(sorted((*changes, change)))
+            if more not in seen:
+                seen.add(more)
+                heappush(heap, (len(more), more))
+    return None
+
+
+def _to_end(search: _Search, changes: tuple[Change, ...]) -> list[Change] | None:
+    """Other values for the predicates in a loop that goes on for ever; None: the step ends."""
+    if search.scenario(changes) is not None:
+        return None
+    error = search.endless.get(changes)
+    if error is None:
+        return []
+    flow, found = search.flow, set[Change]()
+    for switch, condition in error.branches.conditions.items():
+        if condition.reason in OPEN and not condition.loop and error.frame in flow.loop_nest(flow.frame[switch]):
+            case, sides = flow.ops.kind[switch] == "_SwitchN", len(error.branches.taken[switch])
+            value = error.branches.decisions[condition.name].value
+            found |= {Change(condition.name, to, 0, case) for to in range(sides) if to != value}
+    return sorted(found)
+
+
+def _to_live(search: _Search, required: Sequence[RequiredOp], free: Collection[Reason]) -> tuple[Change, ...] | None:
+    """The fewest changes with which these ops are live; None: there are none."""
+
+    def further(changes: tuple[Change, ...]) -> list[Change] | None:
+        scenario = search.scenario(changes)
+        if scenario is None:
+            return []
+        dead = _dead(scenario, required)
+        made = {change.name for change in changes}
+        return [change for change in _revivals(scenario, dead[0].op, free) if change.name not in made] if dead else None
+
+    return _fewest_changes(search.first, further)
+
+
+def _check_options(search: _Search, default: Scenario, fetches: list[RequiredOp], dead: list[RequiredOp]) -> None:
+    """Refuse options without which all fetches would run, as TensorFlow refuses the step."""
+    found = _to_live(search, fetches, OPEN | OPTIONS)
+    reason = {frame.name: default.trips.reason[row] for row, frame in enumerate(search.flow.frames)}
+    reason |= {name: decision.reason for name, decision in default.branches.decisions.items()}
+    guilty = [change for change in found or () if reason[change.name] in OPTIONS]
+    if guilty:
+        options = [_option(default, change) for change in guilty]
+        raise SimvizError(
+            f"The fetch {quoted(dead[0].name)} is dead with {some(options, NAMED)}, and TensorFlow refuses such a "
+            "step (Retval does not have value); leave that out, or fetch something else."
+        )
+
+
+def _option(default: Scenario, change: Change) -> str:
+    if change.loop:
+        return f"--trips {printable(change.name)}={default.trips.count[change.loop]}"
+    is_drawn = default.branches.decisions[change.name].reason is Reason.DRAWN
+    return f"--branch {printable(default.branches.requests[change.name])}{', as it was drawn' if is_drawn else ''}"
+
+
+# The changes that make a dead op live
+
+
+def _revivals(scenario: Scenario, op: int, free: Collection[Reason]) -> list[Change]:
+    """The changes of which one at least is needed to make an op outside of loops live, in order.
+
+    Only what has one of the `free` reasons is changed. Where several inputs of an op are dead, all have to become live,
+    so one of them is followed back; of a Merge any is enough, so all are. The result is complete: without one of these
+    changes the op stays dead.
+    """
+    flow, state = scenario.state.flow, scenario.state
+    found, seen = set[Change](), {(op, 0)}
+    pending = [(op, 0)]  # ops with an iteration of their frame
+    while pending:
+        at, place = pending.pop()
+        starts = [] if state.exists[flow.frame[at]] >> place & 1 else _starts(state, at, place)
+        for edge in _lacking(state, at, place):
+            places = _source_places(state, edge, place)
+            found.update(_turned(scenario, edge, places, free))
+            starts += [(flow.source[edge], one) for one in places if not state.live[flow.source[edge]] >> one & 1]
+        pending += [start for start in starts if start not in seen]
+        seen.update(starts)
+    return sorted(found)
+
+
+def _lacking(state: Liveness, op: int, place: int) -> list[int]:
+    """The edges of which one has to bring more than it does in this iteration."""
+    flow, lacking = state.flow, []
+    for edge in flow.inputs[op]:
+        came, live = state.arrived(edge)
+        is_signal = flow.ops.kind[op] in TRIGGERS or (flow.ops.kind[op] in MERGES and not flow.data[edge])
+        if not (came if is_signal else live) >> place & 1:
+            lacking.append(edge)
+    if flow.ops.kind[op] in MERGES:
+        return [edge for edge in lacking if not flow.data[edge]][:1] or lacking
+    return lacking[:1]
+
+
+def _source_places(state: Liveness, edge: int, place: int) -> list[int]:
+    """The iterations of an edge's source from which something could come."""
+    kind = state.flow.edge_kind[edge]
+    if kind is EdgeKind.SAME:
+        return [place]
+    if kind is EdgeKind.EXIT:
+        frame = state.flow.frame[state.flow.source[edge]]
+        width, first = state.spaces[frame].width, place * state.spaces[frame].width
+        begun = [one for one in range(width) if state.exists[frame] >> (first + one) & 1]
+        return sorted({first + max(begun, default=0), first + state.spaces[frame].trips})
+    width = state.spaces[state.flow.frame[state.flow.target[edge]]].width
+    if kind is EdgeKind.NEXT_ITERATION:
+        return [place - 1] if place % width else []
+    return [place // width] if kind is EdgeKind.CONSTANT_ENTER or not place % width else []
+
+
+def _turned(scenario: Scenario, edge: int, places: list[int], free: Collection[Reason]) -> list[Change]:
+    """The change with which a Switch sends its value along an edge."""
+    flow = scenario.state.flow
+    switch, port = flow.source[edge], flow.port[edge]
+    sides, condition = scenario.state.taken.get(switch), scenario.branches.conditions.get(switch)
+    if sides is None or condition is None or not flow.data[edge] or condition.reason not in free or port >= len(sides):
+        return []
+    lacking = [place for place in places if not sides[port] >> place & 1]
+    if not lacking:
+        return []
+    case, holds = flow.ops.kind[switch] == "_SwitchN", int(bool(port) is not condition.negated)
+    if not condition.loop:
+        return [Change(condition.name, port if case else holds, 0, case)]
+    if flow.frame[switch] != condition.loop:
+        return []
+    iteration = lacking[0] % scenario.state.spaces[condition.loop].width
+    return [Change(condition.name, iteration + holds, condition.loop, False)]
+
+
+def _starts(state: Liveness, op: int, place: int) -> list[tuple[int, int]]:
+    """The ops that begin an iteration: the NextIterations of the one before it, or the loop's Enters."""
+    flow, frame = state.flow, state.flow.frame[op]
+    width = state.spaces[frame].width
+    if place % width:
+        following = (one for one, kind in enumerate(flow.ops.kind) if kind in NEXT_ITERATIONS)
+        return [(one, place - 1) for one in following if flow.frame[one] == frame]
+    return [(one, place // width) for one, child in flow.child.items() if child == frame]
+
+
+# Notes
+
+
+def _dead_notes(dead: Sequence[RequiredOp]) -> list[str]:
+    if not dead:
+        return []
+    names = some([quoted(one.name) for one in dead], NAMED)
+    which = "the fetch" if len(dead) == 1 else "the fetches"
+    return [
+        f"TensorFlow refuses this step (Retval does not have value): whatever is chosen, {which} {names} "
+        f"{'is' if len(dead) == 1 else 'are'} dead."
+    ]
+
+
+def _idle_notes(gone: Sequence[RequiredOp]) -> list[str]:
+    names = [quoted(one.name) for one in gone if one.is_target]
+    what = "does not run" if len(names) == 1 else "do not run"
+    return [f"With these trips and branches {some(names, NAMED)} {what}."] if names else []
+
+
+def _change_notes(search: _Search, changes: tuple[Change, ...], kept: Sequence[RequiredOp]) -> list[str]:
+    """The changes, each with an op that is dead without it."""
+    said = []
+    for change in changes[:NAMED]:
+        without = search.scenario(tuple(one for one in changes if one != change))
+        lost = next(iter(_dead(without, kept) if without is not None else []), None)
+        why = "since all that is fetched runs only then"
+        if without is None and change in search.first:
+            why = "since the step never ends otherwise"
+        if lost is not None:
+            why = f"since {'' if lost.is_target else 'the fetch '}{quoted(lost.name)} runs only then"
+        if change.loop:
+            said.append(
+                f"Nothing says how often loop {quoted(change.name)} runs; taken {counted(change.to, 'time')}, {why}."
+            )
+        else:
+            value = f"branch {change.to}" if change.case else str(bool(change.to)).lower()
+            said.append(f"The predicate {quoted(change.name)} is unknown; taken {value}, {why}.")
+    if len(changes) > NAMED:
+        said.append(f"{counted(len(changes) - NAMED, 'more predicate')} or loops were chosen alike.")
+    return said

@@ -1,0 +1,123 @@
+"""Where a value comes from: back through ops that pass it on, Merges with one live input, loop variables and stacks.
+
+Gradients read values of the forward pass from stacks. Version 1 of control flow has a Stack per value
+(`control_flow_state.py`), version 2 a TensorList that is a loop variable (`while_v2.py`). The gradient's loop pops what
+the forward loop pushed, the last one first; lists of inner loops lie on the lists of outer ones. A branch of version 2
+wraps what its gradient reads in an Optional (`cond_v2.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from simulator.execution.loops.frames import Flow, Output
+from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.partitioning.partitions import RECVS, SENDS
+
+Mixed: TypeAlias = "list[tuple[Output, int]]"
+
+MAX_DEPTH = 100  # ops that a value is followed back through
+
+SAME_VALUE = frozenset(
+    {"Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}
+)
+OPTIONAL = frozenset({"OptionalFromValue", "OptionalGetValue"})  # around what a branch hands to its gradient
+NOTHING = frozenset({"FakeParam", "OptionalNone"})  # in the place of a value of a branch that was not taken
+PASSED_ON = SAME_VALUE | OPTIONAL | {"LoopCond"} | SENDS | RECVS | SWITCHES  # outputs are the input in slot 0
+
+STACK_POPS, STACK_PUSHES = frozenset({"StackPop", "StackPopV2"}), frozenset({"StackPush", "StackPushV2"})
+LIST_POP, LIST_PUSH = "TensorListPopBack", "TensorListPushBack"
+
+
+def origin(flow: Flow, at: Output | None, kinds: Collection[str]) -> Output | None:
+    """Follow an output back through ops of these kinds, which pass on the input in slot 0."""
+    for _ in range(MAX_DEPTH):
+        if at is None or flow.ops.kind[at[0]] not in kinds:
+            return at
+        at = flow.value(at[0])
+    return None
+
+
+def loop_variable(flow: Flow, merge: int) -> tuple[Output, Output] | None:
+    """The initial value of a loop variable and the value that comes back each iteration; None: the Merge is none."""
+    given = list(islice(flow.values(merge), 2))
+    initial = [at for at in given if flow.ops.kind[at[0]] in ENTERS]
+    back = [at for at in given if at not in initial]
+    return (initial[0], back[0]) if len(initial) == len(back) == 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """The live inputs of the Merges of branches, as far as the sides that were taken are known."""
+
+    live: Mapping[int, Output] = field(default_factory=dict)  # Merge -> the only one of its values that is ever live
+    mixed: Mapping[int, Mixed] = field(default_factory=dict)  # Merge -> its values, with the iterations of each
+    unknown: set[int] = field(default_factory=set)  # Merges that `only` was asked about, whatever the answer was
+
+    def only(self, flow: Flow, merge: int) -> Output | None:
+        """The one value that a Merge passes on: all other sides give nothing, or are never taken."""
+        given = list(flow.values(merge))
+        if any(flow.ops.kind[at[0]] in ENTERS for at in given):
+            return None
+        values = [at for at in given if not _is_nothing(flow, origin(flow, at, PASSED_ON))]
+        if len(given) > 1 and len(values) == 1:
+            return values[0]
+        self.unknown.add(merge)
+        return self.live.get(merge)
+
+
+def _is_nothing(flow: Flow, at: Output | None) -> bool:
+    return at is not None and flow.ops.kind[at[0]] in NOTHING
+
+
+def find_pops(flow: Flow, merged: Merged) -> dict[Output, Output]:
+    """The popped output -> the pushed one; only where a single op pushes."""
+    pushed: dict[Output | None, list[int]] = {}
+    for op, kind in enumerate(flow.ops.kind):
+        if kind in STACK_PUSHES:
+            pushed.setdefault(_stack(flow, op), []).append(op)
+    found: dict[Output, Output] = {}
+    for op in flow.order:
+        kind, port, pushes = flow.ops.kind[op], 0, list[int]()
+        if kind in STACK_POPS:
+            pushes = pushed.get(_stack(flow, op), [])
+        elif kind == LIST_POP:
+            port, push = 1, _last_push(flow, merged, found, flow.value(op))
+            pushes = [] if push is None else [push]
+        value = flow.value(pushes[0], 1) if len(pushes) == 1 else None
+        if value is not None:
+            found[op, port] = value
+    return found
+
+
+def _stack(flow: Flow, op: int) -> Output | None:
+    """The handle of the stack that an op pushes to or pops from."""
+    return origin(flow, flow.value(op), PASSED_ON | ENTERS)
+
+
+def _last_push(flow: Flow, merged: Merged, pops: Mapping[Output, Output], at: Output | None) -> int | None:
+    """The op that pushed the last element of a list."""
+    for _ in range(MAX_DEPTH):
+        at = origin(flow, at, PASSED_ON | ENTERS | EXITS)
+        if at is None:
+            return None
+        kind = flow.ops.kind[at[0]]
+        if kind == LIST_PUSH:
+            return at[0]
+        if kind == LIST_POP:
+            at = flow.value(at[0]) if at[1] == 0 else pops.get(at)
+        elif kind in MERGES and (only := merged.only(flow, at[0])) is not None:
+            at = only
+        elif kind in MERGES and (variable := loop_variable(flow, at[0])) is not None:
+            back = origin(flow, variable[1], PASSED_ON | NEXT_ITERATIONS)
+            if back is None:
+                return None
+            if flow.ops.kind[back[0]] == LIST_PUSH:
+                return back[0]
+            at = variable[0]
+        else:
+            return None
+    return None
