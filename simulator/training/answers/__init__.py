@@ -1,1 +1,1 @@
-"""What a run says: rates, how sure they are, what holds it back, how it scales."""
+"""Answers of a run: rates and their confidence, the bottleneck, scaling, memory bounds."""

@@ -1,4 +1,4 @@
-"""What a run says in numbers: rates without the warm-up, step times, waiting, staleness, links.
+"""The answers of a run in numbers: throughput without the warm-up, step times, waiting, staleness, utilisation.
 
 `steps_per_s` counts updates of the global step, `examples_per_s` the examples whose gradients they applied.
 """
@@ -26,12 +26,12 @@ SETTLING = 3  # steps of each worker that are warm-up, if that is no more than a
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Axes: K tasks, D devices, L links of the run. What is None could not be said: see the comments."""
+    """The figures of a run. Axes: K tasks, D devices, L links. A figure that is None is unknown: see the comments."""
 
     steps_per_s: float | None  # None: no time passes
     half_width: float | None  # of the 95 % confidence interval, relative to it; None: too few updates; 0: see `cycle`
-    cycle: Cycle | None  # what repeats until the end, so that the rate is exact; None: nothing does, or chance is in it
-    between_upsets_per_s: float | None  # steps per second where no crash was, nor a pause that comes once; None: always
+    cycle: Cycle | None  # repeats until the end, so the rate is exact; None: none was found, or chance has a part
+    between_upsets_per_s: float | None  # steps per second outside crashes and single pauses; None: there were none
     examples_per_s: float | None  # None: unknown, or no time passes
     gradients_per_s: float | None
     step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
@@ -39,18 +39,18 @@ class Answers:
     dropped: int
     spent: Spent  # after the warm-up
     shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
-    gate_share: float  # of the time of training steps that begin after the warm-up: they waited for tokens
-    input_share: float  # of the same time: they waited for inputs that had run dry
+    gate_share: float  # of the time of training steps that begin after the warm-up: waiting for tokens
+    input_share: float  # of the same time: waiting for inputs that had run dry
     device_share: npt.NDArray[np.float64]  # [D] busy share of all lanes
     link_share: npt.NDArray[np.float64]  # [L]
     cut: int  # updates that count as warm-up
-    cut_ns: Nanos  # until then
-    settled: bool  # not: the run is too short for its warm-up
+    cut_ns: Nanos  # the end of the warm-up
+    settled: bool  # False: the run is too short for its warm-up
     updates: int
 
     @property
     def warm_up(self) -> str:
-        """What was left out, in words."""
+        """The warm-up in words."""
         if not self.cut:
             return f"nothing is cut off as warm-up of {counted(self.updates, 'update')}"
         said = (
@@ -63,9 +63,9 @@ class Answers:
 def answers(training: Training) -> Answers:
     """The answers of a run: of its time after the warm-up, and of the steps that begin then.
 
-    The warm-up ends at a moment at which it is known what was done until then (`Training.marks`): in a run of many
-    updates, at the first such that does not come too early. What comes once, such as a crash, is no warm-up. The rate
-    of a run that repeats itself is that of its last whole cycles.
+    The warm-up ends at a mark of the run (`Training.marks`), where its busy times are known: in a run of many updates,
+    at the first mark that is not too early. A single event, such as a crash, is no warm-up. The rate of a run that
+    repeats itself is that of its last whole cycles.
     """
     updates = len(training.update_ns)
     found = cycle_of(training) if updates else None
@@ -107,7 +107,7 @@ def answers(training: Training) -> Answers:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """A run that is long enough, or as long as it may be."""
+    """A run that was continued until its rate was known, or until its limit."""
 
     training: Training
     answers: Answers
@@ -122,11 +122,11 @@ def until_ci(
     steps: int = 50,
     most: int = MOST_STEPS,
 ) -> Reached:
-    """Let a run go on until half of the 95 % confidence interval of steps/s is below `relative`.
+    """Continue a run until half of the 95 % confidence interval of steps/s is below `relative`.
 
-    `run` is given whom to ask whenever `steps` steps are taken, and then twice as many (`further` of `train`). An
-    interval of a run that has not settled does not count. Stops at `most` steps. Raises SimvizError for a share or
-    numbers that make no sense.
+    `run` gets a function that is asked after `steps` steps, then after twice as many, and so on (`further` of `train`).
+    An interval of a run that has not settled does not count. The run stops at `most` steps. Raises SimvizError for an
+    impossible share or numbers.
     """
     if not 0 < relative < 1:
         raise SimvizError(f"a confidence interval of {relative:g} is none; give a share between 0 and 1 such as 2%")
@@ -148,9 +148,9 @@ def until_ci(
 
 
 def rate(update_ns: Ints, count: int, cut: int) -> float | None:
-    """Updates per second of the first `count` without the `cut` first, or half of them; None: no time passes.
+    """Updates per second of the first `count` without the first `cut`, or without half of them; None: no time passes.
 
-    For runs that are compared with one whose warm-up is known.
+    It compares runs with one whose warm-up is known.
     """
     count = min(count, len(update_ns))
     first = skipped(count, cut)
@@ -159,27 +159,27 @@ def rate(update_ns: Ints, count: int, cut: int) -> float | None:
 
 
 def skipped(count: int, cut: int) -> int:
-    """How many of so many updates `rate` leaves out."""
+    """The number of updates that `rate` leaves out of so many."""
     return min(cut, count // 2)
 
 
-# ---- the warm-up, and how sure the rate is --------------------------------------------------------------------------
+# ---- the warm-up, and the confidence of the rate --------------------------------------------------------------------
 
 
 def _gaps(training: Training) -> tuple[Ints, int]:
-    """Times from one update to the next, the first from 0, and how many make a round: one of each who counts."""
+    """Times from one update to the next, the first from 0, and a round's length: one update per counting client."""
     gaps = np.diff(training.update_ns, prepend=0)
     return ints(gaps), max(1, len(np.unique(training.update_client)))
 
 
 def _first_upset(training: Training) -> int:
-    """Updates before the first of what comes once; all where nothing does."""
+    """Updates before the first single event, such as a crash; all where there is none."""
     begins = [begin for begin, _ in training.upsets.once_ns]
     return int(np.searchsorted(training.update_ns, min(begins))) if begins else len(training.update_ns)
 
 
 def _cut(training: Training, upset: int) -> tuple[int, bool]:
-    """Updates that are warm-up, all of them before the first of what comes once, and whether the run has settled."""
+    """Updates of the warm-up, at most those before the first single event, and whether the run has settled."""
     gaps, cycle = _gaps(training)
     if not len(gaps):
         return 0, False
@@ -190,14 +190,14 @@ def _cut(training: Training, upset: int) -> tuple[int, bool]:
 
 
 def _whole_cycles(training: Training, found: Cycle) -> int:
-    """Updates before the first repetition that begins when each worker has ended a step, but at most half of them."""
+    """Updates before the first repetition that begins after each worker has ended a step, but at most half of them."""
     late = max(0, min(_first_steps(training, 1), len(training.update_ns) // 2) - found.begin)
     begin = found.begin + -(-late // found.updates) * found.updates
     return begin if 2 * begin <= len(training.update_ns) else found.begin
 
 
 def _first_steps(training: Training, steps: int) -> int:
-    """Updates until each worker has ended so many steps, or all it has; at least one: before, not all are there."""
+    """Updates until each worker has ended so many steps, or all of its steps; at least one."""
     worker = training.is_worker[training.step_client]
     client, end = training.step_client[worker], training.step_end_ns[worker]  # rows come in order of their ends
     ends = [of[min(steps, len(of)) - 1] for of in (end[client == row] for row in np.unique(client))]
@@ -205,21 +205,20 @@ def _first_steps(training: Training, steps: int) -> int:
 
 
 def _apart_from_upsets(training: Training, cut: int) -> Ints | None:
-    """The times between updates after the warm-up in which nothing was that comes once; None: nothing was at all."""
+    """The times between updates after the warm-up that no single event falls into; None: there was no such event."""
     ends = training.update_ns[cut:]
     begins = np.concatenate([training.update_ns[cut - 1 : cut] if cut else [0], ends[:-1]])
-    met = np.zeros(len(ends), np.bool_)
+    upset = np.zeros(len(ends), np.bool_)
     for begin, end in training.upsets.once_ns:
-        met |= (begins < end) & (ends > begin)
-    return ints((ends - begins)[~met]) if met.any() else None
+        upset |= (begins < end) & (ends > begin)
+    return ints((ends - begins)[~upset]) if upset.any() else None
 
 
 def _half_width(training: Training, apart: Ints | None, cut: int) -> float | None:
     """Half of the 95 % interval of the rate, relative to it; None: there are too few updates, or pauses.
 
-    What comes once is left out of the spread: it says nothing of how the rest varies. It moves the count of updates by
-    one each time. Without chance a count is off by up to half a round, as nobody knows where in a longer pattern the
-    run was cut.
+    Single events are left out of the spread: they say nothing of how the rest varies. Each moves the count of updates
+    by one. Without chance a count is off by up to half a round, as the run may be cut anywhere in a longer pattern.
     """
     gaps, cycle = _gaps(training)
     steady = gaps[cut:] if apart is None else apart
@@ -235,14 +234,14 @@ def _half_width(training: Training, apart: Ints | None, cut: int) -> float | Non
 
 
 def _measured(training: Training, begin: Nanos) -> Flags:
-    """[S] training steps that begin after the warm-up; all if none does."""
+    """[S] whether a training step begins after the warm-up; all do if none does."""
     worker = training.is_worker[training.step_client]
     late = worker & (training.step_start_ns >= begin)
     return flags(late if late.any() else worker)
 
 
 def _quantiles(lengths: Ints) -> Mapping[int, Nanos]:
-    """The smallest time that so many percent of the steps do not exceed; the lengths ascend."""
+    """Percent -> the smallest time that so many of the steps do not exceed; the lengths ascend."""
     if not len(lengths):
         return MappingProxyType({})
     return MappingProxyType({q: int(lengths[-(-q * len(lengths) // 100) - 1]) for q in QUANTILES})

@@ -1,4 +1,4 @@
-"""What holds a run back: one sentence, checked by simulating again with that relieved."""
+"""The bottleneck of a run: one sentence, checked by simulating again with that relieved."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from simulator.units import Nanos, show_figure
 
 MOST_TRIED = 4
 MOST_TOGETHER = 4  # of those
-LEAST_SHARE = 0.02  # what takes less is not tried
-LEAST_UPDATES = 20  # before something that comes once, for a rate without it
+LEAST_SHARE = 0.02  # a candidate of less is not tried
+LEAST_UPDATES = 20  # before a single event, for a rate without it
 WORTHWHILE = 1.05  # a gain below it is none
-KEPT = 0.99  # of a gain: whatever can be left out for less has no part in it
+KEPT = 0.99  # of a gain: a relief that can be left out for less has no part in it
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One candidate and what its relief brought."""
+    """One candidate and the gain of its relief."""
 
     relief: Relief
     steps_per_s: float
     before_per_s: float  # the same updates without it
-    updates: range  # which
+    updates: range  # those compared
     gain: float  # how many times as many steps per second
 
 
@@ -52,11 +52,11 @@ def bottleneck(
     *,
     most: int = MOST_TRIED,
 ) -> Bottleneck:
-    """Name what holds the run back, by trying the likeliest candidates, at most `most` of them.
+    """Name the bottleneck of a run, by trying the likeliest candidates, at most `most` of them.
 
-    `rerun` simulates with one thing relieved, for as many steps as it likes (a crash that is relieved must have time
-    to come): rates are compared over equally many updates. It returns None for a relief that cannot be had. The
-    largest gain wins, the likelier one of equal gains. Where none is worth while several are relieved together.
+    `rerun` simulates with one relief, for any number of steps (a relieved crash must have time to come): rates are
+    compared over equally many updates. It returns None for an impossible relief. The largest gain wins; of equal gains
+    that of the likelier candidate. Where none is worth while, several are relieved together.
     """
     known = answers(training)
     shares = {"gate_share": known.gate_share, "input_share": known.input_share}
@@ -89,8 +89,8 @@ def bottleneck(
 def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]) -> list[Tried]:
     """Where several limits are equal no single relief helps: relieve the likeliest two, three, .. together.
 
-    Of more than two that help, each but the last is left out once, so that nothing is named that has no part in it.
-    With n reliefs there are at most 2 n - 2 runs. Returns what is to be named, else all that was tried.
+    Of more than two that help, each but the last is left out once, so that a relief without effect is not named. With n
+    reliefs there are at most 2 n - 2 runs. Returns the one combination to be named, else all that were tried.
     """
     tried: list[Tried] = []
     for count in range(2, len(reliefs) + 1):
@@ -109,7 +109,7 @@ def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]
 
 
 def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool) -> Bottleneck:
-    """The best relief helps; `alone`: it is one. Which updates were compared is said where others make the rate."""
+    """The sentence on the best relief; `alone`: it is a single one. It names the updates unless the rate is of all."""
     best = ranked[0]
     said = "The bottleneck is" if alone else "No single bottleneck, but several that are equal:"
     said += (
@@ -127,14 +127,14 @@ def _named(ranked: tuple[Tried, ...], steps_per_s: float | None, *, alone: bool)
 def _gained(relief: Relief, training: Training, again: Training, cut: int, once: Nanos) -> Tried | None:
     """The gain over as many updates as both have, without the `cut` first; None: no time passes in either.
 
-    A crash comes at its time, not at its update: a faster run would have more behind it. What comes `once` is left out
-    of the comparison, unless the relief is that it does not come.
+    A crash comes at its time, not at its update: a faster run would have made more updates by then. Single events,
+    the first of which is at `once`, are left out of the comparison unless the relief removes them.
     """
     counts = [len(run.update_ns) for run in (training, again)]
     before_it = [int(np.searchsorted(run.update_ns, once)) for run in (training, again)]
     count = min(before_it if not relief.without and min(before_it) >= LEAST_UPDATES else counts)
     if once < MAX_TIME:
-        cut = min(cut, count // 10)  # a warm-up may end after what comes once
+        cut = min(cut, count // 10)  # a warm-up may end after a single event
     before, after = rate(training.update_ns, count, cut), rate(again.update_ns, count, cut)
     if before is None or after is None:
         return None
@@ -142,7 +142,7 @@ def _gained(relief: Relief, training: Training, again: Training, cut: int, once:
 
 
 def _once(disturbances: Sequence[Disturbance]) -> Nanos:
-    """When the first of what happens once happens; MAX_TIME: nothing does."""
+    """The time of the first crash or single pause; MAX_TIME: there is none."""
     crashes = [one.effect.at_ns for one in disturbances if isinstance(one.effect, Crash)]
     pauses = [
         one.effect.phase_ns for one in disturbances if isinstance(one.effect, Pauses) and not one.effect.period_ns

@@ -1,10 +1,9 @@
-"""What devices hold in a training, as bounds: one device may hold parts of the steps of many clients.
+"""Bounds of the memory that devices use in a training: a device may hold parts of the steps of many clients.
 
-How these parts coincide depends on who is where in its step, which changes from step to step. What is sure: a device
-holds what is resident all the time, a variable once however many clients use it, a constant once for each session;
-and a client has one step under way at a time, so never is more there than all that one step of each client ever holds
-on that device, as if none of it were freed before the step ends. What accumulators and queues keep between steps is
-not counted, nor what is left for a moment of a step that a crash cut short.
+How these parts coincide differs from step to step. Two bounds hold always. Resident bytes stay on a device all the
+time: a variable once however many clients use it, a constant once for each session. A client has one step under way at
+a time; so a device never holds more than all allocations of one step of each client, none of them freed before its end.
+Elements that accumulators and queues keep between steps are not counted, nor the rest of a step that a crash cut short.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from simulator.execution.trace import Trace
 from simulator.training.crew.combining import Client
 from simulator.training.recognition.variables import VARIABLES
 
-_Key: TypeAlias = tuple[object, ...]  # what is resident once
+_Key: TypeAlias = tuple[object, ...]  # of bytes that are resident once
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own: core/framework/resource_handle.h
 
 
@@ -29,15 +28,15 @@ _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"  # of a variable of its own
 class MemoryBounds:
     """Bounds of the memory in use. Axis: D devices."""
 
-    clients: Ids  # [D] whose steps hold something there that is not resident
+    clients: Ids  # [D] number of clients whose steps allocate there
     resident_bytes: Ints  # [D] all the time
     most_bytes: Ints  # [D] at any moment at most
 
 
 def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable[[Client], Trace]) -> MemoryBounds:
-    """The bounds for these clients, of each of which `step_of` gives a step alone, with its allocations.
+    """The memory bounds of these clients; `step_of` simulates a step of one client alone, with its allocations.
 
-    It is asked once for all clients that are alike, by the first of them.
+    It is called once for all identical clients, with the first of them.
     """
     traces: dict[int, Trace] = {}
     resident: dict[_Key, tuple[int, int]] = {}  # device and bytes
@@ -61,7 +60,7 @@ def memory_bounds(clients: Sequence[Client], cluster: Cluster, step_of: Callable
 
 
 def _residents(client: Client, trace: Trace, where: Sequence[int]) -> Mapping[_Key, tuple[int, int]]:
-    """What is resident by what it is found by: a variable by container and name there, a constant in its session."""
+    """Resident bytes by key: a variable by container and name on its device, a constant by its session."""
     graph, always = client.partitions.graph, trace.residents
     assert always is not None
     found: dict[_Key, tuple[int, int]] = {}

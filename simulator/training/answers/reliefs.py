@@ -1,4 +1,4 @@
-"""A change of a run's cluster, costs, disturbances or programs that may make it faster, and the run with it."""
+"""Reliefs: changes of a run's cluster, costs, disturbances or programs that may make it faster, and its candidates."""
 
 from __future__ import annotations
 
@@ -29,27 +29,31 @@ if TYPE_CHECKING:
 
 
 FASTER = 2  # how much faster a link or device is made
+SIMILAR = 0.5  # of the busiest: links and devices busier than that belong to the same bottleneck
+LISTED = 3
+UNEVEN = 1.2  # times the mean load of a job's tasks: above it, spreading the variables anew is worth while
+_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # they part fed tensors for towers
 
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """A change of a run, and of what."""
+    """A change of a run that relieves one bottleneck."""
 
     bottleneck: str  # "the link ps0 nic out, busy 93 % of the time"
     change: str  # "with twice its bandwidth"
-    share: float  # of the run's time that goes to it: what the change can save a part of
+    share: float  # of the run's time that the bottleneck takes: the change saves a part of it at most
     links: tuple[tuple[int, int], ...] = ()  # link -> its new bytes per second
     devices: tuple[int, ...] = ()  # whose ops take half as long
     without: tuple[str, ...] = ()  # texts of the disturbances that are gone
-    backups: int = 0  # so many more workers are backup: an update takes fewer gradients
+    backups: int = 0  # number of further backup workers: an update takes fewer gradients
     by_bytes: bool = False  # variables go to ps tasks by their sizes
     protocol: Protocol | None = None  # by which tasks talk instead
     gapless: bool = False  # sessions take no time between steps
-    inputs: tuple[Key, ...] = ()  # which inputs are filled twice as fast
+    inputs: tuple[Key, ...] = ()  # inputs that are filled twice as fast
 
 
 class Relieved(NamedTuple):
-    """What a run is made from, with one thing relieved."""
+    """The cluster, costs and disturbances of a run with a relief."""
 
     cluster: Cluster
     costs: tuple[CostTable, ...]
@@ -59,8 +63,8 @@ class Relieved(NamedTuple):
 def relieve(
     cluster: Cluster, costs: Sequence[CostTable], disturbances: Sequence[Disturbance], relief: Relief
 ) -> Relieved:
-    """Make that change, except for what takes other programs (backup workers, where variables stand, time between
-    steps) or inputs.
+    """Apply a relief, except for changes of programs (backup workers, places of variables, time between steps) and of
+    inputs.
     """
     links = list(cluster.links)
     for row, bytes_per_s in relief.links:
@@ -73,7 +77,7 @@ def relieve(
 
 
 def all_of(reliefs: Sequence[Relief]) -> Relief:
-    """Several changes at once."""
+    """Several reliefs as one."""
     links: dict[int, int] = {}
     for relief in reliefs:
         for link, rate in relief.links:
@@ -103,11 +107,6 @@ def _listed(texts: Sequence[str]) -> str:
 # is made faster by itself. Where both ends of a route are as busy, each is a candidate, and both help together.
 
 
-ALIKE = 0.5  # of the busiest: what is busier than that belongs to the same bottleneck
-LISTED = 3
-UNEVEN = 1.2  # times the mean of the tasks of a job: what the busiest of them carries is worth dealing out anew
-
-
 def candidates(
     training: Training,
     cluster: Cluster,
@@ -117,11 +116,11 @@ def candidates(
     input_share: float = 0.0,
     spent: Spent | None = None,
 ) -> tuple[Relief, ...]:
-    """What could hold the run back, the likeliest first: by the share of time, but what is disturbed comes first.
+    """The candidates for a bottleneck, the likeliest first: by share of time, but disturbances come first.
 
-    `gate_share`, `input_share` and `spent` are those of `Answers`; without the latter shares are of the whole run. The
-    busy time of a processor is that of ops and that of messages: faster ops are credited with the former, the protocol
-    with the latter, or with latency, if that takes more.
+    `gate_share`, `input_share` and `spent` are those of `Answers`; without `spent` shares are of the whole run. The
+    busy time of a processor is that of ops and that of messages. Faster ops are credited with the former, the protocol
+    with the latter, or with latency if that takes more.
     """
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [
@@ -146,7 +145,7 @@ def candidates(
 
 
 class _Traffic:
-    """What crossed in a run, and whose it was. Axes: L links, D devices."""
+    """The traffic of a run, and the devices at both ends of each link. Axes: L links, D devices."""
 
     def __init__(self, training: Training, cluster: Cluster, spent: Spent | None) -> None:
         self.training, self.cluster = training, cluster
@@ -154,7 +153,7 @@ class _Traffic:
         self.end = max(1, self.spent.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
         self.getters: list[set[int]] = [set() for _ in cluster.links]
-        self.between = [True] * len(cluster.links)  # [L] all that crosses is between tasks
+        self.between = [True] * len(cluster.links)  # [L] all its transfers are between tasks
         for source, row in enumerate(cluster.routes):
             for target, route in enumerate(row):
                 for link in route or () if source != target else ():
@@ -166,13 +165,13 @@ class _Traffic:
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
 
     def carried_ns(self, task: int, *, out: bool) -> int:
-        """How long the busiest link that only this task sends through, or gets through, needs for its bytes."""
+        """The time for its bytes of the busiest link through which only this task sends, or only this task receives."""
         task_of, ends = self.cluster.task_of, self.senders if out else self.getters
         own = [link for link, devices in enumerate(ends) if devices and {task_of[row] for row in devices} == {task}]
         return max((self.bytes_ns[link] for link in own if self.between[link]), default=0)
 
     def role(self, link: int) -> tuple[str, ...]:
-        """What a link does in the cluster: the same for links between alike tasks, and for both directions."""
+        """The role of a link: the same for links between tasks of the same jobs, and for both directions."""
         role = []
         for devices in (self.senders[link], self.getters[link]):
             tasks = {self.cluster.devices[row].task for row in devices}
@@ -182,7 +181,7 @@ class _Traffic:
 
 
 def _links(traffic: _Traffic) -> list[Relief]:
-    """Links that carry the same kind of traffic together: what the tasks of a job send and get, or have within."""
+    """Groups of links of one role: those through which the tasks of a job send and receive, or those within them."""
     busy_ns, cluster = traffic.spent.link_busy_ns, traffic.cluster
     groups: dict[tuple[str, ...], list[int]] = {}
     for link in (busy_ns > 0).nonzero()[0].tolist():
@@ -191,10 +190,10 @@ def _links(traffic: _Traffic) -> list[Relief]:
     for members in groups.values():
         top = max(members, key=lambda link: (busy_ns[link], -link))
         most = int(busy_ns[top])
-        members = [link for link in members if busy_ns[link] >= ALIKE * most]
+        members = [link for link in members if busy_ns[link] >= SIMILAR * most]
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
-        if of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
+        if _of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
             what += ", through which what the client feeds and fetches passes"
         found.append(
             Relief(
@@ -208,16 +207,18 @@ def _links(traffic: _Traffic) -> list[Relief]:
 
 
 def _uneven(traffic: _Traffic) -> list[Relief]:
-    """A job of several tasks without a worker one of which has to carry much more than the mean, in one direction.
+    """Jobs of several tasks without a worker, one of which carries much more than the mean in one direction.
 
-    The share is what would be saved if they all carried the same.
+    The share is the time saved if all carried the same.
     """
     training, cluster = traffic.training, traffic.cluster
     working = {cluster.tasks[row] for row in training.client_task[training.is_worker].tolist()}
     found = []
     for job, tasks in _by_job(task for task in cluster.tasks if task not in working).items():
-        ways = [[traffic.carried_ns(cluster.tasks.index(task), out=out) for task in tasks] for out in (True, False)]
-        loads = max(ways, key=max)
+        directions = [
+            [traffic.carried_ns(cluster.tasks.index(task), out=out) for task in tasks] for out in (True, False)
+        ]
+        loads = max(directions, key=max)
         most, mean = max(loads), sum(loads) / len(loads)
         if most > UNEVEN * mean:
             busiest = f"{short_task(tasks[loads.index(most)])} carries {_percent(most / sum(loads))}"
@@ -235,7 +236,7 @@ def _by_job(tasks: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _devices(traffic: _Traffic) -> list[Relief]:
-    """Devices of one type in the tasks of one job together."""
+    """Groups of devices of one type in the tasks of one job."""
     training, cluster = traffic.training, traffic.cluster
     groups: dict[tuple[str, str], list[int]] = {}
     lanes = traffic.end * training.device_lanes.astype(float)
@@ -247,7 +248,7 @@ def _devices(traffic: _Traffic) -> list[Relief]:
     found = []
     for (job, kind), members in groups.items():
         share = max(ops[row] for row in members)
-        members = [row for row in members if ops[row] >= ALIKE * share]
+        members = [row for row in members if ops[row] >= SIMILAR * share]
         several = len(members) > 1
         names = some([cluster.devices[row].short for row in members], LISTED)
         up_to = f"{'up to ' * several}{_percent(max(busy[row] for row in members))}"
@@ -259,11 +260,10 @@ def _devices(traffic: _Traffic) -> list[Relief]:
 
 
 def _protocol(traffic: _Traffic) -> list[Relief]:
-    """What the protocol adds between tasks: work of processors, and latency.
+    """The costs of the protocol between tasks: work of processors, and latency.
 
-    Latency is the time in which a task waits for transfers and does nothing else, less what even the busiest link
-    explains by its bytes. Who talks by gRPC could talk by RDMA; of another protocol it is tried what nobody has, wires
-    alone.
+    Latency is the time in which a task waits for transfers and does nothing else, less the busy time of the busiest
+    link. The relief of gRPC is RDMA; that of another protocol is none at all: bare links.
     """
     cluster, talk = traffic.cluster, traffic.cluster.between_tasks
     if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
@@ -278,8 +278,8 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
 def _between_steps(training: Training) -> list[Relief]:
     """The time that sessions take between steps, of the worker that spends most on it.
 
-    It is the shortest time from the end of one of its steps to the beginning of the next, as often as that comes; what
-    is longer has another cause, as a crash.
+    It counts the shortest time from the end of one of its steps to the beginning of the next, once per step; a longer
+    time has another cause, such as a crash.
     """
     share = 0.0
     for client in np.flatnonzero(training.is_worker).tolist():
@@ -293,7 +293,7 @@ def _between_steps(training: Training) -> list[Relief]:
 
 
 def _inputs(training: Training, input_share: float) -> list[Relief]:
-    """Inputs of one name, such as each worker's own: the share of a step in which it waits for them."""
+    """Groups of inputs of one name, such as each worker's own, by the share of a step that waits for them."""
     groups: dict[tuple[str, str], list[int]] = {}
     for row, one in enumerate(training.inputs):
         groups.setdefault((one.key.family, one.key.name if one.key.family != FEED else ""), []).append(row)
@@ -321,16 +321,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-# ---- links of the client alone --------------------------------------------------------------------------------------
+def _of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collection[int]]) -> bool:
+    """Whether a link is that of a run's only client, and most of its bytes are those that the client feeds and fetches.
 
-
-_PARTS = frozenset(("Split", "SplitV", "Slice", "StridedSlice", "Identity"))  # of what is fed, for towers
-
-
-def of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collection[int]]) -> bool:
-    """Whether a link is that of the one client of a run, and most that crosses is what it feeds and fetches.
-
-    `ends` are the devices that send through it, and those that get something through it.
+    `ends` are the devices that send through the link, and those that receive through it.
     """
     task_of = cluster.task_of
     workers = training.is_worker.nonzero()[0].tolist()
@@ -342,13 +336,13 @@ def of_client_alone(training: Training, cluster: Cluster, ends: Sequence[Collect
 
 
 def _mostly_handed(pieces: Partitions) -> bool:
-    """Whether half of the bytes that cross, or more, come from the client, perhaps in parts, or go to it."""
+    """Whether at least half of the transferred bytes come from the client, perhaps in parts, or go to it."""
     graph, of_client = pieces.graph, pieces.endpoint >= 0
     read_by_client = np.zeros(len(graph), bool)
     read_by_client[graph.edge_src[of_client[graph.edge_dst]]] = True
     fed, more = np.array(of_client), of_client
     parts = np.array([op in _PARTS for op in graph.ops], bool)
-    while more.any():  # what is split may be split again
+    while more.any():  # a part may be split again
         reached = np.zeros(len(graph), bool)
         reached[graph.edge_dst[more[graph.edge_src] & (graph.edge_tensor >= 0)]] = True
         more = reached & parts & ~fed

@@ -1,4 +1,4 @@
-"""How training scales: the same run with more and more workers, as a table."""
+"""Scaling of a training: a table of the same run with more and more workers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Row:
     half_width: float | None  # of its 95 % confidence interval, relative
     examples_per_s: float | None  # None: unknown
     efficiency: float | None  # gradients applied per second and worker, relative to the first row's
-    link: str  # the busiest; "": nothing crosses
+    link: str  # the busiest; "": there are no transfers
     link_share: float  # of the run's time
 
 
 def read_workers(text: str) -> tuple[int, ...]:
-    """Read "1,2,4,8". Raises SimvizError for what is no list of different numbers of workers."""
+    """Read "1,2,4,8". Raises SimvizError for any text but a list of different numbers of workers."""
     found: list[int] = []
     for part in text.split(","):
         if not part.strip().isdecimal() or not 1 <= int(part.strip()[:9]) <= MAX_WORKERS or len(part.strip()) > 9:
@@ -43,8 +43,8 @@ def read_workers(text: str) -> tuple[int, ...]:
 def scale(workers: Sequence[int], run: Callable[[int], Training]) -> tuple[Row, ...]:
     """A row for each number of workers, in the order given; `run` trains with that many.
 
-    Efficiency compares gradients, not updates: a synchronous update of eight workers applies eight times as many. It
-    is above 1 where more workers do more than their share, as when a round trip of one leaves a device idle.
+    Efficiency compares gradients, not updates: a synchronous update of eight workers applies eight gradients. It is
+    above 1 where a single worker leaves a device idle, as during its round trips.
     """
     rows: list[Row] = []
     base: float | None = None

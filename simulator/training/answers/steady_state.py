@@ -1,8 +1,8 @@
-"""How long a run takes to settle, and how sure its mean is: statistics of one long series.
+"""The steady state of a run: the end of its warm-up, the confidence of its mean, and its cycle.
 
-The series here are times from one update to the next. They depend on each other (who was slow once makes the next
-update come soon), and the first ones are of a cluster whose queues are empty. A round is as many updates as there are
-clients that make some: what goes on within it is no noise.
+The series are times from one update to the next. They depend on each other: after a late update the next one comes
+soon. The first times are those of a cluster whose queues are empty. A round has an update of each client that makes
+some; differences within a round are no noise.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from simulator.columns import Ints
 from simulator.training.training import Training
 from simulator.units import Nanos
 
-BATCHES = (20, 10, 5)  # numbers of batches that are tried; the last is the least of which an interval is made
+BATCHES = (20, 10, 5)  # numbers of batches that are tried; an interval needs at least the last
 MIN_BATCHES = BATCHES[-1]
 CLEARLY = 3  # standard errors between the beginning and the rest
-FEW = 4  # an interval of n rounds is 1 + 4 / n times as wide: what so few say of their own dependence is little
+FEW = 4  # an interval of n rounds is 1 + 4 / n times as wide, as few rounds say little of their own dependence
 
 # Student's t, two-sided 95 %, by degrees of freedom from 4 to 19; any table has them.
 _T95: tuple[float, ...] = (2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 _T95 += (2.110, 2.101, 2.093)
-_HALL = (2 * 1.96**2 + 1) / 6  # what skewness adds to one end of an interval, in standard deviations over n
+_HALL = (2 * 1.96**2 + 1) / 6  # skewness moves one end of an interval by it, in standard deviations over n
 
 
 class WarmUp(NamedTuple):
-    """How many observations to leave out at the beginning, and whether the rest looks steady."""
+    """The observations to leave out at the beginning, and whether the rest looks steady."""
 
     cut: int
     settled: bool  # the cut lies in the first half, else the run is too short to tell
@@ -41,9 +41,9 @@ def warm_up(series: Ints, *, cycle: int = 1, least: int = 0) -> WarmUp:
 
     MSER: of the means of rounds of `cycle` observations, leave out the first d such that the standard error of the
     rest's mean is smallest (White, "An effective truncation heuristic for bias reduction in simulation output",
-    Simulation 69(6), 1997). In a short series that is often where noise happens to look small. So the cut is made only
-    where what is left out differs clearly from the rest, by `CLEARLY` standard errors; else it is `least`. At least
-    five rounds remain. Ties go to the shortest cut; sums are of integers, so nothing depends on rounding.
+    Simulation 69(6), 1997). In a short series noise often looks small somewhere by chance. So the cut is made only
+    where the beginning differs clearly from the rest, by `CLEARLY` standard errors; else it is `least`. At least five
+    rounds remain. Ties go to the shortest cut; sums are of integers, so nothing depends on rounding.
     """
     rounds = [int(series[k : k + cycle].sum()) for k in range(0, len(series) - cycle + 1, cycle)]
     totals = [*list(accumulate(reversed(rounds)))[::-1], 0]
@@ -64,7 +64,7 @@ def warm_up(series: Ints, *, cycle: int = 1, least: int = 0) -> WarmUp:
 
 
 def _differs(beginning: list[int], rest: int, total: int, square: int) -> bool:
-    """Whether the mean of the beginning lies clearly beside that of the rest, which has that sum and sum of squares."""
+    """Whether the mean of the beginning differs clearly from that of the rest, given its sum and sum of squares."""
     apart = sum(beginning) / len(beginning) - total / rest
     variance = max(0.0, (rest * square - total**2) / (rest * (rest - 1)))
     return apart**2 > CLEARLY**2 * variance * (1 / len(beginning) + 1 / rest)
@@ -80,12 +80,13 @@ class Mean(NamedTuple):
 def batch_means(series: Ints, *, cycle: int = 1, most: int = BATCHES[0]) -> Mean:
     """The mean of a steady series, with its confidence from the spread of the means of equal batches.
 
-    Batches are whole rounds of `cycle` observations; the first observations, fewer than would fill one more, count for
-    the mean alone. With batches much longer than the series' memory their means are nearly independent and nearly
-    normal, and Student's t holds (Schmeiser, "Batch size effects in the analysis of simulation output", Operations
-    Research 30(3), 1982). How long the memory is nobody knows: of 20, 10 and 5 batches, no more than `most`, what says
-    the widest interval counts. Few rounds widen it (`FEW`), and so does skewness, by Hall's correction ("On the removal
-    of skewness by transformation", Journal of the Royal Statistical Society B 54(1), 1992) at both ends.
+    Batches are whole rounds of `cycle` observations; the first observations, too few for one more round, count for the
+    mean alone. With batches much longer than the series' memory their means are nearly independent and nearly normal,
+    and Student's t holds (Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research
+    30(3), 1982). The length of the memory is unknown: of 20, 10 and 5 batches, no more than `most`, the number with the
+    widest interval counts. Few rounds widen it (`FEW`), and so does skewness, by Hall's correction ("On the removal of
+    skewness by transformation", Journal of the Royal Statistical Society B 54(1), 1992) at both ends. Raises ValueError
+    for an empty series.
     """
     count = len(series)
     if not count:
@@ -105,7 +106,7 @@ def batch_means(series: Ints, *, cycle: int = 1, most: int = BATCHES[0]) -> Mean
 
 
 def _numbers(rounds: int) -> list[int]:
-    """How many batches to make of so many rounds: of two rounds or more, unless there are too few."""
+    """The numbers of batches to try of so many rounds: of two rounds or more each, unless there are too few."""
     if rounds < 2 * MIN_BATCHES:
         return [rounds] if rounds >= MIN_BATCHES else []
     return sorted({min(number, rounds // 2) for number in BATCHES})
@@ -121,7 +122,7 @@ def _half_width(rounds: list[float], batches: int) -> float:
 
 
 # ---- cycles ---------------------------------------------------------------------------------------------------------
-# A run without chance may repeat itself: from some update on, the same in the same order at the same distances.
+# A run without chance may repeat itself: from some update on, the same updates in the same order at the same distances.
 #
 #     gaps   30  4  4  9 | 7  4  4  9 | 7  4  4  9 | 7  4  4  9          the cycle is 4 updates and 24 ns long
 #
@@ -138,9 +139,9 @@ class Cycle(NamedTuple):
 
 
 def cycle_of(training: Training) -> Cycle | None:
-    """The cycle of a run; None where there is chance in it, where something comes once, or where none is seen.
+    """The cycle of a run; None: chance has a part in the run, a single event happens in it, or no cycle is found.
 
-    It is seen if it fills at least half of the updates, at least twice over. What pauses again and again must do so a
+    A cycle counts if its repetitions, at least two, fill at least half of the updates. A periodic pause must come a
     whole number of times in a cycle.
     """
     upsets = training.upsets
@@ -180,7 +181,7 @@ def repetition(pattern: Sequence[Hashable]) -> tuple[int, int] | None:
 
 
 def _pattern(training: Training) -> list[Hashable]:
-    """[U] what is told of each update, relative to the one before."""
+    """[U] all facts on each update, relative to the one before."""
     moments = training.update_ns.tolist()
     ended: list[list[tuple[int, ...]]] = [[] for _ in moments]
     rows = np.searchsorted(training.update_ns, training.step_end_ns).tolist()

@@ -1,1 +1,1 @@
-"""What goes wrong on purpose: slow devices, noise, pauses, crashes, links."""
+"""Disturbances of a run: slow devices, noise, pauses, crashes, degraded links, background traffic."""

@@ -1,10 +1,10 @@
-"""What disturbs a training run, as people write it: "worker:3=slow:2.0", "ps:0=crash:at=2 s,for=500 ms".
+"""Disturbances of a training run, as people write them: "worker:3=slow:2.0", "ps:0=crash:at=2 s,for=500 ms".
 
     DISTURBANCE := TARGET "=" KIND [":" FIGURES]
     TARGET      := JOB:TASK | JOB:TASK/GPU:0 | JOB:* | * | link:A->B | link:NAME      A, B: tasks or devices
 
     slow:FACTOR                      its ops take that many times as long
-    noise:lognormal:SIGMA            work of each step takes longer or shorter by a random factor of mean 1
+    noise:lognormal:SIGMA            the work of each step is multiplied by a random factor of mean 1
     noise:exponential[:SHARE]        that share of it is exponential
     noise:empirical:FILE             factors as in the numbers of a file, one a line
     pause:every=P,for=D[,phase=T]    it stands still for D in each P
@@ -14,7 +14,7 @@
     degrade:FACTOR                   bytes on these links take that many times as long
     traffic:RATE[,bytes=B]           others send that much from A to B, in messages of B bytes
 
-This file reads; `disturbing` applies it to a cluster.
+`disturbed` applies them to a cluster.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The factor of each step's work; `table` has its quantiles."""
+    """A random factor of each step's work; `table` has its quantiles."""
 
     law: Literal["lognormal", "exponential", "empirical"]
     figure: float = 0.0  # sigma, or the exponential share
-    values: tuple[float, ...] = ()  # what was measured
+    values: tuple[float, ...] = ()  # measured durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Late:
 class Crash:
     """The task is gone from `at_ns`, up again `down_ns` later and restored `restore_ns` after that.
 
-    Of variables what is newer than the last checkpoint is lost; one is taken every `checkpoint_ns`, 0: at each update.
+    Updates of variables since the last checkpoint are lost; one is taken every `checkpoint_ns`, 0: at each update.
     """
 
     at_ns: Nanos
@@ -93,12 +93,12 @@ class Traffic:
 
 
 Effect: TypeAlias = Slow | Noise | Pauses | Late | Crash | Degrade | Traffic
-OF_LINKS = (Degrade, Traffic)  # the others are of tasks
+OF_LINKS = (Degrade, Traffic)  # the other effects are on tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """One effect and on whom: what `read_disturbance` makes of a line; `disturb` refuses a target that is not there."""
+    """One effect and its target, as `read_disturbance` reads them; `disturb` refuses a target that does not exist."""
 
     target: str  # "worker:3", "worker:3/GPU:0", "worker:*", "*"; of links "ps:0->worker:3" or a link's name
     effect: Effect
@@ -178,7 +178,7 @@ def _noise(text: str) -> Noise:
 
 
 def _numbers(path: str) -> tuple[float, ...]:
-    """The numbers of a file, one a line; blank lines and what follows "#" are left out."""
+    """The numbers of a file, one a line; blank lines and comments after "#" are left out."""
     if not path:
         raise ValueError("it names no file")
     try:

@@ -1,7 +1,7 @@
-"""Disturbances on a cluster: slower devices and links before the run, columns for what happens during it.
+"""Disturbances applied to a cluster: slower devices and links before the run, columns of events during it.
 
-Of several of one kind the one that names its target most exactly holds: a device before its task, a task before its
-job, a job before all. Two that are equally exact are refused, except crashes and traffic, which add up.
+Of several disturbances of one kind the one with the most exact target holds: a device before its task, a task before
+its job, a job before all. Two that are equally exact are refused, except crashes and traffic, which add up.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from simulator.training.disturbances.pauses import Pauses
 from simulator.units import show_nanos
 from simulator.wording import near, some
 
-ALL, JOB, TASK, DEVICE = range(4)  # what a target names
+ALL, JOB, TASK, DEVICE = range(4)  # how exactly a target is named
 _Row = TypeVar("_Row")
 Slower: TypeAlias = Mapping[str, tuple[str, Fraction]]  # a kind of devices -> the kind that it was, how much slower
 
 
 @dataclass(frozen=True, eq=False)
 class Disturbed:
-    """What a run meets. Axes: K tasks, F tables of noise, Q crashes, B background senders."""
+    """The disturbances of a run. Axes: K tasks, F tables of noise, Q crashes, B background senders."""
 
     cluster: Cluster  # links degraded; slower devices are of kinds of their own, for which `slowed` makes costs
-    slower: Slower  # such kinds
+    slower: Slower  # these kinds
     up_ns: Ints  # [K] the task comes up
     noise: Ints  # [F, QUANTILES] factors in 2^16 fixed point
     noise_of: Ids  # [K] row of `noise`, -1: none
@@ -103,7 +103,7 @@ def disturb(disturbances: Sequence[Disturbance], cluster: Cluster) -> Disturbed:
 
 
 def upsets_of(disturbed: Disturbed) -> Upsets:
-    """What of it makes one time of a run unlike another. A task that comes up late does so before its run begins."""
+    """The disturbances that make one time of a run unlike another. Late tasks come up before the run begins."""
     pauses = zip(
         disturbed.pause_phase_ns.tolist(),
         disturbed.pause_period_ns.tolist(),
@@ -139,24 +139,24 @@ def slowed(costs: CostTable, slower: Slower) -> CostTable:
 
 
 def singled_out(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
-    """Those that are on links, on one task or on one device: not on all of a job, or on all."""
+    """The disturbances on links, on one task or on one device, not those on a whole job or on all."""
     return tuple(one for one in disturbances if isinstance(one.effect, OF_LINKS) or _devices(one, cluster)[0] >= TASK)
 
 
 def present(disturbances: Sequence[Disturbance], cluster: Cluster) -> tuple[Disturbance, ...]:
-    """Those whose target is there: in a cluster with fewer workers than they were written for."""
+    """The disturbances whose target exists, in a cluster with fewer workers than they were written for."""
     found = []
     for one in disturbances:
         try:
             links_of(one, cluster) if isinstance(one.effect, OF_LINKS) else _devices(one, cluster)
         except ClusterError:
-            continue  # what was said of a worker says nothing where it is not
+            continue  # a worker that does not exist is not disturbed
         found.append(one)
     return tuple(found)
 
 
 def _devices(one: Disturbance, cluster: Cluster) -> tuple[int, list[int]]:
-    """How exactly a target is named, from ALL to DEVICE, and its devices."""
+    """The exactness of a target, from ALL to DEVICE, and its devices."""
     target = one.target
     if target == "*":
         return ALL, list(range(len(cluster)))
@@ -212,9 +212,9 @@ def _crashes(disturbances: Sequence[Disturbance], cluster: Cluster) -> list[tupl
 
 
 def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Cluster, Slower]:
-    """Devices whose ops take that many times as long ([D]) become devices of another kind.
+    """The cluster with devices of other kinds where ops take that many times as long ([D]), and these kinds.
 
-    Their figures stay: costs alone are read, see `slowed`.
+    The devices' figures stay, as `slowed` changes the costs alone.
     """
     slower: dict[str, tuple[str, Fraction]] = {}
     devices = []
@@ -228,7 +228,7 @@ def slower_devices(cluster: Cluster, factors: Sequence[Fraction]) -> tuple[Clust
 
 
 def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
-    """A link that several degrade has the largest factor of theirs."""
+    """The cluster with degraded links; of several factors on one link the largest holds."""
     factor = [Fraction(1)] * len(cluster.links)
     hit = [False] * len(cluster.links)
     for one in disturbances:
@@ -244,7 +244,7 @@ def _degraded(disturbances: Sequence[Disturbance], cluster: Cluster) -> Cluster:
 
 
 def links_of(one: Disturbance, cluster: Cluster) -> Sequence[int]:
-    """The links of a name, or those between two tasks or devices. Raises ClusterError where there are none."""
+    """The links of a name, or those between two tasks or devices. Raises ClusterError for no links."""
     names = [link.name for link in cluster.links]
     if one.target in names:
         return [row for row, name in enumerate(names) if name == one.target]
@@ -255,7 +255,7 @@ def links_of(one: Disturbance, cluster: Cluster) -> Sequence[int]:
 
 
 def _ends(one: Disturbance, cluster: Cluster) -> tuple[int, int]:
-    """The devices between which links are meant; of a task the CPU that stands for it, else its first device."""
+    """The devices at the two ends of a target; for a task its host CPU, else its first device."""
     texts = [text.strip() for text in one.target.split("->")]
     if len(texts) != 2:
         raise ClusterError(f"{one.text!r}: {one.target!r} is no pair of ends; write link:ps:0->worker:3")

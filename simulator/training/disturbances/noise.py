@@ -1,9 +1,8 @@
-"""Noise: how much longer than usual a step's work takes, one factor per task, client and step.
+"""Noise: random factors of a step's work, one per task, client and step.
 
 A factor is an entry of a table of 65,536 quantiles in fixed point, FACTOR_BITS after the point, whose mean is 1. A hash
-of seed, task, client and step picks it, so that it needs no memory, does not depend on the order in which anybody asks
-and is the same in every engine. `splitmix64`, `entry` and `scaled` are written such that numba compiles them, too,
-given unsigned 64-bit numbers; Python's integers do as they are.
+of seed, task, client and step picks the entry. So a factor needs no memory, does not depend on the order of calls, and
+is the same in every engine. numba compiles `splitmix64`, `entry` and `scaled` as well, for unsigned 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def splitmix64(state: int) -> int:
 
 
 def entry(seed: int, task: int, client: int, step: int) -> int:
-    """Which of the QUANTILES the step of that client draws on that task. All are below 2^64, none negative."""
+    """The row of the quantile that a client's step draws on a task. Arguments are from 0 to 2^64 - 1."""
     return splitmix64(splitmix64(splitmix64(splitmix64(seed) ^ task) ^ client) ^ step) >> 48
 
 

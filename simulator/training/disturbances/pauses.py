@@ -1,4 +1,4 @@
-"""Pauses of a task: when work ends that may only go on between them. numba compiles `stretched`, too."""
+"""Pauses of a task, and the end of work that only goes on between them. numba compiles `stretched` as well."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Pauses(NamedTuple):
 
 
 def stretched(now: Nanos, work: Nanos, phase: Nanos, period: Nanos, length: Nanos) -> Nanos:
-    """When work ends that begins now: the first moment before which the task was awake for that long since now.
+    """The end of work that begins now: the first moment at which the task was awake for that long since now.
 
-    Work of no length ends now, in a pause as well. A pause that begins at that very moment is not waited for.
+    Work of no length ends now, in a pause as well. A pause that begins at the very end of work does not delay it.
     """
     if work == 0:
         return now
