@@ -24,7 +24,7 @@ from simulator.graph.shapes import Infer, with_shapes
 from simulator.graph.tensors import shape_of
 from simulator.training.inputs.core_costs import CALL_NS, ELEMENT_NS, Processor, core_ns, hidden, work
 from simulator.training.inputs.pipeline import Producer, UnknownRateError
-from simulator.training.recognition.dataflow import read_by
+from simulator.training.recognition.dataflow import sources_of
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
@@ -84,10 +84,12 @@ class Datasets:
             body = self._body(factory.func, [])
             flow = self._inside(body).flow(body.results[0][0])
         else:
-            made = [row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in read_by(graph, row)]
+            made = [
+                row for row, op in enumerate(graph.ops) if op == "MakeIterator" and iterator in sources_of(graph, row)
+            ]
             if not made:
                 raise UnknownRateError("its dataset is not in the graph")
-            flow = self.flow(read_by(graph, made[0])[0])
+            flow = self.flow(sources_of(graph, made[0])[0])
         period_ns = max(flow.ahead_ns, flow.asker_ns)
         return Producer(1, period_ns, 1, flow.taken), flow.buffer or AUTOTUNED_BUFFER
 
@@ -95,7 +97,7 @@ class Datasets:
         """The time of an element of the dataset of that row. Raises UnknownRateError."""
         op, graph = self.graph.ops[row], self.graph
         if op in ("Identity", "IdentityN"):
-            return self.flow(read_by(graph, row)[0])
+            return self.flow(sources_of(graph, row)[0])
         if _READ.fullmatch(op):
             return _Flow(ELEMENT_NS, 0, 0, Counter({TF_DATA: ELEMENT_NS}))
         known: tuple[tuple[re.Pattern[str], Callable[[int], _Flow]], ...] = (
@@ -119,7 +121,7 @@ class Datasets:
         raise UnknownRateError(f"{graph.names[row]!r} is a {op}")
 
     def _before(self, row: int) -> _Flow:
-        return self.flow(read_by(self.graph, row)[0])
+        return self.flow(sources_of(self.graph, row)[0])
 
     def _kept(self, row: int) -> _Flow:
         if self.graph.ops[row].startswith("Cache"):
@@ -176,7 +178,7 @@ class Datasets:
         return _Flow(0, each, calls, made.taken)
 
     def _zip(self, row: int) -> _Flow:
-        found = [self.flow(source) for source in read_by(self.graph, row)]
+        found = [self.flow(source) for source in sources_of(self.graph, row)]
         if self.graph.ops[row].startswith("Concatenate"):
             return found[0]
         return _Flow(
@@ -187,7 +189,7 @@ class Datasets:
         )
 
     def _unbatch(self, row: int) -> _Flow:
-        shapes = self.graph.attrs[read_by(self.graph, row)[0]]["output_shapes"].list.shape
+        shapes = self.graph.attrs[sources_of(self.graph, row)[0]]["output_shapes"].list.shape
         shape = shape_of(shapes[0]) if len(shapes) else None
         if not shape or shape[0] < 1:
             raise UnknownRateError(f"{self.graph.names[row]!r} takes batches of unknown size apart")
@@ -199,7 +201,7 @@ class Datasets:
 
     def _number(self, row: int, slot: int, *, least: int = 1) -> int:
         """The whole number in that slot; a slot below 0 counts from the last. Raises UnknownRateError."""
-        sources = read_by(self.graph, row)
+        sources = sources_of(self.graph, row)
         source = sources[slot] if -len(sources) <= slot < len(sources) else None
         found = elements(self.graph.attrs[source]) if source is not None and self.graph.ops[source] == "Const" else None
         if found is None or len(found) != 1 or found[0] < least:
@@ -213,7 +215,7 @@ class Datasets:
 
     def _arguments(self, row: int) -> list[Shape | None]:
         """The shapes of an element of the dataset before, the first arguments of a function."""
-        attrs = self.graph.attrs[read_by(self.graph, row)[0]]
+        attrs = self.graph.attrs[sources_of(self.graph, row)[0]]
         return [shape_of(one) for one in attrs["output_shapes"].list.shape] if "output_shapes" in attrs else []
 
     def _called(self, row: int) -> Counter[str]:

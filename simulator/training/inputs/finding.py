@@ -86,7 +86,7 @@ def inputs_of(
     shapes in the datasets' functions. An input of unknown rate never runs dry; a note says so. The feed of a client
     counts where its rate is given. Raises SimvizError for a rate of an input that does not exist.
     """
-    search = _Search(clients, cluster, costs, rates, infer)
+    search = _InputSearch(clients, cluster, costs, rates, infer)
     drawn = search.drawn()
     search.add_feeds(drawn)
     search.check_rates()
@@ -111,7 +111,7 @@ def inputs_of(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _InputSearch:
     """The clients of a training, and the inputs found so far."""
 
     clients: Sequence[Client]

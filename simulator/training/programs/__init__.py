@@ -1,1 +1,1 @@
-"""What each client runs: one graph made into many, or one that names its jobs taken apart."""
+"""Programs: the graph and step of each client of a training, before anything is placed."""

@@ -1,4 +1,4 @@
-"""Make the programs of a training out of graphs as they stand, as TensorFlow's scripts make them.
+"""The programs of a training whose graphs are taken as they stand, as TensorFlow's scripts make them.
 
     a worker's graph   /job:ps/... and one task of another job   between-graph: a program per task of that job
     a client's graph   several tasks besides those that share    in-graph: one program
@@ -25,7 +25,15 @@ from simulator.training.crew.synchronising import APPLY, ENQUEUE, TAKE
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
 from simulator.training.programs.program import Program, updates_of
-from simulator.training.programs.tasks import alike, called, check_devices, moved, moved_text, of_task, worker_tasks
+from simulator.training.programs.tasks import (
+    called,
+    check_devices,
+    first_identical,
+    moved,
+    moved_text,
+    of_task,
+    worker_tasks,
+)
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.sync_replicas import SyncReplicas, sync_replicas
@@ -47,15 +55,14 @@ def distributed(
 ) -> tuple[Program, ...]:
     """The programs of a training by a graph as it stands, workers in order of tasks, a chief first, updates last.
 
-    One graph is a worker's, and every task of that job gets its own with the task's name in place of the first; or it
-    names several tasks that compute, or none, and one client runs it all. A sequence gives graphs by task ("worker:0")
-    or by job ("worker": all its other tasks); one without gradients, such as a reader's, is run in a loop and is no
-    worker. `fetches` is what a worker's step runs, `batch` its examples where the graph does not say. `filters` are the
-    device_filters of the session as the graph's own task gives them: that task becomes each worker's own.
+    A single graph is that of one worker: every task of its job gets a copy with its own name in place of that task's.
+    If it names several tasks that compute, or none, one client runs it all. A sequence gives graphs by task
+    ("worker:0") or by job ("worker": all its other tasks). A graph without gradients, such as a reader's, is run in a
+    loop and is no worker. `fetches` are those of a worker's step, `batch` its examples where the graph does not say.
+    `filters` are the device_filters of the session of the graph's own task; each worker's name takes that task's place.
 
-    Raises GraphError for a graph without gradients, InfeasibleError for a task that a graph names
-    and the cluster or the filters leave out, ClusterError for a task that is given a graph and does not exist, and as
-    `regimes.check`.
+    Raises GraphError for a graph without gradients, InfeasibleError for a task that a graph names and the cluster or
+    the filters leave out, ClusterError for a graph of a task that does not exist, and as `regimes.check`.
     """
     if isinstance(graph, Graph):
         check_devices(graph)
@@ -75,17 +82,17 @@ def distributed(
     return made
 
 
-# ---- who runs it ----------------------------------------------------------------------------------------------------
+# ---- tasks that run it ----------------------------------------------------------------------------------------------
 
 
 def _tasks(script: Script, cluster: Cluster) -> list[str]:
-    """The tasks that get a program: all of the job that the graph computes in; the client's where it names several."""
+    """The tasks that get a program: all of the job in which the graph computes; the client's where it names several."""
     if not names_jobs(script.graph):
         return [cluster.client_task]
     computing = named_tasks(script)
     if len(computing) > 1:
         return [cluster.client_task]
-    if not computing:  # what does not share is wherever its session is
+    if not computing:  # nodes that are not shared are wherever their session is
         apart = [task for task in worker_tasks(cluster) if parse(task).job not in script.shared]
         return apart or [cluster.client_task]
     job = computing[0].job
@@ -98,7 +105,7 @@ def _tasks(script: Script, cluster: Cluster) -> list[str]:
 def _given(
     graphs: Sequence[tuple[str, Graph]], cluster: Cluster, fetches: Sequence[str] | None, batch: int | None
 ) -> list[tuple[str, Script]]:
-    """Task and what its graph holds, workers first; what is given for a job is for those of its tasks left over."""
+    """Tasks and their scripts, workers first; a graph given for a job is for those of its tasks without one."""
     tasks = {called(task): task for task in cluster.tasks}
     known = [*tasks, *dict.fromkeys(str(parse(task).job) for task in cluster.tasks)]
     places = [tasks.get(where, where) for where, _ in graphs]
@@ -134,7 +141,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
     for row, (task, script) in enumerate(given):
         own, target = written_for(script, of_task(parse(task))), of_task(parse(task))
         same = [at for at in range(row) if given[at][1] is script]
-        place = alike(cluster, task, [given[at][0] for at in same])
+        place = first_identical(cluster, task, [given[at][0] for at in same])
         program = Program(
             name=called(task),
             task=task,
@@ -154,7 +161,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
 
 
 def _updates(worker: Program, script: Script) -> Program:
-    """The chief's loop: what its queue runner runs in a thread of its own."""
+    """The chief's loop, which its queue runner runs in a thread of its own."""
     assert script.held is not None
     return updates_of(worker, choose_step(worker.graph, fetches=script.held.updates), script.counts)
 
@@ -189,10 +196,7 @@ def _lacking(
     )
 
 
-# ---- what a graph says by itself ------------------------------------------------------------------------------------
-
-
-# What one client's graph says of a training that names its jobs, whatever the cluster: what runs, what is shared.#
+# ---- scripts: what a graph that names its jobs runs and shares, whatever the cluster --------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +205,8 @@ class Script:
 
     graph: Graph
     step: Step  # what a worker runs
-    held: SyncReplicas | None = None  # how it synchronises workers, if it does so itself
-    shared: frozenset[str] = frozenset()  # jobs that keep what is trained
+    held: SyncReplicas | None = None  # its accumulators and tokens, if it synchronises workers itself
+    shared: frozenset[str] = frozenset()  # jobs that keep the trained variables
     counts: tuple[str, ...] = ()  # nodes that count updates
     examples: int = 0  # of a step; 0: unknown
     trains: bool = True
@@ -211,7 +215,7 @@ class Script:
 def read_script(
     graph: Graph, fetches: Sequence[str] | None = None, batch: int | None = None, *, must_train: bool = True
 ) -> Script:
-    """Find out what the graph holds; `fetches` is what a worker runs, `batch` its examples where the graph is silent.
+    """Read the script of a graph; `fetches` are a worker's, `batch` its examples where the graph does not say.
 
     Raises GraphError for a graph without gradients unless it may be one, and as `anatomy` and `sync_replicas`.
     """
@@ -224,9 +228,9 @@ def read_script(
             raise
         return _without_gradients(graph)
     trained = [gradient.variable for gradient in found.gradients]
-    if held is not None:  # its variables may be anywhere: clients share what they meet at, not what each reads from
-        meets = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
-        trained = [one.owner for one in meets if one.owner >= 0]
+    if held is not None:  # its variables may be anywhere: clients share accumulators and tokens, not queues of inputs
+        shared = [one for one in operations(graph) if one.kind in (APPLY, TAKE) or one.row in (held.wait, held.refill)]
+        trained = [one.owner for one in shared if one.owner >= 0]
     jobs = {parse(graph.requested[row]).job for row in trained}
     return Script(
         graph=graph,
@@ -239,9 +243,9 @@ def read_script(
 
 
 def _without_gradients(graph: Graph) -> Script:
-    """A graph that only enqueues, else what it would run by itself.
+    """The script of a graph without gradients: it runs its enqueues, or where it has none what it fetches by itself.
 
-    What it enqueues its queue runners say; where the file does not say who these are, they run all that enqueues.
+    Its queue runners say which enqueues run; where the file lists none, all do.
     """
     running = dict.fromkeys(name.partition(":")[0] for name in graph.queue_runners)
     adding = [name for name in running if name in graph.index]
@@ -255,7 +259,7 @@ def names_jobs(graph: Graph) -> bool:
 
 
 def named_tasks(script: Script) -> list[DeviceSpec]:
-    """The tasks that the step names and that share nothing: those that compute, in order."""
+    """The tasks that compute, in order: those that the step names and that share nothing."""
     texts = {script.graph.requested[row] for row in np.flatnonzero(script.step.runs).tolist()}
     specs = [parse(text) for text in texts]
     full = {of_task(spec) for spec in specs if spec.job is not None and spec.task is not None}
@@ -263,9 +267,9 @@ def named_tasks(script: Script) -> list[DeviceSpec]:
 
 
 def written_for(script: Script, target: DeviceSpec) -> DeviceSpec:
-    """The task for which the script made this graph, to be replaced by `target`; `target` where nothing is to move.
+    """The task for which the script made this graph, to be replaced by `target`; `target` where nothing is replaced.
 
-    It is the only task that the graph names and that shares nothing, or the only one of the target's job.
+    It is the only task that the graph names and that shares nothing, or the only such task of the target's job.
     """
     named = named_tasks(script)
     if target in named:

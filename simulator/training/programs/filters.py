@@ -1,11 +1,11 @@
-"""device_filters: which tasks the session of each client sees, and so waits for when it starts.
+"""Device filters: the tasks that the session of each client sees, and for which it waits when it starts.
 
     FILTERS := [JOB "="] FILTER {"," FILTER}        "worker=/job:ps,/job:worker/task:{task}"
 
 A FILTER is a device specification, as in `ConfigProto.device_filters`; `{job}` and `{task}` are the session's own. With
-JOB it is for the sessions at that job's tasks, without for those of all jobs that are not named. A session always sees
-its own task. What an Estimator sets, workers that see the ps tasks and themselves, is
-`/job:ps,/job:{job}/task:{task}`. Source: `DeviceFinder` in TensorFlow's `core/distributed_runtime/master.cc`.
+JOB the filters are for the sessions at that job's tasks, without it for those of all jobs that are not named. A session
+always sees its own task. An Estimator sets `/job:ps,/job:{job}/task:{task}`: workers that see the ps tasks and
+themselves. Source: `DeviceFinder` in TensorFlow's `core/distributed_runtime/master.cc`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Filters:
 
 
 def read_filters(text: str) -> Filters:
-    """Read filters in the notation above. Raises SimvizError: what is wrong, and what filters look like.
+    """Read filters in the notation above. Raises SimvizError that says what is wrong, and how filters are written.
 
     >>> read_filters("worker=/job:ps,/job:worker/task:{task}")
     Filters(job='worker', texts=('/job:ps', '/job:worker/task:{task}'))
@@ -66,7 +66,7 @@ def filtered(programs: Sequence[Program], wanted: Sequence[Filters], cluster: Cl
 
 
 def check_filters(wanted: Sequence[Filters], programs: Sequence[Program], cluster: Cluster) -> None:
-    """Refuse filters of which nothing would come.
+    """Refuse filters without effect.
 
     Raises ClusterError for a job that has no session, for two of one job, and for a filter that no task matches.
     """
@@ -89,7 +89,7 @@ def check_filters(wanted: Sequence[Filters], programs: Sequence[Program], cluste
 
 
 def seen(program: Program, cluster: Cluster) -> frozenset[str]:
-    """The tasks that the session of a program sees: its own, and those that its filters do not leave out."""
+    """The tasks that the session of a program sees: its own, and those that its filters match."""
     return frozenset(task for task in cluster.tasks if task == program.task or waits_for(parse(task), program.filters))
 
 

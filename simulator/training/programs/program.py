@@ -1,4 +1,4 @@
-"""What one client runs again and again: its graph, before anything is placed."""
+"""The program of one client: the graph and the step that it runs again and again, before anything is placed."""
 
 from __future__ import annotations
 
@@ -29,36 +29,38 @@ class Program:
 
     Between-graph replication has one per worker, in-graph replication one in all, or one per tower where towers do not
     wait for each other. A chief that averages gradients in a thread of its own (SyncReplicasOptimizer's queue runner)
-    has a second one with the role "updates". One that only brings what others need, such as a job that reads, is a
-    "reader". Programs come in order of their workers, readers after them, updates last.
+    has a second one with the role "updates". A client without gradients, such as one that fills queues, is a "reader".
+    Programs come in order of their workers, readers after them, updates last.
 
-    Where many are the same but for the task, all but the first are `like` it: they are placed and cut once.
+    Of programs that are identical but for the task, all but the first are `like` it: they are placed and cut once.
     """
 
     name: str  # "worker:3", "worker:0 updates", "worker:0 tower:1"
-    task: str  # "/job:worker/replica:0/task:3": its master's; what is fed and fetched passes through its CPU
+    task: str  # "/job:worker/replica:0/task:3": its master's; feeds and fetches pass through its CPU
     graph: Graph  # with the devices that it asks for
     fetches: tuple[str, ...]  # nodes or tensors that a step runs
     feeds: tuple[str, ...] = ()
-    role: Role = "worker"  # a worker's steps are training steps, others' are not; "traffic" only keeps links busy
-    like: int | None = None  # row of the program that is the same with `task` in place of its own
-    examples: int = 0  # that one step works on; 0: unknown
-    counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; none: the end of the step is
-    filters: tuple[str, ...] = ()  # device_filters of the session; none: it waits for all tasks
-    # What client and master take from the end of a step to the beginning of the next; None: `between_steps_ns`, which
-    # `placement.clients` puts in its place once it knows the tasks. Nothing in a client that is made without it.
+    role: Role = "worker"  # only a worker's steps are training steps; "traffic" only keeps links busy
+    like: int | None = None  # row of the program that is identical but for the task
+    examples: int = 0  # of one step; 0: unknown
+    counts: tuple[str, ...] = ()  # nodes whose end is an update of the global step; empty: the end of a step is
+    filters: tuple[str, ...] = ()  # device_filters of the session; empty: it waits for all tasks
+    # Time of client and master from the end of a step to the beginning of the next. None: `between_steps_ns`, once
+    # `placement.clients` knows the tasks; 0 in a client that is made without it.
     gap_ns: Nanos | None = None
 
 
 def between_steps_ns(others: int) -> Nanos:
-    """What a session takes between two steps that have parts on so many tasks besides its own: Python, the client, the
-    master, and the messages that begin and end a step on each task. Nothing of it takes a lane.
+    """The time of a session between two steps that have parts on so many tasks besides its own.
+
+    It is the time of Python, the client, the master, and the messages that begin and end a step on each task. It
+    occupies no lane.
     """
     return _DISTRIBUTED_NS + _TASK_NS * others if others else _LOCAL_NS
 
 
 def updates_of(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
-    """The program that takes this step of a worker's graph in a thread of its own, to make the updates."""
+    """The program that runs this step of a worker's graph in a thread of its own, to make the updates."""
     return replace(
         worker,
         name=f"{worker.name} updates",
@@ -71,13 +73,10 @@ def updates_of(worker: Program, step: Step, counts: tuple[str, ...]) -> Program:
     )
 
 
-# ---- costs ----------------------------------------------------------------------------------------------------------
-
-
 def estimate_each(
     programs: Sequence[Program], cluster: Cluster, price: Callable[[Graph, Cluster], CostTable] = estimate
 ) -> tuple[CostTable, ...]:
-    """The table of each program's graph; those that are alike or have one graph share one. `price` makes it."""
+    """The cost table of each program's graph, made by `price`; identical programs, or those of one graph, share one."""
     known: dict[int, CostTable] = {}
     made: list[CostTable] = []
     for program in programs:

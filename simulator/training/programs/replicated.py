@@ -20,11 +20,11 @@ from simulator.training.programs.allreduce import mirrored
 from simulator.training.programs.program import Program
 from simulator.training.programs.setter import PsStrategy, grouped
 from simulator.training.programs.tasks import (
-    alike,
     called,
     check_devices,
     computing,
     first_cpu,
+    first_identical,
     in_graph_text,
     moved,
     shared_by,
@@ -205,7 +205,7 @@ def between(
     tasks = worker_tasks(cluster)
     made: list[Program] = []
     for row, task in enumerate(tasks):
-        like = alike(cluster, task, tasks[:row])
+        like = first_identical(cluster, task, tasks[:row])
         if like is not None:
             own = moved(made[like].graph, parse(tasks[like]), parse(task))
             made.append(replace(made[like], name=called(task), task=task, graph=own, like=like))

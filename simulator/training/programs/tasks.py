@@ -1,8 +1,8 @@
-"""Which tasks of a cluster train, and which keep the variables."""
+"""Tasks of a cluster: those that train, those that keep variables, and graphs moved from one task to another."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster, Device
@@ -57,7 +57,7 @@ def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
 
 
 def computing(cluster: Cluster, tasks: Sequence[str]) -> list[str]:
-    """The devices of those tasks that train, as graphs name them: all GPUs, or CPU:0 of each where there is no GPU."""
+    """The devices that train of those tasks, as graphs name them: all GPUs, or CPU:0 of each where there is no GPU."""
     devices = [device for task in tasks for device in devices_of(cluster, task)]
     gpus = [device.name for device in devices if device.type == "GPU"]
     return [in_graph_text(name) for name in gpus] or [first_cpu(cluster, task) for task in tasks]
@@ -76,56 +76,68 @@ def devices_of(cluster: Cluster, task: str) -> tuple[Device, ...]:
     return tuple(device for device in cluster.devices if device.task == task)
 
 
-def alike(cluster: Cluster, task: str, others: Sequence[str]) -> int | None:
-    """Place of the first of the other tasks that has the same devices, but for its own name; None: there is none."""
+def first_identical(cluster: Cluster, task: str, others: Sequence[str]) -> int | None:
+    """Index of the first of the other tasks with identical devices, but for the task's name; None: there is none."""
     own = _kinds(cluster, task)
     return next((place for place, other in enumerate(others) if _kinds(cluster, other) == own), None)
 
 
 def _kinds(cluster: Cluster, task: str) -> list[tuple[str, str, str, int]]:
-    """What placement and the cut can tell of the devices of a task."""
+    """The facts on a task's devices that placement and the cut depend on."""
     return [
         (one.name.partition("/device:")[2], one.type, one.kind, one.memory_bytes) for one in devices_of(cluster, task)
     ] + [(str(parse(task).job), "", "", 0)]
 
 
-# ---- device strings of one task, moved to another -------------------------------------------------------------------
+# ---- graphs moved from one task to another --------------------------------------------------------------------------
 
 
 def moved(graph: Graph, task: DeviceSpec, other: DeviceSpec) -> Graph:
     """The graph with `other` (job, replica, task) wherever a node asks for `task`, in the bodies of functions, too."""
     if task == other:
         return graph
-    texts = {text: moved_text(text, task, other) for text in set(graph.requested)}
-    if all(text == new for text, new in texts.items()) and not graph.library:
-        return graph
-    return replace(
-        graph,
-        requested=tuple([texts[text] for text in graph.requested]),
-        library=_moved_bodies(graph.library, task, other),
-    )
+    made = with_devices(graph, lambda text: moved_text(text, task, other))
+    if not graph.library:
+        return made
+    return replace(made, library={name: _moved_body(body, task, other) for name, body in graph.library.items()})
 
 
 def moved_text(text: str, task: DeviceSpec, other: DeviceSpec) -> str:
     """A device string with `other` in place of `task`; one that names another task, or none, as it stands."""
     spec = parse(text)
-    if (spec.job, spec.replica or 0, spec.task) != (task.job, task.replica or 0, task.task):
+    if of_task(spec) != of_task(task):
         return text
     replica = other.replica if spec.replica is not None or other.replica else None
     return str(spec._replace(job=other.job, replica=replica, task=other.task))
 
 
+def _moved_body(function: Proto, task: DeviceSpec, other: DeviceSpec) -> Proto:
+    texts = {node.device: moved_text(node.device, task, other) for node in function.node_def if node.device}
+    if all(text == new for text, new in texts.items()):
+        return function
+    body = type(function)()
+    body.CopyFrom(function)
+    for node in body.node_def:
+        node.device = texts.get(node.device, node.device)
+    return body
+
+
 def without_localhost(graph: Graph) -> Graph:
     """The graph with no node asking for the task that a session has without a cluster; types and numbers stay."""
-    specs = {text: parse(text) for text in set(graph.requested)}
-    bare = {
-        text: str(spec._replace(job=None, replica=None, task=None))
-        for text, spec in specs.items()
-        if spec.job == "localhost"
-    }
-    if not bare:
+
+    def bare(text: str) -> str:
+        spec = parse(text)
+        return str(spec._replace(job=None, replica=None, task=None)) if spec.job == "localhost" else text
+
+    return with_devices(graph, bare)
+
+
+def with_devices(graph: Graph, change: Callable[[str], str]) -> Graph:
+    """The graph with each device string changed; the graph itself where none changes."""
+    texts = {text: change(text) for text in set(graph.requested)}
+    if all(text == new for text, new in texts.items()):
         return graph
-    return replace(graph, requested=tuple([bare.get(text, text) for text in graph.requested]))
+    return replace(graph, requested=tuple([texts[text] for text in graph.requested]))
 
 
 def check_devices(graph: Graph) -> None:
@@ -136,21 +148,3 @@ def check_devices(graph: Graph) -> None:
         except ClusterError as error:
             name = graph.names[row]
             raise GraphError(f"{graph.source}: {error} (node {name!r})", node=name) from None
-
-
-def _moved_bodies(library: Mapping[str, Proto], task: DeviceSpec, other: DeviceSpec) -> dict[str, Proto]:
-    bodies = {}
-    for name, function in library.items():
-        places = [
-            (at, moved_text(node.device, task, other)) for at, node in enumerate(function.node_def) if node.device
-        ]
-        changed = [(at, text) for at, text in places if text != function.node_def[at].device]
-        if changed:
-            body = type(function)()
-            body.CopyFrom(function)
-            for at, text in changed:
-                body.node_def[at].device = text
-            bodies[name] = body
-        else:
-            bodies[name] = function
-    return bodies

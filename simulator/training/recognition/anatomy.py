@@ -23,7 +23,7 @@ from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out
 from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
 from simulator.training.recognition.batch import batch_of
-from simulator.training.recognition.dataflow import read_by, values_in, values_out
+from simulator.training.recognition.dataflow import sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
 from simulator.training.recognition.variables import VARIABLES, colocated_with, is_whole, variable_of
 from simulator.wording import some
@@ -288,5 +288,5 @@ def _behind(graph: Graph, edge: int) -> set[int]:
             continue
         seen.add(row)
         if graph.ops[row] not in ADDS:
-            pending += read_by(graph, row)
+            pending += sources_of(graph, row)
     return seen

@@ -21,7 +21,7 @@ def values_out(graph: Graph, row: int) -> list[int]:
     return [edge for edge in edges if graph.edge_tensor[edge] >= 0]
 
 
-def read_by(graph: Graph, row: int) -> list[int]:
+def sources_of(graph: Graph, row: int) -> list[int]:
     """The nodes whose values a node reads, by slot."""
     return [int(graph.edge_src[edge]) for edge in values_in(graph, row)]
 

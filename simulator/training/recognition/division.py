@@ -24,7 +24,7 @@ from simulator.graph.step.fanin import fan_in
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.batch import SUMS
 from simulator.training.recognition.clipping import as_computed
-from simulator.training.recognition.dataflow import depending_on, read_by
+from simulator.training.recognition.dataflow import depending_on, sources_of
 from simulator.training.recognition.plain_updates import on_examples
 from simulator.wording import counted, some
 
@@ -137,7 +137,7 @@ def _parts(graph: Graph, gradient: int, mixed: Flags) -> tuple[set[int], set[int
             ends.add(row)
             continue
         joins.add(row)
-        pending += read_by(graph, row)
+        pending += sources_of(graph, row)
     return joins, ends
 
 
@@ -152,7 +152,7 @@ def _components(graph: Graph, rows: Sequence[int]) -> dict[int, int]:
         return row
 
     for row in rows:
-        for source in read_by(graph, row):
+        for source in sources_of(graph, row):
             if source in above:
                 one, other = sorted((root(row), root(source)))
                 above[other] = one
@@ -166,7 +166,7 @@ def _by_scopes(graph: Graph, mixed: Flags) -> int:
     """The number of scopes with tower numbers, of about one size, that get no value from one another."""
     scope = {row: found for row in np.flatnonzero(mixed).tolist() if (found := _SCOPE.search(graph.names[row]))}
     own = {row: (found[1], found[2]) for row, found in scope.items()}
-    if any(mixed[source] and own.get(source) != name for row, name in own.items() for source in read_by(graph, row)):
+    if any(mixed[source] and own.get(source) != name for row, name in own.items() for source in sources_of(graph, row)):
         return 1
     sizes: dict[str, Counter[str]] = {}
     for word, number in own.values():
