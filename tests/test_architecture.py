@@ -48,7 +48,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",
-    "simulator.execution.loops.branches": "a predicate is found, requested, decided, and read by Switches: one subject",
+    "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
     "simulator.execution.loops.choices": "a scenario, the search over scenarios and its notes change together",
     "simulator.execution.loops.values": "both evaluators, before and after trips are known, follow the same ops",
 }

@@ -183,7 +183,9 @@ def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> 
             of_step(graph, step, on, estimate(graph, on), trips=trips, branches=branches)
         except SimvizError as error:
             said = str(error)
-            wrong = next((name for name in branches if re.search(rf"goes by {name!r};|^{name!r} chooses", said)), None)
+            wrong = next(
+                (name for name in branches if re.search(rf"no predicate {name!r};|^{name!r} chooses", said)), None
+            )
             if wrong is None:
                 raise
             if sides := re.search(r"chooses among (\d+) branches", said):  # TensorFlow takes the last one

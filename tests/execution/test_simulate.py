@@ -61,11 +61,11 @@ def test_priorities_are_those_of_the_graph_that_was_cut() -> None:
         ({"order": "lifo"}, UnsupportedError, "order='lifo'"),
         ({"contention": "polite"}, UnsupportedError, "contention='polite' is not modelled; choose 'serial' or 'fair'"),
         ({"trips": {"while": 3}}, SimvizError, "no loop 'while'; it has none"),
-        ({"branches": {"p": True}}, SimvizError, "No branch of the step goes by 'p'"),
+        ({"branches": {"p": True}}, SimvizError, "The step has no predicate 'p'"),
         ({"trips": 3}, SimvizError, "trips is 3; give a mapping from the names of loops"),
         ({"branches": ["p"]}, SimvizError, r"branches is \['p'\]; give a mapping"),
         ({"trips": {3: 3}}, SimvizError, "no loop 3; it has none"),
-        ({"branches": {3: True}}, SimvizError, "No branch of the step goes by 3"),
+        ({"branches": {3: True}}, SimvizError, "The step has no predicate 3"),
         ({"order": "priority"}, SimvizError, "There are no priorities"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_is_guessed_is_counted() -> None:
     graph, on = draft.built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 0, 0, 0, 1]), on, step=whole(graph))
     assert simulate(pieces, on, costs(graph, on)).notes == (
-        "Predicates that nothing tells are taken to hold, of a Case branch 0: 'p:0' true.",
+        "Unknown predicates are taken as true, unknown cases as branch 0: 'p:0' true.",
         "1 transfer of unknown size, counted as 0 bytes.",
         "5 tensors of unknown size, without memory here.",
     )

@@ -46,7 +46,7 @@ def test_a_loop_runs_once_wherever_it_is_cut(rows: list[int]) -> None:
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
     trace = simulate(pieces, on, costs(graph, on, 10))
     assert check_trace(trace, pieces, on) == []
-    assert trace.notes[0] == "Loops whose trips nothing says run once: 'while'."
+    assert trace.notes[0] == "Loops of unknown trips run once: 'while'."
 
 
 def test_a_send_may_wait_for_the_executors_thread() -> None:

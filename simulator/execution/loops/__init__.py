@@ -5,7 +5,7 @@
     origins     where a value comes from: ops that pass it on, Merges, loop variables, stacks
     values      constants, counters and comparisons that the graph determines
     trips       trip count of every loop
-    branches    predicate of every Switch, and the side that it takes
+    predicates  predicate of every Switch, and the side that the Switch takes
     liveness    iterations in which each op is live, dead or never runs; loops that never end
     choices     values of predicates and trips that nothing determines, chosen so that all fetches run
     instances   ops by iteration, and the values delivered between them
@@ -15,8 +15,8 @@
 The rules are those of `tensorflow/core/common_runtime/propagator_state.cc`.
 """
 
-from simulator.execution.loops.branches import Choice
 from simulator.execution.loops.choices import MAX_INSTANCES
+from simulator.execution.loops.predicates import Choice
 from simulator.execution.loops.unrolling import SharedChoices, unrolled
 
 __all__ = ["MAX_INSTANCES", "Choice", "SharedChoices", "unrolled"]

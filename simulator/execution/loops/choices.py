@@ -15,11 +15,11 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from simulator.errors import SimvizError, UnsupportedError
-from simulator.execution.loops.branches import Branches, Choice, find_branches, label
 from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.iterations import IterationSpace, iteration_spaces
 from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
 from simulator.execution.loops.origins import Merged, Mixed, origin
+from simulator.execution.loops.predicates import Branches, Choice, find_branches, label
 from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
 from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -80,7 +80,7 @@ class EndlessError(UnsupportedError):
 
 
 @dataclass(eq=False)
-class _Search:
+class _Scenarios:
     """The scenarios that were tried, each set of changes once, and the number that may still be tried."""
 
     flow: Flow
@@ -112,25 +112,25 @@ def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, C
 
     Raises SimvizError as `find_scenario` does, and where the requested trips or branches leave a fetch dead.
     """
-    search = _Search(
+    tried = _Scenarios(
         flow,
         lambda chosen: find_scenario(flow, trips, branches, seed, chosen),
         min(_MAX_SCENARIOS, 1 + _MAX_OPS // max(len(flow.inputs), 1)),
     )
-    search.first = _fewest_changes((), lambda changes: _to_end(search, changes)) or ()
-    default, required = search.scenario(search.first), _required(flow)
+    tried.first = _fewest_changes((), lambda changes: _to_end(tried, changes)) or ()
+    default, required = tried.scenario(tried.first), _required(flow)
     if default is None:
-        raise search.endless[()]
+        raise tried.endless[()]
     if not _dead(default, required):
-        return Decided(default, (), tuple(_change_notes(search, search.first, required)))
-    changes, kept = _best(search, required)
-    scenario = search.scenario(changes)
+        return Decided(default, (), tuple(_change_notes(tried, tried.first, required)))
+    changes, kept = _best(tried, required)
+    scenario = tried.scenario(changes)
     assert scenario is not None
     gone = _dead(scenario, required)
     dead = [one for one in gone if not one.is_target]
     if dead:
-        _check_options(search, default, [one for one in required if not one.is_target], dead)
-    notes = *_dead_notes(dead), *_change_notes(search, changes, kept), *_idle_notes(gone)
+        _check_options(tried, default, [one for one in required if not one.is_target], dead)
+    notes = *_dead_notes(dead), *_change_notes(tried, changes, kept), *_idle_notes(gone)
     return Decided(scenario, tuple(one.name for one in dead), notes)
 
 
@@ -227,19 +227,19 @@ def _dead(scenario: Scenario, required: Iterable[RequiredOp]) -> list[RequiredOp
     return [one for one in required if not scenario.state.live[one.op]]
 
 
-def _best(search: _Search, required: list[RequiredOp]) -> tuple[tuple[Change, ...], list[RequiredOp]]:
+def _best(tried: _Scenarios, required: list[RequiredOp]) -> tuple[tuple[Change, ...], list[RequiredOp]]:
     """The changes with which all required ops are live, or one after the other as many as can be; and these ops."""
-    found = _to_live(search, required, OPEN)
+    found = _to_live(tried, required, OPEN)
     if found is not None:
         return found, required
-    changes, kept = search.first, list[RequiredOp]()
-    default = search.scenario(changes)
+    changes, kept = tried.first, list[RequiredOp]()
+    default = tried.scenario(changes)
     dead = set(_dead(default, required)) if default is not None else set(required)
     for one in sorted(required, key=lambda one: (one.is_target, one in dead, one.name)):
-        scenario = search.scenario(changes)
+        scenario = tried.scenario(changes)
         if scenario is not None and not _dead(scenario, [*kept, one]):
             kept.append(one)
-        elif (found := _to_live(search, [*kept, one], OPEN)) is not None:
+        elif (found := _to_live(tried, [*kept, one], OPEN)) is not None:
             changes, kept = found, [*kept, one]
     return changes, kept
 
@@ -266,14 +266,14 @@ def _fewest_changes(
     return None
 
 
-def _to_end(search: _Search, changes: tuple[Change, ...]) -> list[Change] | None:
+def _to_end(tried: _Scenarios, changes: tuple[Change, ...]) -> list[Change] | None:
     """Other values for the predicates in a loop that goes on for ever; None: the step ends."""
-    if search.scenario(changes) is not None:
+    if tried.scenario(changes) is not None:
         return None
-    error = search.endless.get(changes)
+    error = tried.endless.get(changes)
     if error is None:
         return []
-    flow, found = search.flow, set[Change]()
+    flow, found = tried.flow, set[Change]()
     for switch, condition in error.branches.conditions.items():
         if condition.reason in OPEN and not condition.loop and error.frame in flow.loop_nest(flow.frame[switch]):
             case, sides = flow.ops.kind[switch] == "_SwitchN", len(error.branches.taken[switch])
@@ -282,24 +282,24 @@ def _to_end(search: _Search, changes: tuple[Change, ...]) -> list[Change] | None
     return sorted(found)
 
 
-def _to_live(search: _Search, required: Sequence[RequiredOp], free: Collection[Reason]) -> tuple[Change, ...] | None:
+def _to_live(tried: _Scenarios, required: Sequence[RequiredOp], free: Collection[Reason]) -> tuple[Change, ...] | None:
     """The fewest changes with which these ops are live; None: there are none."""
 
     def further(changes: tuple[Change, ...]) -> list[Change] | None:
-        scenario = search.scenario(changes)
+        scenario = tried.scenario(changes)
         if scenario is None:
             return []
         dead = _dead(scenario, required)
         made = {change.name for change in changes}
         return [change for change in _revivals(scenario, dead[0].op, free) if change.name not in made] if dead else None
 
-    return _fewest_changes(search.first, further)
+    return _fewest_changes(tried.first, further)
 
 
-def _check_options(search: _Search, default: Scenario, fetches: list[RequiredOp], dead: list[RequiredOp]) -> None:
+def _check_options(tried: _Scenarios, default: Scenario, fetches: list[RequiredOp], dead: list[RequiredOp]) -> None:
     """Refuse options without which all fetches would run, as TensorFlow refuses the step."""
-    found = _to_live(search, fetches, OPEN | OPTIONS)
-    reason = {frame.name: default.trips.reason[row] for row, frame in enumerate(search.flow.frames)}
+    found = _to_live(tried, fetches, OPEN | OPTIONS)
+    reason = {frame.name: default.trips.reason[row] for row, frame in enumerate(tried.flow.frames)}
     reason |= {name: decision.reason for name, decision in default.branches.decisions.items()}
     guilty = [change for change in found or () if reason[change.name] in OPTIONS]
     if guilty:
@@ -420,24 +420,24 @@ def _idle_notes(gone: Sequence[RequiredOp]) -> list[str]:
     return [f"With these trips and branches {some(names, NAMED)} {what}."] if names else []
 
 
-def _change_notes(search: _Search, changes: tuple[Change, ...], kept: Sequence[RequiredOp]) -> list[str]:
+def _change_notes(tried: _Scenarios, changes: tuple[Change, ...], kept: Sequence[RequiredOp]) -> list[str]:
     """The changes, each with an op that is dead without it."""
     said = []
     for change in changes[:NAMED]:
-        without = search.scenario(tuple(one for one in changes if one != change))
+        without = tried.scenario(tuple(one for one in changes if one != change))
         lost = next(iter(_dead(without, kept) if without is not None else []), None)
-        why = "since all that is fetched runs only then"
-        if without is None and change in search.first:
+        why = "since the fetches run only then"
+        if without is None and change in tried.first:
             why = "since the step never ends otherwise"
         if lost is not None:
             why = f"since {'' if lost.is_target else 'the fetch '}{quoted(lost.name)} runs only then"
         if change.loop:
             said.append(
-                f"Nothing says how often loop {quoted(change.name)} runs; taken {counted(change.to, 'time')}, {why}."
+                f"The trips of loop {quoted(change.name)} are unknown; taken {counted(change.to, 'time')}, {why}."
             )
         else:
             value = f"branch {change.to}" if change.case else str(bool(change.to)).lower()
             said.append(f"The predicate {quoted(change.name)} is unknown; taken {value}, {why}.")
     if len(changes) > NAMED:
-        said.append(f"{counted(len(changes) - NAMED, 'more predicate')} or loops were chosen alike.")
+        said.append(f"Chosen likewise: {len(changes) - NAMED} more.")
     return said

@@ -123,7 +123,7 @@ def trip_notes(flow: Flow, trips: Trips) -> list[str]:
     for reason, head in (
         (Reason.REQUESTED, "Loops run as asked"),
         (Reason.KNOWN, "Loops run as their constants say"),
-        (Reason.DEFAULT, "Loops whose trips nothing says run once"),
+        (Reason.DEFAULT, "Loops of unknown trips run once"),
     ):
         rows = [row for row in range(1, len(trips.count)) if trips.reason[row] is reason]
         names = [flow.loop(row) for row in rows]

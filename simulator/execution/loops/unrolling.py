@@ -22,11 +22,11 @@ import numpy as np
 from simulator.columns import Ints, flags, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.assembling import Edges, Ops, forward, join
-from simulator.execution.loops.branches import Choice, UnknownBranchError, branch_notes, check_branches, check_seed
 from simulator.execution.loops.choices import decide
 from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
 from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
 from simulator.execution.loops.liveness import Liveness
+from simulator.execution.loops.predicates import Choice, UnknownBranchError, branch_notes, check_branches, check_seed
 from simulator.execution.loops.trips import UnknownLoopError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.graph.control_flow import MERGES
@@ -67,7 +67,7 @@ def unrolled(
     """
     check_seed(seed)
     _check_named("trips", trips, "loops to counts")
-    _check_named("branches", branches, "predicates to the ways that are taken")
+    _check_named("branches", branches, "predicates to their values")
     if not has_control_flow(ops):
         check_trips(trips, ())
         check_branches(branches, ())

@@ -56,7 +56,7 @@ def test_counters_are_counted_wherever_the_loop_is(
     expected = counted(compare, first, step, bound)
     tables = tables_of(graph)
     assert live_counts(tables)["loop/x/Neg"] == (1 if expected is None else expected)
-    said = "Loops whose trips nothing says run once" if expected is None else "Loops run as their constants say"
+    said = "Loops of unknown trips run once" if expected is None else "Loops run as their constants say"
     assert tables.notes[0].startswith(said)
     pieces = partition(graph, assigned(on, [random.randrange(2) for _ in graph.names]), on, step=whole(graph))
     cut, _ = of_partitions(pieces, on, costs(graph, on))

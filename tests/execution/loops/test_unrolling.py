@@ -158,7 +158,7 @@ def test_iterations_overlap_as_far_as_they_may(parallel: int, makespan: int) -> 
         ({"trips": {"loop": 2.5}}, "is 2.5"),
         ({"trips": {"loop": True}}, "is True"),
         ({"trips": {"*": 10**12}}, "'loop' with 1,000,000,000,000 trips unrolls the step to .* 2,000,000 is the limit"),
-        ({"branches": {"q": True}}, "No branch of the step goes by 'q'; they go by 'p'"),
+        ({"branches": {"q": True}}, "The step has no predicate 'q'; its predicates are 'p'"),
         ({"seed": -1}, "A seed is a whole number, 0 or more, not -1"),
         ({"seed": 0.5}, "A seed is a whole number, 0 or more, not 0.5"),
         ({"branches": {"p": 2}}, "branches\\['p'\\] is 2; give True, False or a probability"),

@@ -258,9 +258,8 @@ def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]
     for name in branches or {}:
         if name not in known:
             nodes = [repr(printable(one)) for one in known if ":" not in one]
-            said = f"they go by {some(nodes, NAMED)}" if nodes else "it has none"
-            said = f"No branch of the step goes by {name!r}; {said}.{near(name, list(known))}"
-            raise UnknownBranchError(said, name)
+            listed = f"its predicates are {some(nodes, NAMED)}" if nodes else "it has none"
+            raise UnknownBranchError(f"The step has no predicate {name!r}; {listed}.{near(name, list(known))}", name)
 
 
 def _check_choice(flow: Flow, op: int, name: str, choice: Choice) -> None:
@@ -351,7 +350,7 @@ def branch_notes(found: Branches, seed: int) -> list[str]:
         (Reason.REQUESTED, "Predicates as asked"),
         (Reason.DRAWN, f"Predicates drawn by chance (seed {seed})"),
         (Reason.KNOWN, "Predicates that are constant"),
-        (Reason.DEFAULT, "Predicates that nothing tells are taken to hold, of a Case branch 0"),
+        (Reason.DEFAULT, "Unknown predicates are taken as true, unknown cases as branch 0"),
     ):
         said = [
             f"'{printable(name)}' {_spelled(one.value)}"

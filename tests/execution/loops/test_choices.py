@@ -96,7 +96,7 @@ def test_what_is_chosen_is_said() -> None:
     assert live_counts(tables)["c/false"] == 1
     assert tables.notes == ("The predicate 'p:0' is unknown; taken false, since the fetch 'c/false:0' runs only then.",)
     assert "since 'c/false' runs only then" in tables_of(one_branch(), "c/false").notes[0]
-    assert "are taken to hold" in tables_of(one_branch(), "c/Merge:0").notes[0]
+    assert "are taken as true" in tables_of(one_branch(), "c/Merge:0").notes[0]
 
 
 def test_fetches_of_both_branches_are_refused_by_tensorflow_alone() -> None:
@@ -152,7 +152,7 @@ def test_a_loop_runs_as_often_as_a_fetch_needs() -> None:
     assert live_counts(tables)["left"] == 1
     assert (
         tables.notes[0]
-        == "Nothing says how often loop 'loop' runs; taken 2 times, since the fetch 'left:0' runs only then."
+        == "The trips of loop 'loop' are unknown; taken 2 times, since the fetch 'left:0' runs only then."
     )
 
 
