@@ -302,15 +302,17 @@ def _input(graph: Graph, edge: int) -> str:
 # ---- the programs ---------------------------------------------------------------------------------------------------
 
 
-def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Program, ...]:
+def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tuple[Program, ...]:
     """The programs of synchronous training: each worker pushes its gradients, the first one's task makes the updates.
 
     The program of the updates comes last. A graph without a global step gets one on the first task that keeps
-    variables. A single worker that averages nothing but its own gradients stays as it is.
+    variables. Programs stay as they are in another regime, and where a single worker averages only its own gradients.
 
     Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
     that all share, and as `regimes.settled`.
     """
+    if regime is None or regime.kind != "sync":
+        return tuple(programs)
     workers = workers_of(programs)
     known = settled(regime, len(workers))
     if len(workers) == known.aggregate == 1:
@@ -324,7 +326,7 @@ def with_accumulators(programs: Sequence[Program], regime: Regime) -> tuple[Prog
             made[row] = accumulating(program, known, alone=len(workers) == 1)
             changed.append(_first(program, made[row]))
         else:
-            changed.append(_alike(program, changed[program.like], made[program.like]))
+            changed.append(_identical(program, changed[program.like], made[program.like]))
     chief = programs.index(workers[0])
     return (*changed, _updates(changed[chief], made[chief]))
 
@@ -336,8 +338,8 @@ def _first(program: Program, made: Accumulating) -> Program:
     return replace(program, graph=made.graph, fetches=step.fetches, feeds=step.feeds, counts=())
 
 
-def _alike(program: Program, first: Program, made: Accumulating) -> Program:
-    """A worker with the new graph of the one that it is like, on its own devices."""
+def _identical(program: Program, first: Program, made: Accumulating) -> Program:
+    """A worker with the new graph of the one with which it is identical, on its own devices."""
     own = in_graph_text(program.task)
     added = made.graph.requested[len(program.graph) :]
     kept = (

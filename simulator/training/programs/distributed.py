@@ -72,12 +72,7 @@ def distributed(
         given = _given(graph, cluster, fetches, batch)
     made = _programs(given, cluster, filters)
     chief = next((row for row, (_, script) in enumerate(given) if script.held is not None), None)
-    if chief is None:
-        if regime is not None and regime.kind == "sync":
-            return with_accumulators(made, regime)
-        check(regime, made)
-        return made
-    made = (*made, _updates(made[chief], given[chief][1]))
+    made = with_accumulators(made, regime) if chief is None else (*made, _updates(made[chief], given[chief][1]))
     check(regime, made)
     return made
 

@@ -116,8 +116,6 @@ def replicate(
         return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
     if how in ("between", "both"):
         made = between(graph, found, cluster, placing, batch=examples, towered=how == "both")
-        if regime is None or regime.kind != "sync":
-            return made
         return with_accumulators(made, regime)
     return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
 
