@@ -1,9 +1,9 @@
-"""Choices for what nothing determines, so that all fetches run: the values of predicates, the trips of loops.
+"""Choices of unknown predicates and trips, so that all fetches run.
 
-A scenario is one way in which the step can run. By default predicates hold and loops run once. Where a loop would go on
-for ever, predicates in it get other values. Where a fetch is dead then, or never comes, a walk back from it finds the
-Switches and loops that could bring it. Their other sides and counts are tried, the fewest changes first, ties by name:
-so a step and its pieces agree. Targets, which only have to run, come after fetches.
+A scenario is a set of such choices and the run of the step under it. By default predicates hold and loops run once.
+Where a loop would never end, predicates in it get other values. Where a fetch is dead then, or never comes, a walk back
+from it finds the Switches and loops that could bring it. Their other sides and counts are tried, the fewest changes
+first, ties by name: so a step and its pieces agree. Targets, which only have to run, come after fetches.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """One way in which the step can run."""
+    """The run of a step under given choices."""
 
     trips: Trips
     branches: Branches
@@ -71,7 +71,7 @@ class Decided:
 
 
 class EndlessError(UnsupportedError):
-    """A loop goes on for ever, under these branches."""
+    """A loop never ends, with its predicates decided like this."""
 
     def __init__(self, message: str, frame: int, branches: Branches) -> None:
         super().__init__(message)
@@ -108,7 +108,7 @@ class _Scenarios:
 
 
 def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, Choice] | None, seed: int) -> Decided:
-    """Find a scenario in which the fetches are live, if any choice of what nothing determines makes them so.
+    """Find a scenario in which the fetches are live, if any choice of unknown predicates and trips makes them so.
 
     Raises SimvizError as `find_scenario` does, and where the requested trips or branches leave a fetch dead.
     """
@@ -146,10 +146,12 @@ def find_scenario(
 ) -> Scenario:
     """The requested scenario; `chosen` are trip counts and values of predicates that go before the request.
 
-    It is found in rounds. A Merge passes on the value of the side that was taken, which depends on what is live; the
-    loop of a gradient counts and compares such values. And what follows a ControlTrigger may begin an iteration after a
-    loop's last one. Raises SimvizError for names, counts and choices that are none and for trips beyond MAX_INSTANCES,
-    EndlessError for a loop that goes on and on after its condition is false.
+    It is found in rounds, for two reasons. A Merge passes on the value of the side that was taken, which depends on
+    liveness, and the loop of a gradient counts and compares such values. An op after a ControlTrigger may begin an
+    iteration after the loop's last one.
+
+    Raises SimvizError for names, counts and choices that are none and for trips beyond MAX_INSTANCES. Raises
+    EndlessError for a loop that goes on after its condition is false.
     """
     merged, extra = Merged(), [0] * len(flow.frames)
     for _ in range(_MAX_ROUNDS * (_MAX_EXTRA + _MAX_IN_FLIGHT)):
@@ -173,7 +175,7 @@ def find_scenario(
 
 
 def _check_extra(flow: Flow, extra: list[int], sides: Branches) -> None:
-    """Refuse a loop that goes on for ever."""
+    """Refuse a loop that never ends."""
     for row, more in enumerate(extra):
         if more > _MAX_EXTRA + min(flow.frames[row].parallel, _MAX_IN_FLIGHT):
             raise EndlessError(
@@ -195,7 +197,7 @@ def _live_inputs(state: Liveness, merge: int) -> Mixed:
 
 
 def _check_size(flow: Flow, spaces: Sequence[IterationSpace]) -> None:
-    """Refuse what would not fit, before anything is made."""
+    """Refuse more instances than fit, before any is made."""
     members = Counter(flow.frame)
     of_frame = [members[row] * space.size for row, space in enumerate(spaces)]
     if sum(of_frame[1:]) <= MAX_INSTANCES:
@@ -267,7 +269,7 @@ def _fewest_changes(
 
 
 def _to_end(tried: _Scenarios, changes: tuple[Change, ...]) -> list[Change] | None:
-    """Other values for the predicates in a loop that goes on for ever; None: the step ends."""
+    """Other values for the predicates in a loop that never ends; None: the step ends."""
     if tried.scenario(changes) is not None:
         return None
     error = tried.endless.get(changes)
@@ -323,9 +325,9 @@ def _option(default: Scenario, change: Change) -> str:
 def _revivals(scenario: Scenario, op: int, free: Collection[Reason]) -> list[Change]:
     """The changes of which one at least is needed to make an op outside of loops live, in order.
 
-    Only what has one of the `free` reasons is changed. Where several inputs of an op are dead, all have to become live,
-    so one of them is followed back; of a Merge any is enough, so all are. The result is complete: without one of these
-    changes the op stays dead.
+    Only decisions with one of the `free` reasons are changed. All inputs of an op have to become live, so the first
+    dead one is followed back. Any input of a Merge is enough, so all are followed. The result is complete: without one
+    of these changes the op stays dead.
     """
     flow, state = scenario.state.flow, scenario.state
     found, seen = set[Change](), {(op, 0)}

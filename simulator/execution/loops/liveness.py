@@ -4,7 +4,7 @@ The rules, after `PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
 `tensorflow/core/common_runtime/propagator_state.cc`:
 
     an op             runs when all its inputs came; it is live when they all are
-    a ControlTrigger  is live whenever it runs, so that what a gradient's loop does after a branch is done either way
+    a ControlTrigger  is live whenever it runs, so that the ops after a branch in a gradient's loop run either way
     a Merge           runs at its first live value, or when all its values are dead, or with one value from a dead
                       Enter, so that a loop on the path not taken ends; its control inputs only have to have come
     a Switch          has dead values on the sides not taken
@@ -14,12 +14,12 @@ The rules, after `PropagateOutputs`, `ActivateNodes` and `is_control_trigger` of
 
 Values on back edges are assumed to be live at first, and the ops are gone through again until assumption and result
 agree. The iterations of all loops unrolled form a graph without cycles, so there is one answer. A loop needs two rounds
-or three, unless it loses some of its variables on the way.
+or three, unless it loses some of its variables meanwhile.
 
 Some loops never end (a stall). A loop that is entered waits for all of its Enters, dead or live. Where one never comes,
 neither the loop nor the iteration around it ends. Iterations end in order, so `parallel_iterations` stay in flight, the
-next one never begins, and no dead Exit comes out. The step ends when no op is left to run (`num_pending_inputs`,
-`IsIterationDone` and `next_iter_roots` of the same file; the Enters are those of all devices here).
+next one never begins, and no dead Exit comes out. The step ends when no op is left to run. The Enters are those of all
+devices here (`num_pending_inputs`, `IsIterationDone` and `next_iter_roots` of the same file).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _find_iterations(state: Liveness) -> None:
 
 
 def overrun(state: Liveness) -> list[int]:
-    """The frames that go on after their last iteration, as what follows a ControlTrigger may."""
+    """The frames that go on after their last iteration, as ops after a ControlTrigger may."""
     found = set[int]()
     for op in _next_iterations(state.flow):
         frame = state.flow.frame[op]

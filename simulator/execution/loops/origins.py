@@ -1,9 +1,9 @@
 """Where a value comes from: back through ops that pass it on, Merges with one live input, loop variables and stacks.
 
 Gradients read values of the forward pass from stacks. Version 1 of control flow has a Stack per value
-(`control_flow_state.py`), version 2 a TensorList that is a loop variable (`while_v2.py`). The gradient's loop pops what
-the forward loop pushed, the last one first; lists of inner loops lie on the lists of outer ones. A branch of version 2
-wraps what its gradient reads in an Optional (`cond_v2.py`).
+(`control_flow_state.py`), version 2 a TensorList that is a loop variable (`while_v2.py`). The gradient's loop pops
+the values that the forward loop pushed, the last one first; lists of inner loops lie on the lists of outer ones. A
+branch of version 2 wraps the values that its gradient reads in an Optional (`cond_v2.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DEPTH = 100  # ops that a value is followed back through
 SAME_VALUE = frozenset(
     {"Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}
 )
-OPTIONAL = frozenset({"OptionalFromValue", "OptionalGetValue"})  # around what a branch hands to its gradient
+OPTIONAL = frozenset({"OptionalFromValue", "OptionalGetValue"})  # around the values of a branch that its gradient reads
 NOTHING = frozenset({"FakeParam", "OptionalNone"})  # in the place of a value of a branch that was not taken
 PASSED_ON = SAME_VALUE | OPTIONAL | {"LoopCond"} | SENDS | RECVS | SWITCHES  # outputs are the input in slot 0
 

@@ -1,9 +1,9 @@
 """The side that each Switch takes: as requested, as the graph's constants say, or the default.
 
-A predicate is followed back to the op that decides it: through ops that pass a value on, through LogicalNot, off the
-stacks on which a loop keeps values for its gradient, and through loops that do not change it. All Switches with one
-predicate take the same side, in every iteration in which it is computed anew. By default a predicate holds: assertions
-hold, a training step trains, and what is guarded is done. The default branch of a Case is branch 0.
+A predicate is followed back to the op that decides it. The walk leads through ops that pass a value on, LogicalNot,
+stacks that a gradient pops, and loops that do not change the value. All Switches with one predicate take the same side,
+in every iteration in which it is computed anew. By default a predicate holds: assertions hold, a training step trains,
+and a guarded op runs. The default branch of a Case is branch 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, mask
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
-from simulator.execution.loops.trips import NAMED, Reason, Trips, find_conditions
+from simulator.execution.loops.trips import NAMED, Reason, Trips, UnknownNameError, find_conditions
 from simulator.execution.loops.values import Columns, Values, column, have_equal_trips, popped
 from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.naming import fed_name
@@ -33,14 +33,6 @@ Choice: TypeAlias = "bool | float | int"
 
 _VALUES = PASSED_ON - {"LoopCond"}
 _MAX_LOOPS = 10  # loops in loops that a value is followed through
-
-
-class UnknownBranchError(SimvizError):
-    """A choice is given for a predicate that no Switch of the step reads."""
-
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
-        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +199,7 @@ def _loop_of(flow: Flow, loops: Mapping[Output, int], at: Output) -> int | None:
 
 
 def label(flow: Flow, at: Output) -> str:
-    """ "node:port" of an output, in the graph and in its pieces alike."""
+    """ "node:port" of an output, the same in the graph and in its pieces."""
     name, kind = flow.ops.names[at[0]], flow.ops.kind[at[0]]
     if kind == "_Arg" or (kind in RECVS and "tensor_name" in flow.attrs(at[0])):
         return fed_name(name.removesuffix(" (fed)"), flow.attrs(at[0]))
@@ -259,7 +251,8 @@ def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]
         if name not in known:
             nodes = [repr(printable(one)) for one in known if ":" not in one]
             listed = f"its predicates are {some(nodes, NAMED)}" if nodes else "it has none"
-            raise UnknownBranchError(f"The step has no predicate {name!r}; {listed}.{near(name, list(known))}", name)
+            said = f"The step has no predicate {name!r}; {listed}.{near(name, list(known))}"
+            raise UnknownNameError(said, "branches", name)
 
 
 def _check_choice(flow: Flow, op: int, name: str, choice: Choice) -> None:

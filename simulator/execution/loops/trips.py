@@ -1,8 +1,8 @@
 """Trip counts: how often the body of each loop runs, as requested, else as the graph determines it, else once.
 
 The graph determines it where the loop's condition compares counters with constant start, step and bound. This covers
-`maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down what its forward
-loop counted up.
+`maximum_iterations`, which becomes such a comparison, and the loop of a gradient, which counts down from the count of
+its forward loop.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class Reason(Enum):
     DEFAULT = "not determined: one trip, a predicate that holds"
 
 
-class UnknownLoopError(SimvizError):
-    """Trips are given for a loop that the step does not have."""
+class UnknownNameError(SimvizError):
+    """The step has no loop or predicate of a name in `trips` or `branches`."""
 
-    def __init__(self, message: str, name: str) -> None:
+    def __init__(self, message: str, option: str, name: str) -> None:
         super().__init__(message)
+        self.option = option  # "trips" or "branches"
         self.name = name
 
 
@@ -59,7 +60,7 @@ def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
             raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
         if name != EVERY and name not in known:
             listed = f"its loops are {some([quoted(one) for one in known])}" if known else "it has none"
-            raise UnknownLoopError(f"The step has no loop {name!r}; {listed}.{near(name, known)}", name)
+            raise UnknownNameError(f"The step has no loop {name!r}; {listed}.{near(name, known)}", "trips", name)
 
 
 def find_trips(
@@ -76,7 +77,7 @@ def find_trips(
         is_chosen = frame.name in chosen
         reason.append(Reason.CHOSEN if is_chosen else Reason.DEFAULT if given is None else Reason.REQUESTED)
     conditions, pops = find_conditions(flow), find_pops(flow, merged)
-    while True:  # one loop may count down what another one counted up
+    while True:  # one loop may count down from the count of another
         values = Values(flow, pops, merged, count)
         found = {
             row: known

@@ -1,7 +1,7 @@
 """The unrolled step: an op per node and iteration in which it runs, dead or live, and the edges between these ops.
 
-It is an executor without time: `liveness` says what runs, this file lays it out, whole frames at a time. An edge stands
-for a value or control signal that is delivered and waited for:
+It is an executor without time: `liveness` finds the ops that run, this file lays them out, whole frames at a time. An
+edge stands for a value or control signal that is delivered and waited for:
 
     a live Merge      waits for its live values, of which the first is enough, and for its control inputs
     a dead Merge      waits for all of its values
@@ -26,8 +26,8 @@ from simulator.execution.loops.choices import decide
 from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
 from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
 from simulator.execution.loops.liveness import Liveness
-from simulator.execution.loops.predicates import Choice, UnknownBranchError, branch_notes, check_branches, check_seed
-from simulator.execution.loops.trips import UnknownLoopError, check_trips, trip_notes, unused_trips
+from simulator.execution.loops.predicates import Choice, branch_notes, check_branches, check_seed
+from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
 from simulator.graph.control_flow import MERGES
 from simulator.partitioning.partitions import RECVS
@@ -61,9 +61,10 @@ def unrolled(
     """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
 
     Ops come by (iteration in which their values are read, op); signals come last. With `device`, that of each op, every
-    device holds back its own iterations, as executors do; without it the whole loop does. Raises SimvizError for names,
-    a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work; DeadlockError where an op
-    outside of loops would never run.
+    device holds back its own iterations, as executors do; without it the whole loop does.
+
+    Raises SimvizError for names, a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work.
+    Raises DeadlockError where an op outside of loops would never run.
     """
     check_seed(seed)
     _check_named("trips", trips, "loops to counts")
@@ -122,7 +123,7 @@ def _once(flow: Flow, mixed: str, *, requested: bool) -> Unrolled:
 
 
 def _check_arrivals(state: Liveness) -> None:
-    """Refuse pieces in which a device waits for ever for what another one never sends, as TensorFlow's would."""
+    """Refuse pieces in which a Recv waits for a value that is never sent, as TensorFlow's would."""
     flow = state.flow
     for op, kind in enumerate(flow.ops.kind):
         if kind not in RECVS:
@@ -238,12 +239,9 @@ class SharedChoices:
         while True:
             try:
                 made = make(trips=trips, branches=branches)
-            except UnknownLoopError as error:
+            except UnknownNameError as error:
                 self.unknown.setdefault(error.name, error)
-                del trips[error.name]
-            except UnknownBranchError as error:
-                self.unknown.setdefault(error.name, error)
-                del branches[error.name]
+                del (trips if error.option == "trips" else branches)[error.name]
             else:
                 self.used |= trips.keys() | branches.keys()
                 return made

@@ -1,8 +1,8 @@
-"""Small values that the graph determines: constants, sizes, counters, and what is computed from them.
+"""Small values that the graph determines: constants, sizes, counters, and the results of ops on them.
 
 Before trips are known, a value is `start + step * i` in iteration i of its loop (`linear`); a constant has step 0. Only
 whole numbers count, since sums of fractions may round. When trips are known, a value is a column with an entry per
-iteration of its frame (`column`): a comparison with the counter of any loop around has its value everywhere, and a
+iteration of its frame (`column`). So a comparison with the counter of any loop around has a value in every iteration. A
 gradient's pop has the values that the forward pass pushed, in reverse order.
 """
 

@@ -100,8 +100,8 @@ class _Windows:
         need[left, last[left]] = True
         around = self.needs.get(frame.parent)
         if around is not None:
-            asked = np.flatnonzero(around.reshape(-1) & exists[:, 0])
-            need[asked, last[asked]] = True
+            inner = np.flatnonzero(around.reshape(-1) & exists[:, 0])
+            need[inner, last[inner]] = True
         need = np.logical_or.accumulate(need[:, ::-1], axis=1)[:, ::-1] & exists
         self.needs[row] = need
         return _Loop(row, space, parallel, np.flatnonzero(self.frame == row), exists, last, need)
@@ -147,8 +147,8 @@ class _Windows:
         self._join(flat[later - 1], flat[later])
         around = self.ends.get((self.flow.frames[loop.row].parent, device))
         if around is not None:
-            asked = np.flatnonzero((around.reshape(-1) >= 0) & loop.exists[:, 0])
-            self._join(end[asked, loop.last[asked]], around.reshape(-1)[asked])
+            inner = np.flatnonzero((around.reshape(-1) >= 0) & loop.exists[:, 0])
+            self._join(end[inner, loop.last[inner]], around.reshape(-1)[inner])
         return end
 
     def _add_begins(self, loop: _Loop, ops: Ints, end: Ints) -> None:
@@ -180,7 +180,7 @@ class _Windows:
         return bool(edges) and all(self.flow.edge_kind[edge] is EdgeKind.CONSTANT_ENTER for edge in edges)
 
     def _hold_back(self, loop: _Loop, device: int, end: Ints) -> None:
-        """Edges from ends to the ops that a NextIteration leads to, and to what a dead Exit leads to."""
+        """Edges from ends to the ops that a NextIteration or a dead Exit leads to."""
         target = self.instances.op[self.back.target]
         mine = (self.frame[target] == loop.row) & (self.device[target] == device)
         instance, first = np.unique(self.back.target[mine], return_index=True)

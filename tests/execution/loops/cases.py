@@ -14,6 +14,13 @@ from tests.strategies import BOOL, INT32, Rows, shapes_attr, type_attr, typed
 Body = Callable[[str, str], str]  # value, node that runs once in each iteration -> the value's next state
 
 
+def begun() -> Rows:
+    """A graph of one fed scalar, "x"."""
+    rows = Rows()
+    rows.add("x", "Placeholder", **typed("Placeholder", ()))
+    return rows
+
+
 def number(rows: Rows, name: str, value: int, *controls: str, device: str = "") -> str:
     """A Const of one integer."""
     attr = AttrValue()

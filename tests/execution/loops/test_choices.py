@@ -19,16 +19,10 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
 from simulator.partitioning import FLAVOURS, partition
 from tests.execution.cases import apart, assigned, costs
-from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
-from tests.strategies import BOOL, INT32, Rows, type_attr, typed
+from tests.execution.loops.cases import begun, conditional, counting, live_counts, predicate, scalars
+from tests.strategies import BOOL, INT32, type_attr, typed
 
 PREDICATES = 3
-
-
-def begun() -> Rows:
-    rows = Rows()
-    rows.add("x", "Placeholder", **typed("Placeholder", ()))
-    return rows
 
 
 def tables_of(graph: Graph, *fetches: str, **options: object) -> Tables:

@@ -14,7 +14,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from tests.execution.cases import apart, assigned, costs, whole
-from tests.execution.loops.cases import counting, live_counts, number, predicate, scalars
+from tests.execution.loops.cases import begun, counting, live_counts, number, predicate, scalars
 from tests.strategies import INT32, Rows, shapes_attr, type_attr, typed
 
 MANY = 60
@@ -26,12 +26,6 @@ COMPARE = {
     "NotEqual": lambda i, n: i != n,
     "Equal": lambda i, n: i == n,
 }
-
-
-def begun() -> Rows:
-    rows = Rows()
-    rows.add("x", "Placeholder", **typed("Placeholder", ()))
-    return rows
 
 
 def tables_of(graph: Graph, trips: Mapping[str, int] | None = None) -> Tables:

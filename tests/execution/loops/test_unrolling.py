@@ -23,7 +23,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, partition
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, costs, whole
-from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
+from tests.execution.loops.cases import begun, conditional, counting, live_counts, predicate, scalars
 from tests.execution.loops.executor import Executor, Tag
 from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, INT32, Rows, loop, type_attr, typed
@@ -31,12 +31,6 @@ from tests.strategies import BOOL, INT32, Rows, loop, type_attr, typed
 
 def tables_of(graph: Graph, **options: object) -> Tables:
     return of_step(graph, whole(graph), apart(1), costs(graph, apart(1), 10), **options)  # type: ignore[arg-type]
-
-
-def begun() -> Rows:
-    rows = Rows()
-    rows.add("x", "Placeholder", **typed("Placeholder", ()))
-    return rows
 
 
 @given(st.integers(0, 2**32), st.integers(0, 3))
