@@ -44,6 +44,7 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
+    "simulator.graph.building": "all that TensorFlow's importer checks and decides",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",

@@ -12,9 +12,10 @@ from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison.comparison import compare
 from simulator.comparison.nodes import same_elements
+from simulator.graph.building import build
+from simulator.graph.editor import edited
 from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph, Lowered
-from simulator.graph.inlining.draft import Draft
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions, partition
@@ -372,17 +373,17 @@ def test_the_ids_of_edges_that_tensorflow_made_in_no_order_are_struck_out() -> N
 @pytest.mark.parametrize(("count", "marked"), [(8, 0), (9, 9)])
 def test_edges_made_in_the_order_of_a_crowded_nodes_edges_are_marked(count: int, marked: int) -> None:
     for way in ("readers", "waits"):
-        draft = Draft({}, "a test")
-        sources = [draft.add(f"s{number}", "NoOp") for number in range(count)]
-        call = draft.add("call", "NoOp", (), sources if way == "waits" else ())
+        editor = edited(build([], [], [], [], []))
+        sources = [editor.add(f"s{number}", "NoOp") for number in range(count)]
+        call = editor.add("call", "NoOp", (), sources if way == "waits" else ())
         if way == "readers":
             for number in range(count):
-                draft.add(f"r{number}", "NoOp", (), (call,))
-        done = draft.add("done", "NoOp", (), draft.controls_of(call))
-        draft.hand_over(call, (), done)
-        draft.remove(call)
-        draft.add("other", "NoOp", (), sources)
-        assert len(draft.by_chance) == marked
+                editor.add(f"r{number}", "NoOp", (), (call,))
+        done = editor.add("done", "NoOp", (), editor.controls_of(call))
+        editor.hand_over(call, (), done)
+        editor.remove(call)
+        editor.add("other", "NoOp", (), sources)
+        assert len(editor.by_chance) == marked
 
 
 def test_a_task_can_be_left_out() -> None:

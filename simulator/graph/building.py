@@ -10,15 +10,16 @@ import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import TypedDict
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
 from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
-from simulator.graph.graph import Attrs, Graph, Signature
+from simulator.graph.graph import Attrs, Graph, Shape, Signature
 from simulator.graph.messages import Proto
-from simulator.graph.tensors import Wiring, tensor_columns
+from simulator.graph.tensors import Tensors, Wiring, tensor_columns
 from simulator.wording import counted, near
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
@@ -56,24 +57,12 @@ def build(
     index = _index(names, ops, source)
     wiring = _resolve(names, inputs, index, source)
     tensors = tensor_columns(names, ops, attrs, library, wiring, source)
-    order, back = smallest_order_and_back(names, ops, wiring.src, wiring.dst, wiring.port, wiring.in_ptr, source)
     return Graph(
         names=tuple(names),
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
-        tensor_ptr=tensors.ptr,
-        tensor_node=tensors.node,
-        tensor_port=tensors.port,
-        tensor_dtype=tensors.dtype,
-        tensor_shape=tensors.shape,
-        tensor_bytes=tensors.nbytes,
-        in_ptr=ids(wiring.in_ptr),
-        edge_src=ids(wiring.src),
-        edge_dst=ids(wiring.dst),
-        edge_tensor=ids(np.where(wiring.port == _CONTROL, -1, tensors.ptr[wiring.src] + wiring.port)),
-        edge_back=flags(back),
-        order=order,
+        **columns(names, ops, tensors, wiring, source),
         library=library,
         gradients=gradients,
         producer=producer,
@@ -86,6 +75,53 @@ def build(
         meta_graph=meta_graph,
         source=source,
         notes=(*notes, *tensors.notes),
+    )
+
+
+class Columns(TypedDict):
+    """The columns of a Graph that follow from its nodes, tensors and edges."""
+
+    tensor_ptr: Ids
+    tensor_node: Ids
+    tensor_port: Ids
+    tensor_dtype: Ids
+    tensor_shape: tuple[Shape | None, ...]
+    tensor_bytes: Ints
+    in_ptr: Ids
+    edge_src: Ids
+    edge_dst: Ids
+    edge_tensor: Ids
+    edge_back: Flags
+    order: Ids
+
+
+def columns(
+    names: Sequence[str],
+    ops: Sequence[str],
+    tensors: Tensors,
+    wiring: Wiring,
+    source: str,
+    closing: Flags | None = None,
+) -> Columns:
+    """Lay tensors and edges out as columns, and find the order of the nodes.
+
+    `closing` [E] are the back edges of loops where they are known, as in `smallest_order_and_back`; None: they are
+    found. Raises GraphError for a cycle outside a loop.
+    """
+    order, back = smallest_order_and_back(names, ops, wiring, source, closing)
+    return Columns(
+        tensor_ptr=tensors.ptr,
+        tensor_node=tensors.node,
+        tensor_port=tensors.port,
+        tensor_dtype=tensors.dtype,
+        tensor_shape=tensors.shape,
+        tensor_bytes=tensors.nbytes,
+        in_ptr=ids(wiring.in_ptr),
+        edge_src=ids(wiring.src),
+        edge_dst=ids(wiring.dst),
+        edge_tensor=ids(np.where(wiring.port == _CONTROL, -1, tensors.ptr[wiring.src] + wiring.port)),
+        edge_back=flags(back if closing is None else closing),
+        order=order,
     )
 
 
@@ -137,18 +173,22 @@ def _resolve(names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mappi
 
 
 def _each_control_once(wiring: Wiring) -> Wiring:
-    """A control input that stands twice at a node is one edge, the first (`Graph::AddControlEdge` in graph.cc)."""
-    controls = np.flatnonzero(wiring.port == _CONTROL)
     nodes = len(wiring.in_ptr) - 1
-    _, first = np.unique(wiring.dst[controls] * nodes + wiring.src[controls], return_index=True)
-    if len(first) == len(controls):
+    stays = without_twins(wiring.src, wiring.dst, wiring.port == _CONTROL, nodes)
+    if len(stays) == len(wiring.port):
         return wiring
-    stays = np.ones(len(wiring.port), bool)
-    stays[controls] = False
-    stays[controls[first]] = True
     dst = wiring.dst[stays]
     in_ptr = np.searchsorted(dst, np.arange(nodes + 1))
     return Wiring(src=wiring.src[stays], port=wiring.port[stays], dst=dst, in_ptr=in_ptr)
+
+
+def without_twins(src: Ints, dst: Ints, control: Flags, nodes: int) -> Ints:
+    """Rows of the edges that stay: of a control edge that stands twice, the first (`Graph::AddControlEdge`)."""
+    controls = np.flatnonzero(control)
+    _, first = np.unique(dst[controls].astype(np.int64) * nodes + src[controls], return_index=True)
+    stays = ~control
+    stays[controls[first]] = True
+    return np.flatnonzero(stays)
 
 
 def _read_input(text: str) -> tuple[str, int]:
@@ -192,24 +232,17 @@ def _check_controls_last(names: Sequence[str], wiring: Wiring, source: str) -> N
 
 
 def smallest_order_and_back(
-    names: Sequence[str],
-    ops: Sequence[str],
-    src: Ints,
-    dst: Ints,
-    port: Ints,
-    in_ptr: Ints,
-    source: str,
-    closing: Flags | None = None,
+    names: Sequence[str], ops: Sequence[str], wiring: Wiring, source: str, closing: Flags | None = None
 ) -> tuple[Ids, Flags]:
-    """TensorFlow's node order and the back edges, given the columns of `Wiring`.
+    """TensorFlow's node order and the back edges.
 
     The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and
     for one data input from elsewhere. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a
     Merge comes before its source. `closing` [E] are edges that may close a loop too, where none other does: a back edge
     that a pair within a device interrupts (between a GPU's own memory and host memory).
     """
-    count = len(names)
-    control = port == _CONTROL
+    count, src, dst, in_ptr = len(names), wiring.src, wiring.dst, wiring.in_ptr
+    control = wiring.port == _CONTROL
     is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
     is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control
@@ -242,11 +275,11 @@ def _ordered(
 
 
 def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, loops: list[bool]) -> list[int]:
+    """The order without the back edges of loops; `loops` marks their Merges."""
     by_source = np.argsort(src, kind="stable")
     starts = np.searchsorted(src[by_source], np.arange(len(pending) + 1)).tolist()
     targets = dst[by_source].tolist()
     is_control = control[by_source].tolist()
-    """The order without the back edges of loops; `loops` marks their Merges."""
     entered = [False] * len(pending)  # loop Merges whose one data input has come
     ready = [row for row, waits in enumerate(pending) if not waits]
     order = []

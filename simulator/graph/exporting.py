@@ -7,8 +7,8 @@ from collections.abc import Sequence, Set
 from google.protobuf import text_format
 
 from simulator.errors import GraphError
+from simulator.graph.attributes import COLOCATION
 from simulator.graph.graph import Graph
-from simulator.graph.inlining.attributes import COLOCATION
 from simulator.graph.messages import GraphDef, MetaGraphDef, Proto
 
 _COLOCATED = b"loc:@"

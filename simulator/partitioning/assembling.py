@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.graph.building import smallest_order_and_back
-from simulator.graph.graph import Graph, Shape
-from simulator.partitioning.draft import CONTROL, Added, Column, Wires, without_twins
+from simulator.columns import flags, ids, ints
+from simulator.graph.building import columns
+from simulator.graph.graph import Graph
+from simulator.graph.tensors import Tensors, Wiring
+from simulator.partitioning.draft import Added, Column, Wires, edges_once
 
 _T = TypeVar("_T")
 
@@ -30,21 +31,14 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
     src, dst = row_of[given.src], row_of[given.dst]
     order = np.lexsort((given.id, given.slot, dst))
     src, dst, port, back = src[order], dst[order], given.port[order], given.back[order]
-    in_ptr = np.searchsorted(dst, np.arange(len(names) + 1))
-    tensor_ptr = tensors["tensor_ptr"]
+    wiring = Wiring(src, port, dst, np.searchsorted(dst, np.arange(len(names) + 1)))
     return replace(
         graph,
         names=names,
         ops=ops,
         attrs=_of_both(graph.attrs, added.attrs, rows),
         requested=tuple(requested),
-        **tensors,
-        in_ptr=ids(in_ptr),
-        edge_src=ids(src),
-        edge_dst=ids(dst),
-        edge_tensor=ids(np.where(port == CONTROL, -1, tensor_ptr[src] + port)),
-        edge_back=flags(back),
-        order=smallest_order_and_back(names, ops, src, dst, port, in_ptr, "the cut graph", flags(back))[0],
+        **columns(names, ops, tensors, wiring, "the cut graph", back),
         signatures={},
         train_ops=(),
         queue_runners=(),
@@ -56,7 +50,7 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
 
 def imported(graph: Graph) -> Graph:
     """The pieces as TensorFlow takes them over to run them: a control input that stands twice is one edge."""
-    edge = without_twins(graph, np.arange(len(graph.edge_src)))
+    edge = edges_once(graph, np.arange(len(graph.edge_src)))
     if len(edge) == len(graph.edge_src):
         return graph
     dst = graph.edge_dst[edge]
@@ -89,18 +83,7 @@ def _free_names(graph: Graph, added: Added) -> list[str]:
     return free
 
 
-class _Tensors(TypedDict):
-    """The tensor columns of a Graph."""
-
-    tensor_ptr: Ids
-    tensor_node: Ids
-    tensor_port: Ids
-    tensor_dtype: Ids
-    tensor_shape: tuple[Shape | None, ...]
-    tensor_bytes: Ints
-
-
-def _tensors(graph: Graph, added: Added, nodes: Column) -> _Tensors:
+def _tensors(graph: Graph, added: Added, nodes: Column) -> Tensors:
     extra = [output for outputs in added.outputs for output in outputs]
     every = np.concatenate([np.diff(graph.tensor_ptr), [len(outputs) for outputs in added.outputs]]).astype(np.int64)
     begin, counts = (np.cumsum(every) - every)[nodes], every[nodes]
@@ -111,11 +94,12 @@ def _tensors(graph: Graph, added: Added, nodes: Column) -> _Tensors:
     shapes = (*graph.tensor_shape, *(one[1] for one in extra))
     dtype = np.concatenate([graph.tensor_dtype, np.array([one[0] for one in extra], np.int64)])
     nbytes = np.concatenate([graph.tensor_bytes, np.array([one[2] for one in extra], np.int64)])
-    return {
-        "tensor_ptr": ids(ptr),
-        "tensor_node": ids(node),
-        "tensor_port": ids(port),
-        "tensor_dtype": ids(dtype[taken]),
-        "tensor_shape": tuple([shapes[row] for row in taken.tolist()]),
-        "tensor_bytes": ints(nbytes[taken]),
-    }
+    return Tensors(
+        ids(ptr),
+        ids(node),
+        ids(port),
+        ids(dtype[taken]),
+        tuple([shapes[row] for row in taken.tolist()]),
+        ints(nbytes[taken]),
+        (),
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simulator.graph.building import without_twins
 from simulator.graph.dtypes import FLOAT
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorProto
@@ -94,7 +95,7 @@ def step_wires(graph: Graph, client: Exchange) -> Wires:
 
     Ids are in the order of creation, with gaps; `replicate` closes them. A control input that stands twice is one edge.
     """
-    edge = without_twins(graph, client.edges)
+    edge = edges_once(graph, client.edges)
     tensor = graph.edge_tensor[edge].astype(np.int64)
     fed = client.of_edge[edge]
     src, dst = np.where(fed < 0, graph.edge_src[edge], len(graph) + fed), graph.edge_dst[edge].astype(np.int64)
@@ -111,12 +112,10 @@ def step_wires(graph: Graph, client: Exchange) -> Wires:
     )
 
 
-def without_twins(graph: Graph, edge: npt.NDArray[np.integer]) -> Column:
+def edges_once(graph: Graph, edge: npt.NDArray[np.integer]) -> Column:
     """The edges without control edges that are there already, which TensorFlow's importer leaves out."""
-    given: Column = edge.astype(np.int64)
-    ends = graph.edge_dst[given].astype(np.int64) * len(graph) + graph.edge_src[given]
-    _, first = np.unique(np.where(graph.edge_tensor[given] < 0, ends, -1 - given), return_index=True)
-    return given[np.sort(first)]
+    src, dst, control = graph.edge_src[edge], graph.edge_dst[edge], graph.edge_tensor[edge] < 0
+    return edge.astype(np.int64)[without_twins(src, dst, control, len(graph))]
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Flags, Ids
 from simulator.graph.control_flow import MERGES
 from simulator.graph.graph import Graph
-from simulator.partitioning.draft import CONTROL, LAST, Column, Wires, without_twins
+from simulator.partitioning.draft import CONTROL, LAST, Column, Wires, edges_once
 
 _CONTROL_LOOP = "_cloop"  # begins the names of control loops' nodes
 
@@ -64,7 +64,7 @@ def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wi
     `graph` holds all pieces, in the order in which they were sent: no edge joins two, so the order in which TensorFlow
     would make all of them is that of each.
     """
-    edge = without_twins(graph, np.arange(len(graph.edge_src)))
+    edge = edges_once(graph, np.arange(len(graph.edge_src)))
     given = wires_of(graph).take(edge)
     worker = level.counter[device[given.dst]]
     order = np.lexsort((graph.creation.edge[edge], worker))

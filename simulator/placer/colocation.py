@@ -28,7 +28,7 @@ from simulator.graph.dtypes import REF, RESOURCE, VARIANT
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import isolated
 from simulator.graph.inlining.bodies import Body, instantiate
-from simulator.graph.inlining.draft import MAX_DEPTH
+from simulator.graph.inlining.calls import MAX_DEPTH
 from simulator.graph.messages import AttrValue
 from simulator.graph.ops import registry
 from simulator.placer import refusals

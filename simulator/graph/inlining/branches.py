@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.graph.control_flow import IFS
-from simulator.graph.dtypes import BOOL, INT32
-from simulator.graph.graph import Attrs
-from simulator.graph.inlining.attributes import (
+from simulator.graph.attributes import (
     COLOCATION,
     SCALAR,
     beside,
@@ -25,9 +22,12 @@ from simulator.graph.inlining.attributes import (
     texts,
     typed,
 )
+from simulator.graph.control_flow import IFS
+from simulator.graph.dtypes import BOOL, INT32
+from simulator.graph.editor import Editor
+from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable, part
-from simulator.graph.inlining.draft import Draft
 from simulator.graph.messages import AttrValue, Proto
 
 
@@ -52,27 +52,27 @@ def functions(attrs: Attrs, op: str) -> list[str]:
     return [function.name for function in attrs["branches"].list.func] if "branches" in attrs else []
 
 
-def lower(draft: Draft, row: int) -> Sequence[int]:
+def lower(editor: Editor, row: int) -> Sequence[int]:
     """Replace the If or Case in that row; the rows of its branches' calls, which are still to be expanded."""
-    attrs, device, call, name = draft.attrs[row], draft.devices[row], draft.call[row], draft.names[row]
-    form = _if(attrs) if draft.ops[row] in IFS else _case(attrs)
+    attrs, device, name = editor.attrs[row], editor.devices[row], editor.names[row]
+    form = _if(attrs) if editor.ops[row] in IFS else _case(attrs)
     own = {COLOCATION: attrs[COLOCATION]} if form.colocates and COLOCATION in attrs else {}
-    selector, *inputs = draft.inputs_of(row)
-    kind = typed(draft.dtype(selector) or form.dtype)
-    call_names = [draft.fresh(f"{name}/{infix}") for _, infix, _ in form.branches]
+    selector, *inputs = editor.inputs_of(row)
+    kind = typed(editor.dtype(selector) or form.dtype)
+    call_names = [editor.numbered(f"{name}/{infix}") for _, infix, _ in form.branches]
 
     def make(infix: str, op: str, data: Sequence[Endpoint], waits: Sequence[int], given: Attrs) -> int:
-        return draft.add(draft.fresh(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device, call=call)
+        return editor.add(editor.numbered(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device)
 
     sides = shaped([SCALAR] * len(form.pivots))
     switch = make(form.selector, form.switch, (selector, selector), (), {**kind, **form.outs, **sides})
     scalar = {**kind, **shaped([SCALAR])}
     pivots = [make(infix, "Identity", ((switch, port),), (), scalar) for port, infix in enumerate(form.pivots)]
-    switches = [_switched(draft, row, form, at, selector) for at in inputs]
-    for src in draft.controls_of(row):
-        draft.wait(src, switch)
+    switches = [_switched(editor, row, form, at, selector) for at in inputs]
+    for src in editor.controls_of(row):
+        editor.wait(src, switch)
     calls = [
-        part(draft, row, call_name, function, [(at, port) for at in switches], pivots[port])
+        part(editor, row, call_name, function, [(at, port) for at in switches], pivots[port])
         for call_name, (port, _, function) in zip(call_names, form.branches, strict=True)
     ]
     count = {"N": number(len(calls))}
@@ -90,20 +90,20 @@ def lower(draft: Draft, row: int) -> Sequence[int]:
     in_order = [(pivots[port], 0) for port, _, _ in form.branches]
     done = make("branch_executed", "Merge", in_order, calls, {**kind, **count, **shaped([SCALAR, SCALAR])})
     outputs = [(merge, 0) for merge in merges]
-    keep_fetchable(draft, row, outputs, (done,))
-    draft.hand_over(row, outputs, done)
-    draft.remove(row)
+    keep_fetchable(editor, row, outputs, (done,))
+    editor.hand_over(row, outputs, done)
+    editor.remove(row)
     return calls
 
 
-def _switched(draft: Draft, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
+def _switched(editor: Editor, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
     """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
-    source = draft.names[at[0]]
+    source = editor.names[at[0]]
     tied = beside(source) if form.colocates else texts([source])  # without "loc:@", so that the placer passes it over
-    shapes = shaped([draft.shape(at)] * len(form.pivots))
-    attrs = {**typed(draft.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
-    name = draft.fresh(f"{draft.names[row]}/{source}")
-    return draft.add(name, form.switch, (at, selector), (), attrs, device=draft.devices[at[0]], call=draft.call[row])
+    shapes = shaped([editor.shape(at)] * len(form.pivots))
+    attrs = {**typed(editor.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
+    name = editor.numbered(f"{editor.names[row]}/{source}")
+    return editor.add(name, form.switch, (at, selector), (), attrs, device=editor.devices[at[0]])
 
 
 def _if(attrs: Attrs) -> _Form:

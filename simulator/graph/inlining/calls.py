@@ -14,20 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
+from simulator.graph.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
 from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import ENTERS
+from simulator.graph.editor import Editor, Endpoint
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
-from simulator.graph.inlining.bodies import Body, Endpoint, instantiate
-from simulator.graph.inlining.draft import MAX_DEPTH, RESULT, Call, Draft, erase
+from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.messages import AttrValue, Proto
 
+MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
+MAX_DEPTH = 100  # calls within calls; a name grows by one part with each
 MARK = "_lower_as_multi_device_function"  # of calls that stand for parts of a construct; lower_functional_ops.cc
+_RESULT = -3  # in place of the reader: what a body hands back, by slot, while it is copied
+
+
+Chain: TypeAlias = tuple[str, ...]  # functions whose calls lie around a node, outermost first
 
 
 class Bodies:
@@ -50,14 +57,14 @@ class Bodies:
         return body
 
 
-def target(draft: Draft, row: int) -> tuple[str, Attrs] | None:
+def target(editor: Editor, row: int) -> tuple[str, Attrs] | None:
     """Which function a node calls, and the attributes that it gives; None: no call, or the function is not there."""
-    if draft.ops[row] in PARTITIONED:
-        function = draft.attrs[row].get("f")
-        if function is None or function.func.name not in draft.library:
+    if editor.ops[row] in PARTITIONED:
+        function = editor.attrs[row].get("f")
+        if function is None or function.func.name not in editor.given.library:
             return None
         return function.func.name, function.func.attr
-    return (draft.ops[row], draft.attrs[row]) if draft.ops[row] in draft.library else None
+    return (editor.ops[row], editor.attrs[row]) if editor.ops[row] in editor.given.library else None
 
 
 def may_inline(function: Proto) -> bool:
@@ -65,14 +72,13 @@ def may_inline(function: Proto) -> bool:
     return not is_true(function.attr, "_noinline") and "api_implements" not in function.attr
 
 
-def part(draft: Draft, row: int, name: str, function: Proto, inputs: Sequence[Endpoint], pivot: int) -> int:
+def part(editor: Editor, row: int, name: str, function: Proto, inputs: Sequence[Endpoint], pivot: int) -> int:
     """Add the call that stands for a part of the construct in that row; it runs after `pivot`."""
     attrs = {**function.func.attr, MARK: AttrValue(b=True)}
-    device, call = draft.devices[row], draft.call[row]
-    return draft.add(name, function.func.name, inputs, (pivot,), attrs, device=device, call=call)
+    return editor.add(name, function.func.name, inputs, (pivot,), attrs, device=editor.devices[row])
 
 
-def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
+def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
     """Replace the call in that row by the body.
 
     `many_devices` (PartitionedCall, and the calls that stand for branches and loop bodies): a body node takes from
@@ -80,108 +86,112 @@ def expand(draft: Draft, row: int, body: Body, *, many_devices: bool) -> None:
     forward (an argument asks for its source's device too), and the control outputs are the side effects. Otherwise
     (an op that names a function) everything runs on the caller's device, and the results are all to wait for.
     """
-    caller, device = draft.names[row], draft.devices[row]
-    call = _entered(draft, row, body)
-    inputs = _arguments(draft, row, body)
+    caller, device = editor.names[row], editor.devices[row]
+    if len(editor.names) + len(body.graph) > MAX_NODES:
+        raise GraphError(
+            f"{editor.given.source}: with its functions expanded the graph has more than {MAX_NODES:,} nodes; keep the "
+            f"calls. {caller!r} was to be expanded next.",
+            node=caller,
+        )
+    inputs = _arguments(editor, row, body)
     gate: tuple[int, ...] = ()
-    if controls := draft.controls_of(row):
-        name = draft.fresh(f"Func/{caller}/input_control_node")
-        gate = (draft.add(name, "NoOp", (), controls, device=device, call=call),)
+    if controls := editor.controls_of(row):
+        name = editor.numbered(f"Func/{caller}/input_control_node")
+        gate = (editor.add(name, "NoOp", (), controls, device=device),)
 
     def forward(kind: str, at: Endpoint, dtype: int, where: str) -> int:
-        attrs = {**typed(dtype or draft.dtype(at)), **shaped([draft.shape(at)])}
+        attrs = {**typed(dtype or editor.dtype(at)), **shaped([editor.shape(at)])}
         if many_devices:
-            attrs = {**attrs, COLOCATION: beside(draft.names[at[0]])}
-        name = draft.fresh(f"Func/{caller}/{kind}")
-        return draft.add(name, "Identity", (at,), (), attrs, device=where if many_devices else device, call=call)
+            attrs = {**attrs, COLOCATION: beside(editor.names[at[0]])}
+        name = editor.numbered(f"Func/{caller}/{kind}")
+        return editor.add(name, "Identity", (at,), (), attrs, device=where if many_devices else device)
 
     arguments = [
-        forward("input", at, dtype, draft.devices[at[0]]) for at, dtype in zip(inputs, body.argument_types, strict=True)
+        forward("input", at, dtype, editor.devices[at[0]])
+        for at, dtype in zip(inputs, body.argument_types, strict=True)
     ]
-    rows = _copied(draft, row, body, arguments, gate, call, many_devices)
+    rows = _copied(editor, row, body, arguments, gate, many_devices)
     results = []
     for slot, ((at, port), dtype) in enumerate(zip(body.results, body.result_types, strict=True)):
         results.append((forward("output", (rows[at], port), dtype, ""), 0))
-        handed = next(edge for edge in draft.outs[rows[at]] if draft.edges[edge][2:] == (RESULT, slot))
-        erase(draft.outs[rows[at]], handed)
+        editor.cut(next(edge for edge in editor.outs[rows[at]] if editor.edges[edge][2:] == (_RESULT, slot)))
     effects = [rows[at] for at in body.side_effects] if many_devices else [at for at, _ in results]
-    name = draft.fresh(f"Func/{caller}/output_control_node")
-    done = draft.add(name, "NoOp", (), effects or gate, device=device, call=call)
-    draft.hand_over(row, results, done)
-    keep_fetchable(draft, row, results, (done,))
-    draft.remove(row)
+    name = editor.numbered(f"Func/{caller}/output_control_node")
+    done = editor.add(name, "NoOp", (), effects or gate, device=device)
+    editor.hand_over(row, results, done)
+    keep_fetchable(editor, row, results, (done,))
+    editor.remove(row)
 
 
-def _arguments(draft: Draft, row: int, body: Body) -> list[Endpoint]:
-    inputs = draft.inputs_of(row)
+def _arguments(editor: Editor, row: int, body: Body) -> list[Endpoint]:
+    inputs = editor.inputs_of(row)
     if len(inputs) != len(body.argument_types):
         raise GraphError(
-            f"{draft.source}: {draft.names[row]!r} hands over {len(inputs)} tensors, but its function "
+            f"{editor.given.source}: {editor.names[row]!r} hands over {len(inputs)} tensors, but its function "
             f"{body.name!r} takes {len(body.argument_types)}. Write the file anew with TensorFlow.",
-            node=draft.names[row],
+            node=editor.names[row],
         )
     return inputs
 
 
-def keep_fetchable(draft: Draft, row: int, outputs: list[Endpoint], waits: tuple[int, ...]) -> None:
+def keep_fetchable(editor: Editor, row: int, outputs: list[Endpoint], waits: tuple[int, ...]) -> None:
     """Add a node under the replaced node's name that has its outputs; a NoOp when there are none."""
-    attrs = {"T": types([draft.dtype(at) for at in outputs]), **shaped([draft.shape(at) for at in outputs])}
+    attrs = {"T": types([editor.dtype(at) for at in outputs]), **shaped([editor.shape(at) for at in outputs])}
     op = "IdentityN" if outputs else "NoOp"
-    name, device, call = draft.names[row], draft.devices[row], draft.call[row]
-    draft.add(name, op, outputs, waits, attrs if outputs else NO_ATTRS, device=device, call=call)
+    name, device = editor.names[row], editor.devices[row]
+    editor.add(name, op, outputs, waits, attrs if outputs else NO_ATTRS, device=device)
 
 
-def _entered(draft: Draft, row: int, body: Body) -> Call:
-    outer = draft.call[row]
-    if outer is not None and outer.calls(body.name):
+def entered(editor: Editor, row: int, function: str, outer: Chain) -> Chain:
+    """The chain of calls within the body of the call in that row. Raises GraphError where it has no bounds."""
+    caller, where = editor.names[row], editor.given.source
+    if function in outer:
         raise GraphError(
-            f"{draft.source}: the function {body.name!r} calls itself (at {draft.names[row]!r}); a recursive function "
-            "has no finite expansion. Keep the calls.",
-            node=draft.names[row],
+            f"{where}: the function {function!r} calls itself (at {caller!r}); a recursive function has no finite "
+            "expansion. Keep the calls.",
+            node=caller,
         )
-    depth = outer.depth + 1 if outer is not None else 1
-    if depth > MAX_DEPTH:
+    if len(outer) >= MAX_DEPTH:
         raise GraphError(
-            f"{draft.source}: more than {MAX_DEPTH} function calls lie within each other (at {draft.names[row]!r}). "
-            "Keep the calls.",
-            node=draft.names[row],
+            f"{where}: more than {MAX_DEPTH} function calls lie within each other (at {caller!r}). Keep the calls.",
+            node=caller,
         )
-    return Call(body.name, outer, depth)
+    return (*outer, function)
 
 
 def _copied(
-    draft: Draft, row: int, body: Body, arguments: list[int], gate: tuple[int, ...], call: Call, many_devices: bool
+    editor: Editor, row: int, body: Body, arguments: list[int], gate: tuple[int, ...], many_devices: bool
 ) -> list[int]:
-    """Add the body's nodes; the row in the draft of every row of the body, its arguments included.
+    """Add the body's nodes; the row in the editor of every row of the body, its arguments included.
 
     A node without inputs runs only when the call does: it waits for the caller's control inputs, and so does a call,
     so that nodes without inputs in the body of that call can. The body's edges first come from stand-ins for the
     arguments, and then anew from those who forward them.
     """
-    graph, device, prefix = body.graph, draft.devices[row], draft.names[row] + "/"
-    rows = [draft.add("", "_Arg", call=call) for _ in arguments] + [0] * (len(graph) - len(arguments))
+    graph, device, prefix = body.graph, editor.devices[row], editor.names[row] + "/"
+    rows = [editor.add("", "_Arg") for _ in arguments] + [0] * (len(graph) - len(arguments))
     inputs = np.diff(graph.in_ptr)
     waits = np.bincount(graph.edge_dst[graph.edge_tensor < 0], minlength=len(graph))
     made = [at for at in graph.order.tolist() if at >= len(arguments)]
     for at in made:
         op = graph.ops[at]
-        gated = not inputs[at] or (not waits[at] and _is_call(draft, op))
+        gated = not inputs[at] or (not waits[at] and _is_call(editor, op))
         wanted = _merged(graph.requested[at], device) if many_devices else device
-        name = _unused(draft, prefix + graph.names[at])
-        rows[at] = draft.add(name, op, (), gate if gated else (), graph.attrs[at], device=wanted, call=call)
-    _join_copies(draft, body, rows)
+        name = editor.free(prefix + graph.names[at])  # TensorFlow would use a name twice
+        rows[at] = editor.add(name, op, (), gate if gated else (), graph.attrs[at], device=wanted)
+    _join_copies(editor, body, rows)
     for at, argument in enumerate(arguments):
         for waited in gate:
-            draft.wait(waited, argument)
-        draft.hand_over(rows[at], [(argument, 0)], argument)
-        draft.remove(rows[at])
+            editor.wait(waited, argument)
+        editor.hand_over(rows[at], [(argument, 0)], argument)
+        editor.remove(rows[at])
         rows[at] = argument
     for at in made:
-        _rename(draft, rows[at], graph, rows, prefix)
+        _rename(editor, rows[at], graph, rows, prefix)
     return rows
 
 
-def _join_copies(draft: Draft, body: Body, rows: Sequence[int]) -> None:
+def _join_copies(editor: Editor, body: Body, rows: Sequence[int]) -> None:
     """Add the edges of a body in the order in which TensorFlow makes them: what it hands back before its back edges."""
     graph = body.graph
     ports, first = graph.tensor_port.tolist(), graph.in_ptr.tolist()
@@ -191,44 +201,35 @@ def _join_copies(draft: Draft, body: Body, rows: Sequence[int]) -> None:
     def join(edges: Sequence[int]) -> None:
         for edge in edges:
             if tensor[edge] < 0:
-                draft.wait(rows[src[edge]], rows[dst[edge]])
+                editor.wait(rows[src[edge]], rows[dst[edge]])
             else:
-                draft.join(rows[src[edge]], ports[tensor[edge]], rows[dst[edge]], edge - first[dst[edge]])
+                editor.join((rows[src[edge]], ports[tensor[edge]]), rows[dst[edge]], edge - first[dst[edge]])
 
     join(order[~graph.edge_back[order]].tolist())
     for slot, (at, port) in enumerate(body.results):
-        draft.join(rows[at], port, RESULT, slot)
+        editor.join((rows[at], port), _RESULT, slot)
     join(order[graph.edge_back[order]].tolist())
 
 
-def _is_call(draft: Draft, op: str) -> bool:
-    return op in PARTITIONED or op in draft.library or op == "SymbolicGradient"
+def _is_call(editor: Editor, op: str) -> bool:
+    return op in PARTITIONED or op in editor.given.library or op == "SymbolicGradient"
 
 
-def _unused(draft: Draft, name: str) -> str:
-    """The name, or the first of name_1, name_2, ... that is free (TensorFlow would use the name twice)."""
-    chosen, suffix = name, 0
-    while chosen in draft.taken:
-        suffix += 1
-        chosen = f"{name}_{suffix}"
-    return chosen
-
-
-def _rename(draft: Draft, row: int, body: Graph, rows: list[int], prefix: str) -> None:
+def _rename(editor: Editor, row: int, body: Graph, rows: list[int], prefix: str) -> None:
     """Let a copied node's colocation and frame speak of the copies."""
-    attrs = draft.attrs[row]
+    attrs = editor.attrs[row]
     classes = attrs.get(COLOCATION)
     if classes is not None:
-        written = [_relocated(draft, text.decode("utf-8", "replace"), body, rows) for text in classes.list.s]
+        written = [_relocated(editor, text.decode("utf-8", "replace"), body, rows) for text in classes.list.s]
         attrs = {**attrs, COLOCATION: texts(written)}
-    if draft.ops[row] in ENTERS and "frame_name" in attrs:
+    if editor.ops[row] in ENTERS and "frame_name" in attrs:
         attrs = {**attrs, "frame_name": AttrValue(s=prefix.encode() + attrs["frame_name"].s)}
-    draft.attrs[row] = attrs
+    editor.attrs[row] = attrs
 
 
-def _relocated(draft: Draft, entry: str, body: Graph, rows: list[int]) -> str:
+def _relocated(editor: Editor, entry: str, body: Graph, rows: list[int]) -> str:
     inside = body.index.get(entry.removeprefix("loc:@")) if entry.startswith("loc:@") else None
-    return entry if inside is None else f"loc:@{draft.names[rows[inside]]}"
+    return entry if inside is None else f"loc:@{editor.names[rows[inside]]}"
 
 
 @lru_cache(maxsize=4096)

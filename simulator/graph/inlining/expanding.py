@@ -16,14 +16,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain as chained
 
+import numpy as np
+
+from simulator.graph.attributes import is_true
 from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import CASES, IFS, WHILES
+from simulator.graph.editor import Editor, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import branches, calls, loops, rewriting
-from simulator.graph.inlining.attributes import is_true
-from simulator.graph.inlining.draft import Draft, draft_of, finish
 from simulator.graph.messages import Proto
 from simulator.graph.ops import registry
 from simulator.wording import counted
@@ -42,16 +44,18 @@ def inline(graph: Graph) -> Graph:
     not in the library. A graph without any of these is returned as it is.
 
     Raises GraphError for a function that calls itself, for arguments that do not fit, and when the graph would have
-    more than `draft.MAX_NODES` nodes.
+    more than `calls.MAX_NODES` nodes.
     """
     if not any(op in _CONSTRUCTS or _is_call(graph, op) for op in set(graph.ops)):
         return graph
-    draft = draft_of(graph)
-    done = _expand_all(draft, graph, everything=True)
+    editor = edited(graph)
+    done = _expand_all(editor, graph, everything=True)
     notes = tuple(_notes(done))
     if not any(done[kind] for kind in _KINDS):
         return graph.noting(*notes) if notes else graph
-    return finish(draft, graph, _referenced(draft, graph.gradients), notes, given=False)
+    library = _referenced(editor, graph.gradients)
+    gradients = {name: other for name, other in graph.gradients.items() if name in library}
+    return replace(_built(editor, notes, as_made=False), library=library, gradients=gradients)
 
 
 def lower(graph: Graph) -> Graph:
@@ -67,13 +71,13 @@ def lower(graph: Graph) -> Graph:
     rewritten = {rewriting.ACCUMULATE, rewriting.PARALLEL}
     if not any(op in _CONSTRUCTS or op in rewritten or _is_call(graph, op) for op in set(graph.ops)):
         return graph
-    draft = draft_of(graph)
-    rewriting.accumulate(draft, graph)
-    done = _expand_all(draft, graph, everything=False)
-    rewriting.concatenate(draft, graph)
-    rewriting.isolate(draft, graph)
-    changed = len(draft.names) != len(graph)
-    made = finish(draft, graph, graph.library, tuple(_notes(done)), given=True) if changed else graph
+    editor = edited(graph)
+    rewriting.accumulate(editor, graph)
+    done = _expand_all(editor, graph, everything=False)
+    rewriting.concatenate(editor, graph)
+    rewriting.isolate(editor, graph)
+    changed = len(editor.names) != len(graph)
+    made = _built(editor, tuple(_notes(done))) if changed else graph
     return replace(made, keeps_calls=True)
 
 
@@ -81,72 +85,86 @@ def isolated(graph: Graph) -> Graph:
     """The graph with Identities around the calls that hand back resources, as in `lower`, and nothing else changed."""
     if PARTITIONED.isdisjoint(graph.ops):
         return graph
-    draft = draft_of(graph)
-    rewriting.isolate(draft, graph)
-    return finish(draft, graph, graph.library, (), given=True) if len(draft.names) > len(graph) else graph
+    editor = edited(graph)
+    rewriting.isolate(editor, graph)
+    return _built(editor, ()) if len(editor.names) > len(graph) else graph
+
+
+def _built(editor: Editor, notes: Sequence[str], *, as_made: bool = True) -> Graph:
+    graph = editor.given
+    ends = graph.ends or tuple([graph.names[row] for row in np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()])
+    made = editor.built(as_made=as_made)
+    return replace(made, ends=ends, meta_graph=graph.meta_graph).noting(*notes)
 
 
 def _is_call(graph: Graph, op: str) -> bool:
     return op in PARTITIONED or op in graph.library
 
 
-def _expand_all(draft: Draft, graph: Graph, *, everything: bool) -> Counter[str]:
+def _expand_all(editor: Editor, graph: Graph, *, everything: bool) -> Counter[str]:
     """Expand node after node; how many of which kind. Parts of a construct are not counted again."""
     bodies = calls.Bodies(graph.library, graph.source)
     done: Counter[str] = Counter()
     parts: set[int] = set()
-    for row in _rows(draft, graph):
-        if row in draft.removed or not (everything or _wanted(draft, row)):
+    chains: dict[int, calls.Chain] = {}  # of nodes that came out of calls
+    for row in _rows(editor, graph):
+        if row in editor.removed or not (everything or _wanted(editor, row)):
             continue
-        kind, made = _expand(draft, row, bodies)
+        before = len(editor.names)
+        kind, made, chain = _expand(editor, row, bodies, chains.get(row, ()))
         parts.update(made)
+        chains.update(dict.fromkeys(range(before, len(editor.names)), chain))
         done[kind] += row not in parts
     return done
 
 
-def _rows(draft: Draft, graph: Graph) -> Iterator[int]:
+def _rows(editor: Editor, graph: Graph) -> Iterator[int]:
     """The graph's rows in TensorFlow's order, then the rows that are added while this is consumed."""
     yield from graph.order.tolist()
     row = len(graph)
-    while row < len(draft.names):
+    while row < len(editor.names):
         yield row
         row += 1
 
 
-def _wanted(draft: Draft, row: int) -> bool:
+def _wanted(editor: Editor, row: int) -> bool:
     """Whether a session expands the node by itself: a construct that asks for it, or a call that is part of one."""
-    attrs, op = draft.attrs[row], draft.ops[row]
+    attrs, op = editor.attrs[row], editor.ops[row]
     if any(key in attrs and attrs[key].s for key in _XLA):
         return False
     if op in _CONSTRUCTS:
         return is_true(attrs, _LOWERED)
-    found = calls.target(draft, row) if is_true(attrs, calls.MARK) else None
-    return found is not None and calls.may_inline(draft.library[found[0]])
+    found = calls.target(editor, row) if is_true(attrs, calls.MARK) else None
+    return found is not None and calls.may_inline(editor.given.library[found[0]])
 
 
-def _expand(draft: Draft, row: int, bodies: calls.Bodies) -> tuple[str, Sequence[int]]:
-    """Expand one node where it can be: what was done, and the calls that now stand for its parts."""
-    op = draft.ops[row]
+def _expand(
+    editor: Editor, row: int, bodies: calls.Bodies, chain: calls.Chain
+) -> tuple[str, Sequence[int], calls.Chain]:
+    """Expand one node where it can be: what was done, the calls that now stand for its parts, their chain."""
+    op = editor.ops[row]
     if op in IFS or op in CASES:
-        if not draft.inputs_of(row) or not _there(draft, branches.functions(draft.attrs[row], op)):
-            return "missing", ()
-        return "branch", branches.lower(draft, row)
+        if not editor.inputs_of(row) or not _there(editor, branches.functions(editor.attrs[row], op)):
+            return "missing", (), chain
+        return "branch", branches.lower(editor, row), chain
     if op in WHILES:
-        if not any(loops.variables(draft, row)) or not _there(draft, loops.functions(draft.attrs[row])):
-            return "missing", ()
-        return "loop", loops.lower(draft, row)
-    if op in PARTITIONED or op in draft.library:
-        found = calls.target(draft, row)
+        if not any(loops.variables(editor, row)) or not _there(editor, loops.functions(editor.attrs[row])):
+            return "missing", (), chain
+        return "loop", loops.lower(editor, row), chain
+    if op in PARTITIONED or op in editor.given.library:
+        found = calls.target(editor, row)
         if found is None:
-            return "missing", ()
-        many_devices = op in PARTITIONED or is_true(draft.attrs[row], calls.MARK)
-        calls.expand(draft, row, bodies.of(*found), many_devices=many_devices)
-        return "call", ()
-    return "other", ()
+            return "missing", (), chain
+        many_devices = op in PARTITIONED or is_true(editor.attrs[row], calls.MARK)
+        body = bodies.of(*found)
+        chain = calls.entered(editor, row, body.name, chain)
+        calls.expand(editor, row, body, many_devices=many_devices)
+        return "call", (), chain
+    return "other", (), chain
 
 
-def _there(draft: Draft, functions: list[str]) -> bool:
-    return bool(functions) and all(name in draft.library for name in functions)
+def _there(editor: Editor, functions: list[str]) -> bool:
+    return bool(functions) and all(name in editor.given.library for name in functions)
 
 
 def _notes(done: Mapping[str, int]) -> Iterator[str]:
@@ -157,20 +175,20 @@ def _notes(done: Mapping[str, int]) -> Iterator[str]:
         yield f"{done['missing']:,} calls stay as they are: their functions are not in the graph's library."
 
 
-def _referenced(draft: Draft, gradients: Mapping[str, str]) -> Mapping[str, Proto]:
+def _referenced(editor: Editor, gradients: Mapping[str, str]) -> Mapping[str, Proto]:
     """The functions that the remaining nodes refer to, and those that these refer to, their gradients too."""
-    remaining = (row for row in range(len(draft.names)) if row not in draft.removed)
-    waiting = list(chain.from_iterable(_mentions(draft.ops[row], draft.attrs[row]) for row in remaining))
+    remaining = (row for row in range(len(editor.names)) if row not in editor.removed)
+    waiting = list(chained.from_iterable(_mentions(editor.ops[row], editor.attrs[row]) for row in remaining))
     found: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name in found or name not in draft.library:
+        if name in found or name not in editor.given.library:
             continue
         found.add(name)
         waiting.append(gradients.get(name, name))
-        for node in draft.library[name].node_def:
+        for node in editor.given.library[name].node_def:
             waiting += _mentions(node.op, node.attr)
-    return {name: function for name, function in draft.library.items() if name in found}
+    return {name: function for name, function in editor.given.library.items() if name in found}
 
 
 def _mentions(op: str, attrs: Attrs) -> Iterator[str]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.graph import ops
+from simulator.graph.attributes import number, shaped, typed
 from simulator.graph.calling import PARTITIONED
 from simulator.graph.control_flow import ENTERS, EXITS
 from simulator.graph.dtypes import RESOURCE
+from simulator.graph.editor import CONTROL, Editor
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining.attributes import number, shaped, typed
 from simulator.graph.inlining.calls import target
-from simulator.graph.inlining.draft import CONTROL, Draft
 from simulator.graph.messages import AttrValue, Proto, TensorProto
 from simulator.graph.tensors import SHAPES
 
@@ -34,7 +34,7 @@ _VALUES = {  # DataType -> the field of a TensorProto that holds its values, and
 _EMPTY = AttrValue(shape={"dim": [{"size": 0}]})
 
 
-def accumulate(draft: Draft, graph: Graph) -> None:
+def accumulate(editor: Editor, graph: Graph) -> None:
     """Replace every AccumulateNV2 of the graph by a temporary variable that its inputs are added to.
 
     Within a loop whose iterations may overlap it becomes an AddN.
@@ -43,9 +43,9 @@ def accumulate(draft: Draft, graph: Graph) -> None:
     looping = _overlapping(graph) if rows else set()
     for row in rows:
         if row in looping:
-            _into_add(draft, row)
+            _into_add(editor, row)
         else:
-            _into_variable(draft, row)
+            _into_variable(editor, row)
 
 
 def _overlapping(graph: Graph) -> set[int]:
@@ -66,30 +66,30 @@ def _parallel(attrs: Attrs) -> int:
     return int(attrs["parallel_iterations"].i) if "parallel_iterations" in attrs else 10
 
 
-def _into_add(draft: Draft, row: int) -> None:
-    attrs = {key: draft.attrs[row][key] for key in ("N", "T", SHAPES) if key in draft.attrs[row]}
-    inputs, controls = draft.inputs_of(row), draft.controls_of(row)
-    made = draft.add(draft.names[row], "AddN", inputs, controls, attrs, device=draft.devices[row])
-    draft.hand_over(row, [(made, 0)], made)
-    draft.remove(row)
+def _into_add(editor: Editor, row: int) -> None:
+    attrs = {key: editor.attrs[row][key] for key in ("N", "T", SHAPES) if key in editor.attrs[row]}
+    inputs, controls = editor.inputs_of(row), editor.controls_of(row)
+    made = editor.add(editor.names[row], "AddN", inputs, controls, attrs, device=editor.devices[row])
+    editor.hand_over(row, [(made, 0)], made)
+    editor.remove(row)
 
 
-def _into_variable(draft: Draft, row: int) -> None:
-    name, device, inputs = draft.names[row], draft.devices[row], draft.inputs_of(row)
-    dtype = int(draft.attrs[row]["T"].type) if "T" in draft.attrs[row] else draft.dtype(inputs[0])
-    kind, shape = typed(dtype), shaped([draft.shape((row, 0))])
+def _into_variable(editor: Editor, row: int) -> None:
+    name, device, inputs = editor.names[row], editor.devices[row], editor.inputs_of(row)
+    dtype = int(editor.attrs[row]["T"].type) if "T" in editor.attrs[row] else editor.dtype(inputs[0])
+    kind, shape = typed(dtype), shaped([editor.shape((row, 0))])
     value = _zero(dtype)
     variable = {"dtype": AttrValue(type=dtype), "var_name": AttrValue(s=f"{name}/Internal/Accumulator".encode())}
 
-    beside = _plain_class(draft.attrs[row])
+    beside = _plain_class(editor.attrs[row])
 
     def make(op: str, data: Sequence[int], attrs: Attrs) -> int:
         given = [(at, 0) for at in data]
-        return draft.add(draft.fresh(f"{name}/Internal"), op, given, (), {**attrs, **beside}, device=device)
+        return editor.add(editor.numbered(f"{name}/Internal"), op, given, (), {**attrs, **beside}, device=device)
 
     created = make("TemporaryVariable", (), {**variable, "shape": _EMPTY})
-    of_first = draft.add(
-        draft.fresh(f"{name}/Internal"),
+    of_first = editor.add(
+        editor.numbered(f"{name}/Internal"),
         "Shape",
         inputs[:1],
         (),
@@ -102,18 +102,18 @@ def _into_variable(draft: Draft, row: int) -> None:
     assigned = make("Assign", (created, filled), {**kind, **unchecked, **locked, **shape})
     added = []
     for at in inputs:
-        add = draft.fresh(f"{name}/Internal")
+        add = editor.numbered(f"{name}/Internal")
         added.append(
-            draft.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape, **beside}, device=device)
+            editor.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape, **beside}, device=device)
         )
     freed = {**kind, "var_name": variable["var_name"], **shape, **beside}
-    done = draft.add(name, "DestroyTemporaryVariable", ((assigned, 0),), (), freed, device=device)
-    for src in draft.controls_of(row):
-        draft.wait(src, assigned)
+    done = editor.add(name, "DestroyTemporaryVariable", ((assigned, 0),), (), freed, device=device)
+    for src in editor.controls_of(row):
+        editor.wait(src, assigned)
     for one in added:
-        draft.wait(one, done)
-    draft.hand_over(row, [(done, 0)], done)
-    draft.remove(row)
+        editor.wait(one, done)
+    editor.hand_over(row, [(done, 0)], done)
+    editor.remove(row)
 
 
 def _plain_class(attrs: Attrs) -> Attrs:
@@ -128,66 +128,66 @@ def _zero(dtype: int) -> Proto:
     return TensorProto(dtype=dtype, tensor_shape={}, **{field: [0] * count})
 
 
-def concatenate(draft: Draft, graph: Graph) -> None:
+def concatenate(editor: Editor, graph: Graph) -> None:
     """Replace every ParallelConcat by an empty tensor that its inputs are written into, each when it comes."""
-    for row in _in_order(draft, graph):
-        if draft.ops[row] != PARALLEL or row in draft.removed:
+    for row in _in_order(editor, graph):
+        if editor.ops[row] != PARALLEL or row in editor.removed:
             continue
-        name, device, attrs = draft.names[row], draft.devices[row], draft.attrs[row]
-        dtype, shape = attrs.get("T", AttrValue()), shaped([draft.shape((row, 0))])
+        name, device, attrs = editor.names[row], editor.devices[row], editor.attrs[row]
+        dtype, shape = attrs.get("T", AttrValue()), shaped([editor.shape((row, 0))])
         kind = {"T": dtype, **shape}
         made = {"shape": attrs.get("shape", AttrValue()), "dtype": dtype, **shape}
-        start = draft.add(draft.fresh(f"{name}/Internal"), "_ParallelConcatStart", (), (), made, device=device)
+        start = editor.add(editor.numbered(f"{name}/Internal"), "_ParallelConcatStart", (), (), made, device=device)
         updates: list[int] = []
-        for edge in list(draft.ins[row]):
-            src, port, _, slot = draft.edges[edge]
+        for edge in list(editor.ins[row]):
+            src, port, _, slot = editor.edges[edge]
             if slot == CONTROL:
-                draft.wait(src, start)
+                editor.wait(src, start)
                 continue
-            update, given = draft.fresh(f"{name}/Internal"), {**kind, "loc": number(len(updates))}
+            update, given = editor.numbered(f"{name}/Internal"), {**kind, "loc": number(len(updates))}
             inputs = ((start, 0), (src, port))
-            updates.append(draft.add(update, "_ParallelConcatUpdate", inputs, (), given, device=device))
-        done = draft.add(name, "Identity", ((start, 0),), updates, kind, device=device)
-        draft.hand_over(row, [(done, 0)], done)
-        draft.remove(row)
+            updates.append(editor.add(update, "_ParallelConcatUpdate", inputs, (), given, device=device))
+        done = editor.add(name, "Identity", ((start, 0),), updates, kind, device=device)
+        editor.hand_over(row, [(done, 0)], done)
+        editor.remove(row)
 
 
-def _in_order(draft: Draft, graph: Graph) -> Sequence[int]:
+def _in_order(editor: Editor, graph: Graph) -> Sequence[int]:
     """The rows in TensorFlow's order: those of the graph, then those that were added."""
-    return [*graph.order.tolist(), *range(len(graph), len(draft.names))]
+    return [*graph.order.tolist(), *range(len(graph), len(editor.names))]
 
 
-def isolate(draft: Draft, graph: Graph) -> None:
+def isolate(editor: Editor, graph: Graph) -> None:
     """Put an Identity around every input and output of a call that hands back a resource.
 
     The placer looks into the bodies of such calls, and the Identities may stand elsewhere than the call.
     """
-    for row in _in_order(draft, graph):
-        if row not in draft.removed and draft.ops[row] in PARTITIONED and _hands_back_resource(draft, row):
-            _isolate(draft, row, {name for at, name in enumerate(draft.names) if at not in draft.removed})
+    for row in _in_order(editor, graph):
+        if row not in editor.removed and editor.ops[row] in PARTITIONED and _hands_back_resource(editor, row):
+            _isolate(editor, row, {name for at, name in enumerate(editor.names) if at not in editor.removed})
 
 
-def _hands_back_resource(draft: Draft, row: int) -> bool:
-    found = target(draft, row)
-    return found is not None and RESOURCE in (ops.outputs(found[0], found[1], draft.library) or ())
+def _hands_back_resource(editor: Editor, row: int) -> bool:
+    found = target(editor, row)
+    return found is not None and RESOURCE in (ops.outputs(found[0], found[1], editor.given.library) or ())
 
 
-def _isolate(draft: Draft, row: int, names: set[str]) -> None:
-    own = draft.names[row]
+def _isolate(editor: Editor, row: int, names: set[str]) -> None:
+    own = editor.names[row]
 
     def forward(at: tuple[int, int], name: str) -> int:
-        attrs = {**typed(draft.dtype(at)), **shaped([draft.shape(at)])}
-        return draft.add(_unlike(name, names), "Identity", (at,), (), attrs)
+        attrs = {**typed(editor.dtype(at)), **shaped([editor.shape(at)])}
+        return editor.add(_unlike(name, names), "Identity", (at,), (), attrs)
 
-    for slot, at in enumerate(draft.inputs_of(row)):
-        draft.lead(row, slot, forward(at, f"{draft.names[at[0]]}_{own}"))
+    for slot, at in enumerate(editor.inputs_of(row)):
+        editor.lead(row, slot, forward(at, f"{editor.names[at[0]]}_{own}"))
     used = set()
-    for edge in sorted(draft.outs[row]):
-        _, port, dst, slot = draft.edges[edge]
+    for edge in sorted(editor.outs[row]):
+        _, port, dst, slot = editor.edges[edge]
         if slot != CONTROL:
             used.add(port)
-            draft.lead(dst, slot, forward((row, port), f"{own}_{draft.names[dst]}"))
-    for port in range(len(ops.outputs(draft.ops[row], draft.attrs[row], draft.library) or ())):
+            editor.lead(dst, slot, forward((row, port), f"{own}_{editor.names[dst]}"))
+    for port in range(len(ops.outputs(editor.ops[row], editor.attrs[row], editor.given.library) or ())):
         if port not in used:
             forward((row, port), own)
 

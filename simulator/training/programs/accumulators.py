@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
+from simulator.graph.attributes import SCALAR, number, shaped, typed, types
 from simulator.graph.dtypes import INT32, base
+from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining.attributes import SCALAR, number, shaped, typed, types
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
-from simulator.graph.tensors import tensor_sizes
+from simulator.training.programs.copying import constant, dtype_of, new_op, read_by, reads, unused_prefix
 from simulator.training.programs.program import Program, updates_of
-from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
@@ -50,29 +50,30 @@ class Accumulating:
 class _Steps:
     """Where the steps are counted, and how their numbers are read."""
 
-    draft: Draft
+    editor: Editor
     prefix: str
     worker: str  # device string of the worker's task
     home: str  # that of the global step's task
-    variable: str
+    variable: int
     dtype: int
     is_handle: bool  # a resource variable
 
-    def add(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> str:
-        return self.draft.add(self.prefix + name, op, inputs, device, attrs)
+    def add(
+        self, name: str, op: str, inputs: Sequence[Output], device: str, attrs: Attrs, after: Sequence[int] = ()
+    ) -> int:
+        return self.editor.add(self.editor.free(self.prefix + name), op, inputs, after, attrs, device=device)
 
-    def assign(self, name: str, variable: str, value: str) -> str:
+    def assign(self, name: str, variable: int, value: int) -> int:
         """Let the worker's own variable, which is no resource, have a value."""
         return self.add(name, "Assign", [variable, value], self.worker, {**typed(self.dtype), **shaped([SCALAR])})
 
-    def read(self, name: str, device: str, after: Sequence[str] = ()) -> str:
+    def read(self, name: str, device: str, after: Sequence[int] = ()) -> int:
         """The global step as it is once those nodes have ended."""
         attrs = {"dtype": AttrValue(type=self.dtype)} if self.is_handle else typed(self.dtype)
         op = "ReadVariableOp" if self.is_handle else "Identity"
-        controls = [f"^{node}" for node in dict.fromkeys(after)]
-        return self.add(name, op, [self.variable, *controls], device, {**attrs, **shaped([SCALAR])})
+        return self.add(name, op, [self.variable], device, {**attrs, **shaped([SCALAR])}, [*dict.fromkeys(after)])
 
-    def wide(self, name: str, step: str, device: str) -> str:
+    def wide(self, name: str, step: int, device: str) -> int:
         """A step's number as accumulators take it."""
         if self.dtype == INT64:
             return step
@@ -91,14 +92,15 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     # an optimizer without an op for sparse gradients first adds them to a slot, but they are its variable's
     gradients = [replace(one, variable=found.slot_of.get(one.variable, one.variable)) for one in found.gradients]
     places = [_place(graph, one.variable, program, alone=alone) for one in gradients]
-    draft = draft_of(graph, graph.requested)
-    _drop(draft, parted.cut)
+    editor = edited(graph, as_made=False)
+    for edge in parted.cut:  # the editor numbers the graph's edges as the graph does
+        editor.cut(edge)
     counted = min(places) if found.global_step is None else graph.requested[found.global_step]
     home = str(parse(counted)._replace(type=None, id=None))
     moved = _moved(graph, parted.after, program)
     for row in moved:
-        draft.devices[row] = home
-    steps, counts, done = _counted(draft, found, parted, home, in_graph_text(program.task))
+        editor.devices[row] = home
+    steps, counts, done = _counted(editor, found, parted, home, in_graph_text(program.task))
 
     local = steps.add("local_step", "VariableV2", (), steps.worker, {"dtype": AttrValue(type=steps.dtype), **_SHAPED})
     now = steps.add("local_step/read", "Identity", [local], steps.worker, {**typed(steps.dtype), **shaped([SCALAR])})
@@ -110,15 +112,17 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
         again = [one.variable for one in gradients[:row]].count(gradient.variable)
         pushed.append(_accumulate(steps, gradient, where, again, regime.aggregate or 1, (now, start)))
 
-    ends = [f"^{name}" for name in (*pushed, *(graph.names[row] for row in parted.beside))]
     queue = steps.add("token_queue", "FIFOQueueV2", (), steps.home, _queue_attrs(steps.dtype))
     attrs = {"component_types": types([steps.dtype]), **shaped([SCALAR])}
-    token = steps.add("token", "QueueDequeueV2", [queue, *ends], steps.home, attrs)
+    token = steps.add("token", "QueueDequeueV2", [queue], steps.home, attrs, [*pushed, *parted.beside])
     train = steps.assign("train", local, token)
     tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
     _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
-    made = _shaped_as(draft.built(), graph)
-    return Accumulating(made, steps.worker, (train, *parted.fetches), (tokens,), counts, moved)
+    names = editor.names
+    counting = tuple(names[row] for row in counts)
+    return Accumulating(
+        editor.built(), steps.worker, (names[train], *parted.fetches), (names[tokens],), counting, moved
+    )
 
 
 def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str:
@@ -147,46 +151,40 @@ def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[i
     return frozenset(update).difference(stays, held)
 
 
-def _drop(draft: Draft, cut: Sequence[int]) -> None:
-    """Take control edges out."""
-    graph = draft.graph
-    for edge in cut:
-        draft.inputs[int(graph.edge_dst[edge])].remove(f"^{graph.names[int(graph.edge_src[edge])]}")
-
-
 # ---- the global step ------------------------------------------------------------------------------------------------
 
 
 def _counted(
-    draft: Draft, found: Anatomy, parted: Separated, home: str, worker: str
-) -> tuple[_Steps, tuple[str, ...], list[str]]:
+    editor: Editor, found: Anatomy, parted: Separated, home: str, worker: str
+) -> tuple[_Steps, tuple[int, ...], list[int]]:
     """The steps, what counts them, and what has ended when an update is made; the step is added where there is none."""
-    graph, prefix = draft.graph, draft.prefix("sync_replicas")
-    ends = _grouped(draft, prefix, parted.ends)
+    graph = editor.given
+    prefix = unused_prefix(graph, "sync_replicas")
+    ends = _grouped(editor, prefix, parted.ends)
     if found.global_step is not None:
         variable = found.global_step
         dtype = base(int(graph.attrs[variable]["dtype"].type))
         is_handle = graph.ops[variable] == "VarHandleOp"
-        counts = tuple(graph.names[row] for row in found.counts)
-        return _Steps(draft, prefix, worker, home, graph.names[variable], dtype, is_handle), counts, [*ends, *counts]
-    name = draft.add("global_step", "VariableV2", (), home, {"dtype": AttrValue(type=INT64), **_SHAPED})
-    zero, one = (draft.constant(f"{name}/{what}", number_, INT64, home) for what, number_ in (("zero", 0), ("one", 1)))
+        steps = _Steps(editor, prefix, worker, home, variable, dtype, is_handle)
+        return steps, tuple(found.counts), [*ends, *found.counts]
+    step = new_op(editor, "global_step", "VariableV2", (), home, {"dtype": AttrValue(type=INT64), **_SHAPED})
+    name = editor.names[step]
+    zero = constant(editor, f"{name}/zero", 0, INT64, home)
+    one = constant(editor, f"{name}/one", 1, INT64, home)
     attrs = {**typed(INT64), **shaped([SCALAR])}
-    draft.add(f"{name}/Assign", "Assign", [name, zero], home, attrs)
-    count = draft.add(f"{name}/count", "AssignAdd", [name, one, *(f"^{end}" for end in ends)], home, attrs)
-    return _Steps(draft, prefix, worker, home, name, INT64, False), (count,), [count]
+    new_op(editor, f"{name}/Assign", "Assign", [step, zero], home, attrs)
+    count = editor.add(editor.free(f"{name}/count"), "AssignAdd", [step, one], ends, attrs, device=home)
+    return _Steps(editor, prefix, worker, home, step, INT64, False), (count,), [count]
 
 
-def _grouped(draft: Draft, prefix: str, ends: Sequence[int]) -> list[str]:
+def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
     """The ends, as one per device where there are many: a control edge between devices is a message."""
-    by_device: dict[str, list[str]] = {}
+    by_device: dict[str, list[int]] = {}
     for row in ends:
-        by_device.setdefault(draft.devices[row], []).append(draft.names[row])
+        by_device.setdefault(editor.devices[row], []).append(row)
     return [
-        names[0]
-        if len(names) == 1
-        else draft.add(f"{prefix}updated", "NoOp", [f"^{name}" for name in names], device, {})
-        for device, names in sorted(by_device.items())
+        rows[0] if len(rows) == 1 else editor.add(editor.free(f"{prefix}updated"), "NoOp", (), rows, device=device)
+        for device, rows in sorted(by_device.items())
     ]
 
 
@@ -194,10 +192,10 @@ def _grouped(draft: Draft, prefix: str, ends: Sequence[int]) -> list[str]:
 
 
 def _accumulate(
-    steps: _Steps, gradient: Gradient, where: str, again: int, needed: int, numbers: tuple[str, str]
-) -> str:
+    steps: _Steps, gradient: Gradient, where: str, again: int, needed: int, numbers: tuple[int, int]
+) -> int:
     """An accumulator for a gradient: the update reads what is taken from it. Returns the node that pushes."""
-    draft, graph = steps.draft, steps.draft.graph
+    editor, graph = steps.editor, steps.editor.given
     variable = graph.names[gradient.variable]
     shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
     kind = {"dtype": AttrValue(type=dtype_of(graph, gradient.values))}
@@ -208,19 +206,19 @@ def _accumulate(
     attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
     name = f"{variable}/accumulator"
     made = steps.add(name, f"{family}ConditionalAccumulator", (), where, {**attrs, "reduction_type": _text("MEAN")})
-    count = draft.constant(f"{made}/needed", needed, INT32, where)
+    count = constant(editor, f"{editor.names[made]}/needed", needed, INT32, where)
     steps.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start], where, {})
-    values = _input(graph, gradient.values)
+    values = read_by(graph, gradient.values)
     if gradient.indices is None:
         push = steps.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], where, kind)
         outputs = shaped([_shape_of(graph, gradient.values) or shape])
         take = steps.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
         for edge in gradient.all_values:
-            draft.reads(edge, take)
+            reads(editor, edge, take)
         return push
     index = dtype_of(graph, gradient.indices)
-    rows = _index(steps, f"{variable}/rows", _input(graph, gradient.indices), index, INT64, where)
-    nothing = draft.constant(f"{made}/shape", [], INT64, where)
+    rows = _index(steps, f"{variable}/rows", read_by(graph, gradient.indices), index, INT64, where)
+    nothing = constant(editor, f"{editor.names[made]}/shape", [], INT64, where)
     inputs = [made, local, rows, values, nothing]
     unsaid = AttrValue(b=False)
     push = steps.add(
@@ -230,21 +228,21 @@ def _accumulate(
     take = steps.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
     taken = _index(steps, f"{variable}/taken_rows", take, INT64, index, where)
     for edge in gradient.all_indices:
-        draft.reads(edge, taken)
+        reads(editor, edge, taken)
     for edge in gradient.all_values:
-        draft.reads(edge, f"{take}:1")
+        reads(editor, edge, (take, 1))
     return push
 
 
-def _index(steps: _Steps, name: str, rows: str, given: int, wanted: int, where: str) -> str:
+def _index(steps: _Steps, name: str, rows: Output, given: int, wanted: int, where: str) -> Output:
     """Numbers of rows as another type of whole numbers."""
     kinds = {"SrcT": AttrValue(type=given), "DstT": AttrValue(type=wanted)}
     return rows if given == wanted else steps.add(name, "Cast", [rows], where, kinds)
 
 
-def _hand_out(steps: _Steps, name: str, queue: str, count: int, after: Sequence[str]) -> str:
+def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[int]) -> int:
     """Enqueue that many tokens, which carry the global step once those nodes have ended."""
-    dims = steps.draft.constant(f"{steps.prefix}{name}/dims", [count], INT32, steps.home)
+    dims = constant(steps.editor, f"{steps.prefix}{name}/dims", [count], INT32, steps.home)
     step = steps.read(f"{name}/step", steps.home, after)
     shape = TensorShapeProto()
     shape.dim.add(size=count)
@@ -285,18 +283,6 @@ def _shape_of(graph: Graph, edge: int) -> Proto | None:
     for size in known:
         shape.dim.add(size=size)
     return shape
-
-
-def _shaped_as(made: Graph, given: Graph) -> Graph:
-    """The graph with the shapes that were found for the nodes that it was made of."""
-    found = [new or old for new, old in zip(made.tensor_shape, given.tensor_shape, strict=False)]
-    shapes = (*found, *made.tensor_shape[len(found) :])
-    return replace(made, tensor_shape=shapes, tensor_bytes=tensor_sizes(made.tensor_dtype.tolist(), shapes)[0])
-
-
-def _input(graph: Graph, edge: int) -> str:
-    row = int(graph.edge_dst[edge])
-    return graph.inputs_of(row)[edge - int(graph.in_ptr[row])]
 
 
 # ---- the programs ---------------------------------------------------------------------------------------------------

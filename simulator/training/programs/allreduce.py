@@ -10,14 +10,16 @@ value or one from a checkpoint, writes the same to all its copies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from simulator.errors import GraphError
+from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.programs import setter
 from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
-from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, share_of
+from simulator.training.programs.copying import copied, dtype_of, reads, share_of, unused_prefix
 from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
@@ -38,25 +40,25 @@ def mirrored(
     found, rows = as_computed(graph, found), _own(graph, found)
     writes = [row for row in range(len(graph)) if row not in rows and _writes_to(graph, row, rows)]
     devices = _laid_out(graph, rows, where, home)
-    draft = draft_of(graph, devices[0])
-    prefixes = ["", *(draft.prefix(f"replica_{number}") for number in range(1, len(where)))]
-    pieces = split_batch(draft, found, len(where), home)
-    replicas = [Replica(prefix, frozenset(rows), piece) for prefix, piece in zip(prefixes, pieces, strict=True)]
-    copied = sorted({*rows, *writes})
-    for one, there in zip(replicas[1:], devices[1:], strict=True):
-        draft.copy(copied, one.prefix, dict(enumerate(there)), one.replaced)
-    _wait_for_all(draft, writes, prefixes[1:])
+    editor = edited(replace(graph, requested=tuple(devices[0])), as_made=False)
+    prefixes = ["", *(unused_prefix(graph, f"replica_{number}") for number in range(1, len(where)))]
+    pieces = split_batch(editor, found, len(where), home)
+    replicas = [Replica({row: row for row in rows}, pieces[0])]
+    own = sorted({*rows, *writes})
+    for prefix, there, piece in zip(prefixes[1:], devices[1:], pieces[1:], strict=True):
+        replicas.append(Replica(copied(editor, own, prefix, dict(enumerate(there)), piece), piece))
+    _wait_for_all(editor, writes, replicas[1:])
     if len(where) > 1:
         for gradient in found.gradients:
             if gradient.indices is not None:
-                _gather(draft, gradient, replicas, where)
+                _gather(editor, gradient, replicas, where)
         dense = [gradient for gradient in found.gradients if gradient.indices is None]
         given = [_given(graph, gradient, replicas, where) for gradient in dense]
         for number, bucket in enumerate(buckets(given, fuse)):
             together = [given[place] for place in bucket]
-            results = reduce_together(draft, f"allreduce/fused_{number}", together, COLLECTIVES[collective])
+            results = reduce_together(editor, f"allreduce/fused_{number}", together, COLLECTIVES[collective])
             for place, means in zip(bucket, results, strict=True):
-                _read(draft, dense[place], replicas, means)
+                _read(editor, dense[place], replicas, means)
     names = {graph.names[row] for row in rows}
     fetches = [
         prefix + name
@@ -64,7 +66,7 @@ def mirrored(
         for name in found.step.fetches
         if not prefix or name.rpartition(":")[0] in names or name in names
     ]
-    return draft.built(), tuple(fetches)
+    return editor.built(), tuple(fetches)
 
 
 def _own(graph: Graph, found: Anatomy) -> frozenset[int]:
@@ -99,14 +101,15 @@ def _laid_out(graph: Graph, rows: frozenset[int], where: Sequence[str], home: st
     return laid
 
 
-def _wait_for_all(draft: Draft, writes: Sequence[int], prefixes: Sequence[str]) -> None:
+def _wait_for_all(editor: Editor, writes: Sequence[int], replicas: Sequence[Replica]) -> None:
     """Let what waits for a write to a variable wait for those to its copies, too."""
-    graph = draft.graph
+    graph = editor.given
     for row in writes:
         for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
             if graph.edge_tensor[edge] < 0:
                 reader = int(graph.edge_dst[edge])
-                draft.inputs[reader] += [f"^{prefix}{graph.names[row]}" for prefix in prefixes]
+                for one in replicas:
+                    editor.wait(one.rows[row], reader)
 
 
 def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> Reduced:
@@ -116,26 +119,26 @@ def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where:
     return Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
 
 
-def _read(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[str]) -> None:
+def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[Output]) -> None:
     """Let every replica's update take its mean."""
     for one, mean in zip(replicas, means, strict=True):
         for edge in gradient.all_values:
-            draft.reads(edge, mean, one.prefix)
+            reads(editor, edge, mean, one.rows)
 
 
-def _gather(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
+def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
     """Let every replica's update take the rows of all replicas, of which the mean is made."""
-    graph = draft.graph
+    graph = editor.given
     assert gradient.indices is not None
     dtype, name = dtype_of(graph, gradient.values), f"allreduce/{graph.names[gradient.variable]}"
     means = []
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
-        rows = gathered(draft, f"{name}/rows_{place}", gradient.values, replicas, device)
-        means.append(share_of(draft, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
-        numbers = gathered(draft, f"{name}/indices_{place}", gradient.indices, replicas, device)
+        rows = gathered(editor, f"{name}/rows_{place}", gradient.values, replicas, device)
+        means.append(share_of(editor, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
+        numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices, replicas, device)
         for edge in gradient.all_indices:
-            draft.reads(edge, numbers, one.prefix)
-    _read(draft, gradient, replicas, means)
+            reads(editor, edge, numbers, one.rows)
+    _read(editor, gradient, replicas, means)
 
 
 def _shape(graph: Graph, variable: int) -> Shape:

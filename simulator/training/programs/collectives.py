@@ -19,11 +19,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from simulator.cluster.devicespec import parse
+from simulator.graph.attributes import number, typed
 from simulator.graph.dtypes import INT32, SIZE
+from simulator.graph.editor import Editor, Output
 from simulator.graph.graph import Shape
-from simulator.graph.inlining.attributes import number, typed
 from simulator.graph.messages import AttrValue
-from simulator.training.programs.replication.copying import Draft, joined, share_of, sum_of
+from simulator.training.programs.copying import constant, joined, new_op, share_of, sum_of
 from simulator.units import Bytes
 
 
@@ -32,39 +33,41 @@ class Reduced:
     """What is to be reduced: a tensor of one shape on each of several devices."""
 
     name: str  # prefix of the names of what is added
-    values: Sequence[str]  # inputs as written, per device
+    values: Sequence[Output]  # per device
     devices: Sequence[str]
     dtype: int
     shape: Shape
     count: int  # that the sum is divided by
 
 
-def ring(draft: Draft, given: Reduced) -> list[str]:
+def ring(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce by a ring of the devices in their order; a tensor of fewer elements than devices makes fewer chunks."""
     total, where = len(given.values), given.devices
     elements = prod(given.shape)
     chunks = max(1, min(total, elements))
     sizes = [elements // chunks + (place < elements % chunks) for place in range(chunks)]
-    parts = [_cut(draft, given, place, sizes) for place in range(total)]
-    had: list[list[str]] = [[] for _ in range(total)]  # per device the finished chunks, in order
+    parts = [_cut(editor, given, place, sizes) for place in range(total)]
+    had: list[list[Output]] = [[] for _ in range(total)]  # per device the finished chunks, in order
     for chunk in range(chunks):
         at, held = chunk, parts[chunk][chunk]
         for step in range(1, total):
             at = (chunk + step) % total
             name = f"{given.name}/chunk_{chunk}/sum_{step}"
-            held = draft.add(name, "AddV2", [held, parts[at][chunk]], where[at], typed(given.dtype), [(sizes[chunk],)])
+            held = new_op(
+                editor, name, "AddV2", [held, parts[at][chunk]], where[at], typed(given.dtype), [(sizes[chunk],)]
+            )
         held = share_of(
-            draft, f"{given.name}/chunk_{chunk}/mean", held, given.count, given.dtype, where[at], (sizes[chunk],)
+            editor, f"{given.name}/chunk_{chunk}/mean", held, given.count, given.dtype, where[at], (sizes[chunk],)
         )
         had[at].append(held)
         for step in range(1, total):
             there = (at + step) % total
-            held = _passed(draft, f"{given.name}/chunk_{chunk}/pass_{step}", held, given, there, (sizes[chunk],))
+            held = _passed(editor, f"{given.name}/chunk_{chunk}/pass_{step}", held, given, there, (sizes[chunk],))
             had[there].append(held)
-    return [_whole(draft, given, place, had[place]) for place in range(total)]
+    return [_whole(editor, given, place, had[place]) for place in range(total)]
 
 
-def tree(draft: Draft, given: Reduced) -> list[str]:
+def tree(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce by a binary tree of the devices: those of k are 2 k + 1 and 2 k + 2."""
     total = len(given.values)
     sums = list(given.values)
@@ -73,15 +76,17 @@ def tree(draft: Draft, given: Reduced) -> list[str]:
         if below:
             parts = [sums[place], *below]
             sums[place] = sum_of(
-                draft, f"{given.name}/sum_{place}", parts, given.dtype, given.devices[place], given.shape
+                editor, f"{given.name}/sum_{place}", parts, given.dtype, given.devices[place], given.shape
             )
-    held = [share_of(draft, f"{given.name}/mean", sums[0], given.count, given.dtype, given.devices[0], given.shape)]
+    held: list[Output] = [
+        share_of(editor, f"{given.name}/mean", sums[0], given.count, given.dtype, given.devices[0], given.shape)
+    ]
     for place in range(1, total):
-        held.append(_passed(draft, f"{given.name}/pass_{place}", held[(place - 1) // 2], given, place, given.shape))
+        held.append(_passed(editor, f"{given.name}/pass_{place}", held[(place - 1) // 2], given, place, given.shape))
     return held
 
 
-def hierarchical(draft: Draft, given: Reduced) -> list[str]:
+def hierarchical(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce within each task to its first device, by a ring between these, and hand on within each task."""
     places: dict[str, list[int]] = {}
     for place, device in enumerate(given.devices):
@@ -91,7 +96,7 @@ def hierarchical(draft: Draft, given: Reduced) -> list[str]:
         given.values[group[0]]
         if len(group) == 1
         else sum_of(
-            draft,
+            editor,
             f"{given.name}/task_{at}",
             [given.values[place] for place in group],
             given.dtype,
@@ -103,55 +108,57 @@ def hierarchical(draft: Draft, given: Reduced) -> list[str]:
     between = Reduced(
         given.name, sums, [given.devices[group[0]] for group in groups], given.dtype, given.shape, given.count
     )
-    means = ring(draft, between)
-    held = [""] * len(given.values)
+    means = ring(editor, between)
+    held = list(given.values)
     for group, mean in zip(groups, means, strict=True):
         held[group[0]] = mean
         for place in group[1:]:
-            held[place] = _passed(draft, f"{given.name}/pass_{place}", mean, given, place, given.shape)
+            held[place] = _passed(editor, f"{given.name}/pass_{place}", mean, given, place, given.shape)
     return held
 
 
-COLLECTIVES: Mapping[str, Callable[[Draft, Reduced], list[str]]] = MappingProxyType(
+COLLECTIVES: Mapping[str, Callable[[Editor, Reduced], list[Output]]] = MappingProxyType(
     {"ring": ring, "tree": tree, "hierarchical": hierarchical}
 )
 
 
-def _passed(draft: Draft, name: str, held: str, given: Reduced, place: int, shape: Shape) -> str:
-    return draft.add(name, "Identity", [held], given.devices[place], typed(given.dtype), [shape])
+def _passed(editor: Editor, name: str, held: Output, given: Reduced, place: int, shape: Shape) -> Output:
+    return new_op(editor, name, "Identity", [held], given.devices[place], typed(given.dtype), [shape])
 
 
-def _cut(draft: Draft, given: Reduced, place: int, sizes: Sequence[int]) -> list[str]:
+def _cut(editor: Editor, given: Reduced, place: int, sizes: Sequence[int]) -> list[Output]:
     """The chunks of one device's tensor."""
     device, name = given.devices[place], f"{given.name}/cut_{place}"
-    flat = reshaped(draft, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
+    flat = reshaped(editor, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
     if len(sizes) == 1:
         return [flat]
     inputs = [
         flat,
-        draft.constant(f"{name}/sizes", sizes, INT32, device),
-        draft.constant(f"{name}/axis", 0, INT32, device),
+        constant(editor, f"{name}/sizes", sizes, INT32, device),
+        constant(editor, f"{name}/axis", 0, INT32, device),
     ]
     attrs = {**typed(given.dtype), "Tlen": AttrValue(type=INT32), "num_split": number(len(sizes))}
-    cut = draft.add(name, "SplitV", inputs, device, attrs, [(size,) for size in sizes])
-    return [f"{cut}:{port}" if port else cut for port in range(len(sizes))]
+    cut = new_op(editor, name, "SplitV", inputs, device, attrs, [(size,) for size in sizes])
+    return [(cut, port) for port in range(len(sizes))]
 
 
-def _whole(draft: Draft, given: Reduced, place: int, chunks: Sequence[str]) -> str:
+def _whole(editor: Editor, given: Reduced, place: int, chunks: Sequence[Output]) -> Output:
     """The result on one device out of its chunks, in order."""
     device, name = given.devices[place], f"{given.name}/result_{place}"
     whole = (
         chunks[0]
         if len(chunks) == 1
-        else joined(draft, f"{name}/flat", chunks, given.dtype, device, (prod(given.shape),))
+        else joined(editor, f"{name}/flat", chunks, given.dtype, device, (prod(given.shape),))
     )
-    return reshaped(draft, name, whole, given.shape, given.dtype, device)
+    return reshaped(editor, name, whole, given.shape, given.dtype, device)
 
 
-def reshaped(draft: Draft, name: str, value: str, shape: Shape, dtype: int, device: str) -> str:
+def reshaped(editor: Editor, name: str, value: Output, shape: Shape, dtype: int, device: str) -> Output:
     """The same elements in another shape, on one device."""
-    size = draft.constant(f"{name}/shape", shape, INT32, device)
-    return draft.add(name, "Reshape", [value, size], device, {**typed(dtype), "Tshape": AttrValue(type=INT32)}, [shape])
+    size = constant(editor, f"{name}/shape", shape, INT32, device)
+    return new_op(
+        editor, name, "Reshape", [value, size], device, {**typed(dtype), "Tshape": AttrValue(type=INT32)}, [shape]
+    )
 
 
 # ---- buckets of gradients -------------------------------------------------------------------------------------------
@@ -165,7 +172,7 @@ def reshaped(draft: Draft, name: str, value: str, shape: Shape, dtype: int, devi
 # CommunicationOptions. A gradient larger than a bucket goes alone.
 
 
-Collective: TypeAlias = Callable[[Draft, Reduced], list[str]]
+Collective: TypeAlias = Callable[[Editor, Reduced], list[Output]]
 
 
 def buckets(given: Sequence[Reduced], most: Bytes) -> list[list[int]]:
@@ -186,29 +193,28 @@ def buckets(given: Sequence[Reduced], most: Bytes) -> list[list[int]]:
     return made
 
 
-def reduce_together(draft: Draft, name: str, given: Sequence[Reduced], collective: Collective) -> list[list[str]]:
+def reduce_together(editor: Editor, name: str, given: Sequence[Reduced], collective: Collective) -> list[list[Output]]:
     """Reduce several as one tensor; for each of them the result on each device."""
     if len(given) == 1:
-        return [collective(draft, given[0])]
+        return [collective(editor, given[0])]
     first, sizes = given[0], [prod(one.shape) for one in given]
     whole = []
     for place, device in enumerate(first.devices):
         flat = [
-            reshaped(draft, f"{one.name}/fused_{place}", one.values[place], (size,), one.dtype, device)
+            reshaped(editor, f"{one.name}/fused_{place}", one.values[place], (size,), one.dtype, device)
             for one, size in zip(given, sizes, strict=True)
         ]
-        whole.append(joined(draft, f"{name}/whole_{place}", flat, first.dtype, device, (sum(sizes),)))
-    means = collective(draft, replace(first, name=name, values=whole, shape=(sum(sizes),)))
-    results: list[list[str]] = [[] for _ in given]
+        whole.append(joined(editor, f"{name}/whole_{place}", flat, first.dtype, device, (sum(sizes),)))
+    means = collective(editor, replace(first, name=name, values=whole, shape=(sum(sizes),)))
+    results: list[list[Output]] = [[] for _ in given]
     for place, (mean, device) in enumerate(zip(means, first.devices, strict=True)):
         inputs = [
             mean,
-            draft.constant(f"{name}/parts_{place}/sizes", sizes, INT32, device),
-            draft.constant(f"{name}/parts_{place}/axis", 0, INT32, device),
+            constant(editor, f"{name}/parts_{place}/sizes", sizes, INT32, device),
+            constant(editor, f"{name}/parts_{place}/axis", 0, INT32, device),
         ]
         attrs = {**typed(first.dtype), "Tlen": AttrValue(type=INT32), "num_split": number(len(sizes))}
-        cut = draft.add(f"{name}/parts_{place}", "SplitV", inputs, device, attrs, [(size,) for size in sizes])
+        cut = new_op(editor, f"{name}/parts_{place}", "SplitV", inputs, device, attrs, [(size,) for size in sizes])
         for port, (one, result) in enumerate(zip(given, results, strict=True)):
-            part = f"{cut}:{port}" if port else cut
-            result.append(reshaped(draft, f"{one.name}/part_{place}", part, one.shape, one.dtype, device))
+            result.append(reshaped(editor, f"{one.name}/part_{place}", (cut, port), one.shape, one.dtype, device))
     return results

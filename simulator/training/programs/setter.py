@@ -17,8 +17,8 @@ import numpy as np
 
 from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
+from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
-from simulator.training.programs.replication.copying import draft_of
 from simulator.training.recognition.variables import colocated_with, variable_bytes, variable_of
 from simulator.wording import near
 
@@ -236,7 +236,7 @@ def grouped(graph: Graph, ps: Sequence[str], *, strategy: PsStrategy, seed: int)
         return graph
     given = devices(graph, ps=ps, worker=_ELSEWHERE, strategy=strategy, seed=seed)
     jobs = {parse(task).job for task in ps}
-    draft = draft_of(graph, graph.requested)
+    editor = edited(graph, as_made=False)
     scoped = scopes(graph)
     for row in range(len(graph)):
         if not is_group(graph, row) or colocated_with(graph, row):
@@ -247,10 +247,12 @@ def grouped(graph: Graph, ps: Sequence[str], *, strategy: PsStrategy, seed: int)
             waits.setdefault(given[source], []).append(source)
         if len(waits) < 2:
             continue
-        around = [text for text in draft.inputs[row] if graph.index[text[1:]] not in own]
-        draft.inputs[row], draft.devices[row] = list(around), ""
+        around = [source for source in editor.controls_of(row) if source not in own]
+        for edge in list(editor.ins[row]):
+            if editor.edges[edge][0] in own:
+                editor.cut(edge)
+        editor.devices[row] = ""
         for device in sorted(waits):
-            inputs = [*(f"^{graph.names[source]}" for source in waits[device]), *around]
-            home = device if parse(device).job in jobs else ""
-            draft.inputs[row].append("^" + draft.add(f"{graph.names[row]}/NoOp", "NoOp", inputs, home, {}))
-    return graph if len(draft.names) == len(graph) else draft.built()
+            name, home = editor.free(f"{graph.names[row]}/NoOp"), device if parse(device).job in jobs else ""
+            editor.wait(editor.add(name, "NoOp", (), [*waits[device], *around], device=home), row)
+    return graph if len(editor.names) == len(graph) else editor.built()

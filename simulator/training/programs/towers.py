@@ -16,13 +16,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.cluster.devicespec import parse
+from simulator.graph.attributes import number, typed
 from simulator.graph.dtypes import INT32
+from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining.attributes import number, typed
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
 from simulator.training.programs import setter
-from simulator.training.programs.replication.copying import Draft, draft_of, dtype_of, joined, share_of, sum_of, times
+from simulator.training.programs.copying import (
+    constant,
+    copied,
+    dtype_of,
+    joined,
+    new_op,
+    read_by,
+    reads,
+    share_of,
+    sum_of,
+    times,
+    unused_prefix,
+)
 from simulator.training.programs.setter import PsStrategy
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
@@ -34,9 +47,8 @@ from simulator.training.recognition.variables import variable_shape
 class Replica:
     """One of the copies; the first is the original."""
 
-    prefix: str  # of its names
-    rows: frozenset[int]  # what it has of its own
-    replaced: Mapping[str, str]  # what it reads in place of what is fed to all
+    rows: Mapping[int, int]  # what it has of its own: row of the graph -> its row
+    replaced: Mapping[Endpoint, Endpoint]  # what it reads in place of what is fed to all
 
 
 def towers(
@@ -60,15 +72,15 @@ def towers(
     found = as_computed(graph, found)
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
-    draft = draft_of(graph, list(devices[0].values()))
-    prefixes = ["", *(draft.prefix(f"tower_{number}") for number in range(1, len(where)))]
-    pieces = split_batch(draft, found, len(where), home)
-    replicas = [Replica(prefix, frozenset(parts.tower), piece) for prefix, piece in zip(prefixes, pieces, strict=True)]
-    for one, there in zip(replicas[1:], devices[1:], strict=True):
-        draft.copy(parts.tower, one.prefix, there, one.replaced, parts.written)
+    editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
+    pieces = split_batch(editor, found, len(where), home)
+    replicas = [Replica({row: row for row in parts.tower}, pieces[0])]
+    for place, there in enumerate(devices[1:], 1):
+        prefix, piece = unused_prefix(graph, f"tower_{place}"), pieces[place]
+        replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, parts.written), piece))
     for gradient in found.gradients if len(where) > 1 else ():
-        _average(draft, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values])])
-    return draft.built()
+        _average(editor, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values])])
+    return editor.built()
 
 
 def apart(
@@ -84,13 +96,13 @@ def apart(
     """The graph with towers that run by themselves and share state alone, and the prefix of each one's names."""
     parts = parts_of(graph, found)
     devices = laid_out(graph, parts, where, ps=ps, home=home, strategy=strategy, seed=seed)
-    draft = draft_of(graph, list(devices[0].values()))
-    prefixes = ("", *(draft.prefix(f"tower_{number}") for number in range(1, len(where))))
+    editor = edited(replace(graph, requested=tuple(devices[0].values())), as_made=False)
+    prefixes = ("", *(unused_prefix(graph, f"tower_{place}") for place in range(1, len(where))))
     rows = [row for row in np.flatnonzero(found.step.runs).tolist() if not is_shared(graph, row)]
     for prefix, there in zip(prefixes[1:], devices[1:], strict=True):
         placed = {row: there.get(row, devices[0][row]) for row in rows}
-        draft.copy(rows, prefix, placed, {})
-    return draft.built(), prefixes
+        copied(editor, rows, prefix, placed)
+    return editor.built(), prefixes
 
 
 def laid_out(
@@ -126,23 +138,27 @@ def without_gpus(graph: Graph) -> Graph:
     return replace(graph, requested=tuple([bare.get(text, text) for text in graph.requested]))
 
 
-def split_batch(draft: Draft, found: Anatomy, count: int, device: str) -> list[dict[str, str]]:
+def split_batch(editor: Editor, found: Anatomy, count: int, device: str) -> list[dict[Endpoint, Endpoint]]:
     """Split what is fed; per tower what it reads in place of the whole. All that is not copied reads the first part."""
-    graph = draft.graph
-    pieces: list[dict[str, str]] = [{} for _ in range(count)]
+    graph = editor.given
+    pieces: list[dict[Endpoint, Endpoint]] = [{} for _ in range(count)]
     for tensor in found.batched if count > 1 else ():
         node, dtype = int(graph.tensor_node[tensor]), int(graph.tensor_dtype[tensor])
         whole = graph.names[node]
-        draft.attrs[node], draft.larger[node] = _times(graph.attrs[node], count), count
-        axis = draft.constant(f"split/{whole}/axis", 0, INT32, device)
+        shapes = graph.tensor_shape[graph.tensor_ptr[node] : graph.tensor_ptr[node + 1]]
+        editor.attrs[node], editor.shapes[node] = (
+            _times(graph.attrs[node], count),
+            [times(one, count) for one in shapes],
+        )
+        axis = constant(editor, f"split/{whole}/axis", 0, INT32, device)
         attrs = {**typed(dtype), "num_split": number(count)}
         shape = graph.tensor_shape[tensor]  # each tower works on a batch of its own
-        split = draft.add(f"split/{whole}", "Split", [axis, whole], device, attrs, [shape] * count)
+        split = new_op(editor, f"split/{whole}", "Split", [axis, node], device, attrs, [shape] * count)
         for place, piece in enumerate(pieces):
-            piece[whole] = f"{split}:{place}" if place else split
+            piece[node, 0] = (split, place)
         for edge in graph.out_edge[graph.out_ptr[node] : graph.out_ptr[node + 1]].tolist():
             if graph.edge_tensor[edge] >= 0:
-                draft.reads(edge, split)
+                reads(editor, edge, split)
     return pieces
 
 
@@ -160,35 +176,34 @@ def _times(attrs: Attrs, count: int) -> Attrs:
     return made
 
 
-def _average(draft: Draft, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
+def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
     """Let an update take the mean of all towers' gradients."""
-    graph = draft.graph
+    graph = editor.given
     values, dtype = of_each(graph, gradient.values, replicas), dtype_of(graph, gradient.values)
     if len(set(values)) == 1 and gradient.indices is None:  # it is the same for all, for it is not copied
         return
     name = f"average/{graph.names[gradient.variable]}"
     shape = variable_shape(graph, gradient.variable) if gradient.indices is None else None
     if gradient.indices is None:
-        total = sum_of(draft, f"{name}/sum", values, dtype, device, shape)
+        total = sum_of(editor, f"{name}/sum", values, dtype, device, shape)
     else:
-        total = gathered(draft, f"{name}/rows", gradient.values, replicas, device)
-        numbers = gathered(draft, f"{name}/indices", gradient.indices, replicas, device)
+        total = gathered(editor, f"{name}/rows", gradient.values, replicas, device)
+        numbers = gathered(editor, f"{name}/indices", gradient.indices, replicas, device)
         for edge in gradient.all_indices:
-            draft.reads(edge, numbers)
-    mean = share_of(draft, name, total, len(replicas), dtype, device, shape)
+            reads(editor, edge, numbers)
+    mean = share_of(editor, name, total, len(replicas), dtype, device, shape)
     for edge in gradient.all_values:
-        draft.reads(edge, mean)
+        reads(editor, edge, mean)
 
 
-def gathered(draft: Draft, name: str, edge: int, replicas: Sequence[Replica], device: str) -> str:
+def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
     """The rows of what an edge carries in each replica, one below the other, on one device."""
-    graph = draft.graph
+    graph = editor.given
     shape = times(graph.tensor_shape[graph.edge_tensor[edge]], len(replicas))
-    return joined(draft, name, of_each(graph, edge, replicas), dtype_of(graph, edge), device, shape)
+    return joined(editor, name, of_each(graph, edge, replicas), dtype_of(graph, edge), device, shape)
 
 
-def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[str]:
+def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[Endpoint]:
     """What an edge carries, of each replica."""
-    source = int(graph.edge_src[edge])
-    text = graph.tensor_name(int(graph.edge_tensor[edge])).removesuffix(":0")
-    return [one.prefix + text if source in one.rows else one.replaced.get(text, text) for one in replicas]
+    row, port = at = read_by(graph, edge)
+    return [(one.rows[row], port) if row in one.rows else one.replaced.get(at, at) for one in replicas]

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simulator.errors import GraphError
+from simulator.graph.attributes import COLOCATION, beside, shaped
 from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.inlining.attributes import COLOCATION, beside, shaped
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step.fanin import PLACEHOLDERS
 from simulator.training.recognition.dataflow import readers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.graph.attributes import COLOCATION
 from simulator.graph.dtypes import SIZE, base
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.inlining.attributes import COLOCATION
 from simulator.graph.tensors import shape_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))

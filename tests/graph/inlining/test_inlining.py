@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.inlining import draft as drafts
+from simulator.graph.inlining import calls as expansion
 from simulator.graph.inlining import inline
 from simulator.graph.messages import AttrValue
 from tests.graph.inlining.functional import (
@@ -226,7 +226,7 @@ def doubling(levels: int) -> Graph:
 
 
 def test_growth_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "MAX_NODES", 5000)
+    monkeypatch.setattr(expansion, "MAX_NODES", 5000)
     with pytest.raises(GraphError, match="more than 5,000 nodes"):
         inline(doubling(40))
 

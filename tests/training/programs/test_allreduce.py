@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition
 from simulator.errors import GraphError, SimvizError
+from simulator.graph.editor import Endpoint, Output, edited
 from simulator.graph.graph import Graph
 from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
 from simulator.training.programs.replicated import replicate
-from simulator.training.programs.replication.copying import draft_of
 from simulator.training.regimes import read_regime
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_between import momentum, variable
@@ -30,10 +30,13 @@ def reduction(shape: tuple[int, ...], where: list[str], collective: str) -> tupl
     made = Rows()
     for row, there in enumerate(where):
         made.add(f"g{row}", "Const", device=there, **typed("Const", shape))
-    draft = draft_of(made.built(), where)
-    names = [f"g{row}" for row in range(len(where))]
-    results = COLLECTIVES[collective](draft, Reduced("all", names, where, 1, shape, len(where)))
-    return draft.built(), results
+    editor = edited(made.built(), as_made=False)
+    results = COLLECTIVES[collective](editor, Reduced("all", range(len(where)), where, 1, shape, len(where)))
+    return editor.built(), [editor.names[row] for row, _ in map(endpoint, results)]
+
+
+def endpoint(output: Output) -> Endpoint:
+    return output if isinstance(output, tuple) else (output, 0)
 
 
 RULES: dict[str, Callable[[list[Any]], Any]] = {
@@ -206,9 +209,9 @@ def test_fused_gradients_are_the_same_means_in_as_few_buckets_as_fit(
         for at, there in enumerate(where):
             made.add(f"g{row}_{at}", "Const", device=there, **typed("Const", shape))
             values[f"g{row}_{at}"] = np.arange(prod(shape), dtype="f").reshape(shape) * (at + 1) + row
-    draft = draft_of(made.built(), where * len(shapes))
+    editor = edited(made.built(), as_made=False)
     given = [
-        Reduced(f"all{row}", [f"g{row}_{place}" for place in range(devices)], where, 1, shape, devices)
+        Reduced(f"all{row}", range(row * devices, (row + 1) * devices), where, 1, shape, devices)
         for row, shape in enumerate(shapes)
     ]
     sizes = [4 * prod(shape) for shape in shapes]
@@ -219,16 +222,17 @@ def test_fused_gradients_are_the_same_means_in_as_few_buckets_as_fit(
         filled = [sum(sizes[place] for place in bucket) for bucket in packed]
         firsts = [sizes[bucket[0]] for bucket in packed[1:]]
         assert all(before + first > most for before, first in zip(filled, firsts, strict=False))
-    told: dict[int, Any] = {}
+    means: dict[int, list[Output]] = {}
     for number, bucket in enumerate(packed):
-        results = reduce_together(draft, f"fused_{number}", [given[place] for place in bucket], COLLECTIVES[collective])
-        told.update(zip(bucket, results, strict=True))
-    known = computed(draft.built(), values)
+        results = reduce_together(
+            editor, f"fused_{number}", [given[place] for place in bucket], COLLECTIVES[collective]
+        )
+        means.update(zip(bucket, results, strict=True))
+    known = computed(editor.built(), values)
     for row in range(len(shapes)):
         mean = np.mean([values[f"g{row}_{place}"] for place in range(devices)], axis=0)
-        for text in told[row]:
-            name, _, port = text.partition(":")
-            assert known[name][int(port or 0)] == pytest.approx(mean)
+        for made_row, port in map(endpoint, means[row]):
+            assert known[editor.names[made_row]][port] == pytest.approx(mean)
 
 
 def test_what_is_fused_crosses_in_fewer_messages() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
+from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
 from simulator.graph.loading import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
-from simulator.training.programs.replication.copying import draft_of
 from simulator.training.recognition.variables import variable_of
 from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
@@ -188,11 +188,11 @@ def test_a_graph_that_synchronises_itself_gives_the_chief_a_second_program() -> 
 def test_a_workers_own_input_queue_is_nothing_that_workers_share() -> None:
     """Graphs with string_input_producer and batch once started one worker: their queues stand on it."""
     graph = synchronised(aggregate=2, handed=3, tokens=2)
-    draft = draft_of(graph, graph.requested)
+    editor = edited(graph, as_made=False)
     worker = "/job:worker/task:0"
-    draft.add("input", "FIFOQueueV2", (), worker, {"component_types": types(1)})
-    draft.add("input/next", "QueueDequeueV2", ["input"], worker, {"component_types": types(1)})
-    made = distributed(draft.built(), load_cluster("ps=1,worker=3"))
+    queue = editor.add("input", "FIFOQueueV2", attrs={"component_types": types(1)}, device=worker)
+    editor.add("input/next", "QueueDequeueV2", [queue], attrs={"component_types": types(1)}, device=worker)
+    made = distributed(editor.built(), load_cluster("ps=1,worker=3"))
     assert [one.name for one in made] == ["worker:0", "worker:1", "worker:2", "worker:0 updates"]
 
 
