@@ -40,12 +40,12 @@ from simulator.execution.laws import check_trace
 from simulator.partitioning.laws import partition_laws
 from simulator.training.compiled import TRAINING as TRAINING_LOOP
 from tests.oracle.sundry import written
-from viz.options import parser
-from viz.record import to_json
-from viz.request import read_request
-from viz.running import run
+from viz.command.options import parser
+from viz.command.request import read_request
+from viz.command.stages import run
+from viz.formats.json_object import to_json
+from viz.formats.output import draw
 from viz.scene import Scene
-from viz.writing import draw
 
 Pair: TypeAlias = tuple[tuple[str, str | None], tuple[str, str | None]]  # (option, value) twice, in the space's order
 TIMEOUT_S = 240
@@ -283,7 +283,7 @@ def _alone(row: Row, scene: Scene) -> Iterator[str]:
 
 
 def _disagreements(scene: Scene) -> Iterator[str]:
-    from viz.checked import agreements
+    from viz.agreement import agreements
 
     check = scene.check
     assert check is not None

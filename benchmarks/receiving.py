@@ -12,9 +12,9 @@ from pathlib import Path
 
 from simulator.errors import SimvizError
 from simulator.units import show_bytes, show_nanos
-from viz import holding
-from viz.request import Request
-from viz.running import run
+from viz import figures
+from viz.command.request import Request
+from viz.command.stages import run
 
 PLACES = (("8gpu", "requested"), ("ps=2,worker=2x2gpu", "tensorflow"), ("ps=2,worker=2x2gpu", "whitepaper"))
 BATCH = 32
@@ -24,7 +24,7 @@ def row(path: Path, cluster: str, algorithm: str) -> list[str] | None:
     """The cells of one graph on one cluster, None where nothing is received."""
     started = time.perf_counter()
     scene = run(Request(str(path), cluster=cluster, algorithm=algorithm, batch=BATCH, recv_scheduling="whitepaper"))
-    late = holding.late(scene)
+    late = figures.late(scene)
     if late is None or not late.transfers:
         return None
     before, after = late.held_byte_ns

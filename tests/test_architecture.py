@@ -190,7 +190,7 @@ def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is
 
 
 def test_importing_the_product_loads_nothing_heavy() -> None:
-    code = f"import simulator, placement, viz, viz.cli, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    code = f"import simulator, placement, viz, viz.command.cli, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 

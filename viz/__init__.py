@@ -6,19 +6,19 @@ from simulator.exporting import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
-    from viz.calling import Result as Result
-    from viz.calling import run as run
-    from viz.dot import draw_graph as draw_graph
-    from viz.report import draw_report as draw_report
+    from viz.command.library import Result as Result
+    from viz.command.library import run as run
+    from viz.formats.dot import draw_graph as draw_graph
+    from viz.page.report import draw_report as draw_report
     from viz.timeline import draw_timeline as draw_timeline
 
 # name -> module that holds it
 _EXPORTS = {
-    "Result": "viz.calling",
-    "draw_graph": "viz.dot",
-    "draw_report": "viz.report",
+    "Result": "viz.command.library",
+    "draw_graph": "viz.formats.dot",
+    "draw_report": "viz.page.report",
     "draw_timeline": "viz.timeline",
-    "run": "viz.calling",
+    "run": "viz.command.library",
 }
 
 __all__ = sorted(_EXPORTS)

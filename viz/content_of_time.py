@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simulator.execution.trace import Trace
-from viz import tables
+from viz import figures as tables
 from viz.handling import handling
 from viz.scene import Scene
 from viz.tracks import turns

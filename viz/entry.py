@@ -31,7 +31,7 @@ def main() -> int:
         try:
             if listens:
                 signal.signal(signal.SIGINT, _leave)
-            from viz.cli import main as command
+            from viz.command.cli import main as command
 
             return command(begin=work)
         finally:

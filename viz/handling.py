@@ -8,8 +8,8 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.trace import transfer_of
+from viz.figures import transfers
 from viz.scene import Scene
-from viz.tables import transfers
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The scene: all the values of one run, side by side, for whoever draws or prints them."""
+"""The scene: all values of one run, side by side, for printing and drawing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,46 @@ from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions
+from simulator.training.answers.answers import Answers
+from simulator.training.answers.bottleneck import Bottleneck
+from simulator.training.answers.memory_bounds import MemoryBounds
+from simulator.training.answers.scaling import Row
+from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbed import Disturbed
+from simulator.training.regimes import Regime
+from simulator.training.training import Training
 from simulator.units import Nanos
-from viz.pinning import Pinned
-from viz.training.trained import Trained
+from viz.command.training_request import TrainingRequest
+from viz.hints import Pinned
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A training that was run: its programs and its results."""
+
+    wanted: TrainingRequest
+    replication: str  # how the programs were made, in words
+    regime: Regime | None  # with its defaults; None: steps that wait for nobody
+    regime_in_words: str
+    clients: tuple[Client, ...]  # [C] of `training`: those of the programs, then background traffic
+    disturbed: Disturbed  # what the tasks met
+    training: Training
+    answers: Answers
+    bottleneck: Bottleneck
+    memory: MemoryBounds
+    steps: int  # that were simulated
+    narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
+    scaling: tuple[Row, ...] = ()
+
+    @property
+    def workers(self) -> int:
+        """Clients whose steps train."""
+        return int(self.training.is_worker.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One graph on one cluster: what was asked, decided, cut and simulated."""
+    """One graph on one cluster: the values of one run, from the graph to the trace."""
 
     title: str  # the user's word for the graph: its file name
     graph: Graph

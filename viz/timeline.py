@@ -19,11 +19,11 @@ from simulator.assignment import RULES
 from simulator.costs.categories import category
 from simulator.costs.table import SOURCES
 from simulator.execution.trace import PACK, UNPACK, WIRE
-from viz.events import MAX_BYTES, Args, Event, micros, named_places, slice_of, written
+from viz.figures import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers
+from viz.formats.trace_events import MAX_BYTES, Args, Event, micros, named_places, slice_of, written
 from viz.handling import Handling, critical_stretches, handling
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
-from viz.tables import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers
 from viz.tracks import Carried, Place, link_threads, link_tracks, processes, threads
 
 

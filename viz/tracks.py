@@ -11,9 +11,9 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids
 from simulator.execution.trace import Trace
+from viz.figures import transfers
 from viz.handling import Handling
 from viz.scene import Scene
-from viz.tables import transfers
 
 Place: TypeAlias = tuple[int, int]  # process, thread
 

@@ -19,7 +19,7 @@ from simulator.execution.compiled import kernel
 from simulator.execution.evaluate import evaluate
 from simulator.execution.preparing import Prepared
 from tests.execution.test_compiled import network
-from viz.cli import main
+from viz.command.cli import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from google.protobuf import text_format
 
 from simulator.graph.messages import GraphDef
 from simulator.partitioning import partition_files
-from viz.dot import draw_graph
-from viz.record import to_json
-from viz.request import Request
-from viz.running import run
+from simulator.training.regimes import read_regime
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.command.summary import summarise
+from viz.command.training_request import TrainingRequest
+from viz.formats.dot import draw_graph
+from viz.formats.json_object import to_json
 from viz.scene import Scene
-from viz.summary import summarise
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "ps_training.pbtxt"
@@ -27,9 +30,15 @@ EXAMPLE = HERE.parents[1] / "examples" / "ps_training.pbtxt"
 @cache
 def results() -> dict[str, str]:
     """File name -> what it should hold."""
-    scene = run(Request(str(EXAMPLE), cluster=str(HERE / "cluster.toml"), algorithm="requested", engine="python"))
+    request = Request(str(EXAMPLE), cluster=str(HERE / "cluster.toml"), algorithm="requested", engine="python")
+    scene = run(request)
+    training = TrainingRequest(read_regime("async"), steps=20, workers=(1, 2))
+    trained = run(replace(request, cluster="ps=2,worker=2x1gpu", training=training))
     return {
-        "summary.txt": summarise(scene) + "\n",
+        "summary.txt": summarise(scene, written=["ps_training.html"]) + "\n",
+        "summary_verbose.txt": summarise(scene, verbose=True, written=["ps_training.html"]) + "\n",
+        "training_summary.txt": summarise(trained, written=["ps_training.html"]) + "\n",
+        "training_summary_verbose.txt": summarise(trained, verbose=True, written=["ps_training.html"]) + "\n",
         "record.json": to_json(scene),
         "graph.dot": draw_graph(scene),
         "partitions.txt": "\n".join(_listed(scene)) + "\n",

@@ -5,6 +5,6 @@ import pytest
 from tests.golden.results import HERE, results
 
 
-@pytest.mark.parametrize("name", ["summary.txt", "record.json", "graph.dot", "partitions.txt"])
+@pytest.mark.parametrize("name", list(results()))
 def test_the_result_is_the_one_on_file(name: str) -> None:
     assert results()[name].splitlines() == (HERE / name).read_text(encoding="utf-8").splitlines()

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.viz.scenes import EXAMPLE
-from viz.request import Request
-from viz.running import run
+from viz.command.request import Request
+from viz.command.stages import run
 
 pytestmark = pytest.mark.tensorflow
 

@@ -20,11 +20,10 @@ from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.division import division
 from tests.oracle.dividing import BATCH
-from viz.options import parser
-from viz.request import read_request
-from viz.running import run
-from viz.scene import Scene
-from viz.training.trained import Trained
+from viz.command.options import parser
+from viz.command.request import read_request
+from viz.command.stages import run
+from viz.scene import Scene, Trained
 
 pytestmark = pytest.mark.tensorflow
 
@@ -107,7 +106,7 @@ def test_what_divides_its_step_is_trained_as_it_stands(files: dict[str, Path], n
     """In every regime the one client's rate is that of its step alone, which --replicate none asks for, too."""
     alone, found = seen(files[name], "--cluster", "4gpu", "--training", regime, "--gap", "0ns")
     assert found.training.clients == ("localhost:0",)
-    assert "takes the graph as it stands (by default): it " in found.replication
+    assert "runs the graph unchanged (by default): it " in found.replication
     assert found.answers.steps_per_s == pytest.approx(1e9 / alone.trace.makespan)
     assert found.answers.examples_per_s == pytest.approx(GRAPHS[name][2] * 1e9 / alone.trace.makespan)
     said = trained(files[name], "--cluster", "4gpu", "--training", regime, "--gap", "0ns", "--replicate", "none")
@@ -148,7 +147,7 @@ def test_one_device_is_still_replicated(files: dict[str, Path]) -> None:
     found = trained(files["one"], "--cluster", "2gpu", "--training", "sync")
     assert found.replication.startswith("in-graph replication")
     none = trained(files["one"], "--cluster", "2gpu", "--training", "async", "--replicate", "none")
-    assert (none.workers, none.replication) == (1, "one client takes the graph as it stands")
+    assert (none.workers, none.replication) == (1, "one client runs the graph unchanged")
 
 
 def test_numbers_of_workers_of_one_client_are_refused(files: dict[str, Path]) -> None:

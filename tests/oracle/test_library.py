@@ -21,7 +21,7 @@ from simulator.graph.shapes import with_shapes
 from simulator.oracle import child
 from tests.oracle.kinds import KINDS
 from viz import run
-from viz.cli import main
+from viz.command.cli import main
 
 pytestmark = pytest.mark.tensorflow
 ROOT = Path(__file__).parents[2]
@@ -89,11 +89,11 @@ def test_a_graph_with_calls_is_refused_unless_they_are_kept_on_purpose(kinds: An
     kept = run(path, cluster="2gpu", keep_calls=True)
     told = command(str(path), "--cluster", "2gpu", "--keep-calls")
     assert seven_lines(path, "2gpu", keep_calls=True) == kept.trace.makespan == told["makespan_ns"]
-    headline = next(line for line in kept.summary().splitlines() if line.startswith("makespan"))
+    headline = next(line for line in kept.summary(verbose=True).splitlines() if line.startswith("makespan"))
     calls = told["counts"]["kept_calls"]
     assert calls == 0 or re.search(rf"without the bodies of {calls} calls?, single nodes here", headline)
     assert calls > 0 or kind in ("function", "new_loop")  # what TensorFlow itself lowers is no call any more
-    assert "without the bodies" not in run(path, cluster="2gpu").summary()
+    assert "without the bodies" not in run(path, cluster="2gpu").summary(verbose=True)
 
 
 def test_without_tensorflow_the_same_comes_out_where_the_file_says_shapes(kinds: Any, tmp_path: Path) -> None:

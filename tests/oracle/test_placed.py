@@ -13,7 +13,7 @@ from simulator.comparison.placement_log import read_log
 from simulator.oracle import child
 from tests.oracle.test_library import kinds as kinds
 from viz import run
-from viz.cli import main
+from viz.command.cli import main
 
 pytestmark = pytest.mark.tensorflow
 CPUS = 3

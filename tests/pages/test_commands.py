@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages.reading import PAGES, ROOT, Output, commands, python_blocks
-from viz.cli import main
+from viz.command.cli import main
 
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 COMMANDS = [(page, command) for page, text in TEXTS.items() for command in commands(text)]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.pages.reading import PAGES, ROOT, links, paths
-from viz.options import parser
+from viz.command.options import parser
 
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 HISTORY = {"CHANGELOG.md"}  # names what was there at the time

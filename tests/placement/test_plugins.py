@@ -187,7 +187,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command where those packages are installed."""
-    code = f"import sys; sys.path.insert(0, {str(installed)!r}); from viz.cli import main; sys.exit(main())"
+    code = f"import sys; sys.path.insert(0, {str(installed)!r}); from viz.command.cli import main; sys.exit(main())"
     line = [sys.executable, "-c", code, *arguments]
     return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
 

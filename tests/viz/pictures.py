@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from tests.pages import reading as pages
 from tests.viz.browsing import opened, settled
 from tests.viz.conftest import started
-from viz.options import parser
-from viz.request import read_request
-from viz.running import run
+from viz.command.options import parser
+from viz.command.request import read_request
+from viz.command.stages import run
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEPS = "document.getElementById('steps-first').click()"

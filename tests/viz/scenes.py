@@ -13,11 +13,11 @@ from simulator.graph.loading import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime
-from viz.content import contents
-from viz.request import Request
-from viz.running import run
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.command.training_request import TrainingRequest
+from viz.page.content import contents
 from viz.scene import Scene
-from viz.training.asked import Wanted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"
 SCRIPT = "</script><script>document.title='owned'</script>"
@@ -43,7 +43,7 @@ def example() -> Scene:
 @cache
 def trained() -> Scene:
     """Three workers of that training, asynchronously, one of which comes up late; and two, for comparison."""
-    wanted = Wanted(
+    wanted = TrainingRequest(
         read_regime("async"), steps=6, workers=(2, 3), disturbances=(read_disturbance("worker:2=late:50 ms"),)
     )
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=3x1gpu", algorithm="requested", training=wanted))
@@ -56,7 +56,9 @@ CRASH = "ps:0=crash:at=100 ms,for=40 ms,restore=20 ms,checkpoint=60 ms"
 def crashed() -> Scene:
     """Two workers: a parameter server dies, one worker stands still every now and then, the other comes up late."""
     texts = (CRASH, "worker:1=pause:every=50 ms,for=10 ms,phase=5 ms", "worker:0=late:20 ms")
-    wanted = Wanted(read_regime("async"), steps=6, disturbances=tuple(read_disturbance(text) for text in texts))
+    wanted = TrainingRequest(
+        read_regime("async"), steps=6, disturbances=tuple(read_disturbance(text) for text in texts)
+    )
     return run(Request(str(EXAMPLE), cluster="ps=2,worker=2x1gpu", algorithm="requested", training=wanted))
 
 

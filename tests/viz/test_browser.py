@@ -13,9 +13,9 @@ from simulator.execution.receiving import Received
 from simulator.units import show_bytes, show_nanos
 from tests.viz.browsing import Ask, click, complaints, opened, press, settled
 from tests.viz.scenes import EXAMPLE, example, hostile
-from viz.holding import peaks
-from viz.request import Request
-from viz.running import run
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.figures import peaks
 from viz.scene import Scene
 
 pytestmark = [

@@ -12,9 +12,9 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from simulator.execution.trace import PACK, UNPACK, WIRE, transfer_of
 from tests.viz.browsing import click, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, loop
+from viz.command.request import Request
+from viz.command.stages import run
 from viz.handling import critical_stretches, handling
-from viz.request import Request
-from viz.running import run
 from viz.scene import Scene
 
 pytestmark = [

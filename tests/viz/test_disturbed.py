@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from viz.cli import main
+from viz.command.cli import main
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 ASKED = ("--cluster", "ps=2,worker=2x1gpu", "--training", "async", "--steps", "20")

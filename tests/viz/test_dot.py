@@ -8,9 +8,9 @@ import pytest
 from simulator.errors import SimvizError
 from tests.viz.scenes import HOSTILE, example, hostile
 from viz import draw_graph
-from viz.dot import quoted, render
+from viz.figures import moved_bytes, taking_part
+from viz.formats.dot import quoted, render
 from viz.palette import device_colour
-from viz.tables import moved_bytes, taking_part
 
 NODE = re.compile(r"^\s*(i\d+) \[label=", re.MULTILINE)
 
@@ -88,7 +88,7 @@ def test_what_graphviz_refuses_is_told() -> None:
 def test_of_too_many_edges_those_that_move_most_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = example()
     whole = re.findall(r"^  (i\d+ -> i\d+)", draw_graph(scene, max_nodes=10**6), re.MULTILINE)
-    monkeypatch.setattr("viz.dot.MAX_EDGES", 5)
+    monkeypatch.setattr("viz.formats.dot.MAX_EDGES", 5)
     source = draw_graph(scene, max_nodes=10**6)
     kept = re.findall(r"^  (i\d+ -> i\d+) .*color=", source, re.MULTILINE)
     assert len(kept) == 5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
-from viz.folding import BLOCK, HUB, MAX_DEPTH, SERIES, fold
+from viz.page.folding import BLOCK, HUB, MAX_DEPTH, SERIES, fold
 
 PARTS = st.sampled_from(["a", "b", "conv", "conv_1", "AddN", "AddN_1", "AddN_2", "x", "grad"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), unique=True, min_size=1, max_size=40)

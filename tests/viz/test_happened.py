@@ -14,7 +14,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from simulator.columns import ints
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import crashed
-from viz.training.content import contents
+from viz.page.content import training_contents
 from viz.training.happened import Band, bands, lost_updates, not_drawn
 from viz.training.timeline import draw_training
 
@@ -60,7 +60,7 @@ def test_the_page_holds_what_happened_and_the_steps_that_were_cut_short() -> Non
     scene = crashed()
     assert scene.training is not None
     training = scene.training.training
-    page: Any = contents(scene.training, scene.cluster)
+    page: Any = training_contents(scene.training, scene.cluster)
     held = page["timeline"]
     (gone,) = (one for one in held["bands"] if one["kind"] == "gone")
     assert gone["cut"] == [[one.client, one.number, one.start_ns] for one in training.cut_short]
@@ -98,7 +98,7 @@ def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest
     monkeypatch.setattr("viz.training.happened.MOST_PAUSES", 2)
     assert sum(one.kind == "pause" for one in found()) == 2
     assert f"{whole - 2} pause" in not_drawn(scene.training)
-    page: Any = contents(scene.training, scene.cluster)
+    page: Any = training_contents(scene.training, scene.cluster)
     assert any("not drawn" in note for note in page["notes"])
 
 

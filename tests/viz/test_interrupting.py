@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from viz import cli, entry, writing
+from viz import entry
+from viz.command import cli
+from viz.formats import output
 
 ROOT = Path(__file__).parents[2]
 GRAPH = str(ROOT / "examples" / "ps_training.pbtxt")
@@ -129,10 +131,10 @@ def test_who_stops_the_command_while_it_loads_is_told_so(
 ) -> None:
     class Stop:
         def find_spec(self, name: str, *_: Sequence[str] | None) -> None:
-            if name == "viz.cli":
+            if name == "viz.command.cli":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "viz.cli")
+    monkeypatch.delitem(sys.modules, "viz.command.cli")
     monkeypatch.setattr(sys, "meta_path", [Stop(), *sys.meta_path])
     assert command(GRAPH) == entry.INTERRUPTED
     assert capsys.readouterr() == ("", STOPPED.decode() + "\n")
@@ -156,15 +158,15 @@ GO = "sys.exit(entry.main())"
     "module",
     [
         "argparse",
-        "viz.cli",
-        "viz.options",
-        "viz.request",
+        "viz.command.cli",
+        "viz.command.options",
+        "viz.command.request",
         "numpy",
         "numpy._core.multiarray",
         "numpy.linalg",
         "google.protobuf",
-        "viz.running",
-        "viz.summary",
+        "viz.command.stages",
+        "viz.command.summary",
     ],
 )
 def test_ctrl_c_amid_the_loading_of_any_module_is_a_line(module: str, tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_next_to_nothing_is_loaded_before_ctrl_c_is_minded() -> None:
 def test_what_was_written_before_the_interruption_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[..., Any]
 ) -> None:
-    write, paths = writing.write, []
+    write, paths = output.write, []
 
     def second(path: str, content: bytes) -> None:
         paths.append(path)
@@ -204,7 +206,7 @@ def test_what_was_written_before_the_interruption_is_named(
         write(path, content)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(writing, "write", second)
+    monkeypatch.setattr(output, "write", second)
     assert command(GRAPH, "-o", "a.html", "-o", "b.trace.json", "--json", "c.json") == entry.INTERRUPTED
     assert capsys.readouterr() == ("", "simviz: interrupted; written before: a.html\n")
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.viz.scenes import loop_text
-from viz import options
-from viz.cli import main
-from viz.parsing import gathered, parse_branch, parse_feed, parse_trips
+from viz.command import options
+from viz.command.cli import main
+from viz.command.request import gathered, parse_branch, parse_feed, parse_trips
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
 CLUSTER = ("--cluster", "ps=2,worker=1", "--algorithm", "requested")
@@ -48,9 +48,9 @@ def test_the_help_knows_what_the_engine_knows() -> None:
 
 
 def test_the_help_loads_nothing_heavy() -> None:
-    code = "import sys, viz.cli; viz.cli.parser().format_help(); print(*sys.modules)"
+    code = "import sys, viz.command.cli; viz.command.cli.parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
-    assert not {"numpy", "google.protobuf", "rich", "numba", "viz.running"} & set(loaded)
+    assert not {"numpy", "google.protobuf", "rich", "numba", "viz.command.stages"} & set(loaded)
 
 
 def test_the_result_says_how_it_was_simulated(result: Callable[..., Any]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from viz import pinning, tables
-from viz.calling import run
-from viz.cli import main
-from viz.content import contents
+from viz import figures, hints
+from viz.command.cli import main
+from viz.command.library import run
+from viz.page.content import contents
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ps_training.pbtxt"
 
@@ -42,11 +42,11 @@ def test_what_strings_cost_is_what_ignoring_them_gains(pinned: str, options: dic
     assert free.pinned is None
     held = scene.pinned
     assert held is not None
-    assert held.told
+    assert held.matters
     assert (held.makespan_ns, held.without_ns) == (scene.trace.makespan, free.trace.makespan)
     assert held.without_ns is not None
     assert held.without_ns < held.makespan_ns
-    shares = {share.what: share.nanos for share in tables.critical_shares(scene)}
+    shares = {share.what: share.nanos for share in figures.critical_shares(scene)}
     assert dict(held.shares).keys() <= shares.keys()
     assert all(0 < nanos <= shares[what] for what, nanos in held.shares)
     assert held.devices == ("localhost:0/CPU:0",)
@@ -58,8 +58,8 @@ def test_summary_page_and_json_say_it(pinned: str, tmp_path: Path, capsys: pytes
     scene = run(pinned, cluster="1gpu", batch=64)
     assert scene.pinned is not None
     assert scene.pinned.without_ns is not None
-    (line,) = (line for line in scene.summary().splitlines() if line.startswith("pinned"))
-    assert re.search(r"transfers \d+%, state \d+% of the makespan are held on localhost:0/CPU:0 by \d+ device", line)
+    (line,) = (line for line in scene.summary(verbose=True).splitlines() if line.startswith("pinned"))
+    assert re.search(r"\d+ device strings keep transfers \d+%, state \d+% of the makespan on localhost:0/CPU:0", line)
     assert "without them the step takes" in line
     page: Any = contents(scene)
     assert f"Pinned: {scene.pinned}." in page["tables"]["notes"]
@@ -84,7 +84,7 @@ def test_where_nothing_is_held_from_a_gpu_nothing_is_said(
     scene = run(str(tmp_path / "a.pbtxt"), cluster=cluster)
     assert scene.pinned is None
     assert json.loads(scene.to_json())["pinned"] is None
-    assert "\npinned" not in scene.summary()
+    assert "\npinned" not in scene.summary(verbose=True)
 
 
 def test_strings_that_cost_nothing_are_no_line(tmp_path: Path) -> None:
@@ -99,17 +99,17 @@ def test_strings_that_cost_nothing_are_no_line(tmp_path: Path) -> None:
     assert held is not None
     assert held.without_ns is not None
     assert held.without_ns >= held.makespan_ns
-    assert not held.told
-    assert "\npinned" not in scene.summary()
-    assert not any("Pinned" in note for note in tables.notes(scene))
+    assert not held.matters
+    assert "\npinned" not in scene.summary(verbose=True)
+    assert not any("Pinned" in note for note in figures.notes(scene))
 
 
 def test_a_large_step_is_not_simulated_again_and_says_so(pinned: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinning, "MOST_TASKS", 10)
+    monkeypatch.setattr(hints, "MOST_TASKS", 10)
     scene = run(pinned, cluster="1gpu", batch=64)
     assert scene.pinned is not None
     assert scene.pinned.without_ns is None
-    assert "--ignore-devices simulates the step without any" in scene.summary()
+    assert "--ignore-devices simulates the step without them" in scene.summary(verbose=True)
 
 
 @pytest.mark.parametrize(

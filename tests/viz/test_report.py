@@ -18,7 +18,7 @@ import pytest
 from simulator.columns import ids
 from tests.viz.scenes import EXAMPLE, HOSTILE, SCRIPT, example, hostile, shown
 from viz import draw_report
-from viz.tables import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
+from viz.figures import critical_shares, devices, longest_transfers, moved_bytes, time_by_category
 
 
 class Page(HTMLParser):
@@ -94,7 +94,7 @@ def test_names_stay_names() -> None:
 
 def test_the_same_scene_gives_the_same_bytes_under_any_hash_seed() -> None:
     code = (
-        "import hashlib, sys; from viz.request import Request; from viz.running import run;"
+        "import hashlib, sys; from viz.command.request import Request; from viz.command.stages import run;"
         "from viz import draw_report, draw_timeline, draw_graph;"
         "s = run(Request(sys.argv[1], cluster='ps=2,worker=1x2gpu', algorithm='requested'));"
         "print(hashlib.sha256((draw_report(s) + draw_graph(s) + draw_timeline(s)).encode()).hexdigest())"

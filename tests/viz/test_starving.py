@@ -9,14 +9,14 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from tests.training.inputs.graphs import iterating, reading
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE
-from viz.calling import run
+from viz.command.library import run
 from viz.scene import Scene
 
 SLOW_NS = 5_000_000
 
 
 def told(scene: Scene) -> list[str]:
-    return [note for note in scene.notes if "steps in a row" in note]
+    return [note for note in scene.notes if "later steps wait" in note]
 
 
 def measured(folder: Path, make_ns: int, work_ns: int) -> str:
@@ -36,7 +36,7 @@ def test_the_note_is_there_where_a_training_would_wait(
     if said:  # two threads, each SLOW_NS its session, Const and enqueue for an example
         assert notes[0].startswith("queue examples makes 397.6 elements/s; Identity 99 % of its work.")
         assert "What a step takes, 4 elements, is made in 10.1 ms." in notes[0]
-        assert notes[0] in run(graph, **options).summary()
+        assert notes[0] in run(graph, **options).summary(verbose=True)
 
 
 def test_an_input_that_nobody_knows_is_passed_over() -> None:

@@ -18,12 +18,12 @@ from simulator.columns import ints
 from simulator.execution.trace import LATENCY
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
-from viz.events import _duration
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.figures import critical_shares
+from viz.formats.trace_events import _duration
 from viz.handling import critical_stretches
-from viz.request import Request
-from viz.running import run
 from viz.scene import Scene
-from viz.tables import critical_shares
 from viz.tracks import link_tracks
 
 

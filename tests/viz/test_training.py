@@ -25,27 +25,26 @@ from simulator.training.programs.setter import PsStrategy
 from simulator.training.training import WAITING
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, crashed, trained, training_graph
-from viz import options
-from viz.checked import notes
-from viz.cli import main
-from viz.options import parser
-from viz.request import Request
-from viz.running import run
-from viz.scene import Scene
-from viz.summary import summarise
-from viz.training import running
-from viz.training.asked import Wanted, read_wanted
-from viz.training.content import contents
-from viz.training.figures import record, summary_lines
-from viz.training.programs import make_programs, with_workers
+from viz.agreement import notes
+from viz.command import options, training_run
+from viz.command.cli import main
+from viz.command.options import parser
+from viz.command.request import Request
+from viz.command.stages import run
+from viz.command.summary import _training as summary_lines
+from viz.command.summary import summarise
+from viz.command.training_programs import make_programs, with_workers
+from viz.command.training_request import TrainingRequest, read_wanted
+from viz.formats.json_object import training_record as record
+from viz.page.content import training_contents
+from viz.scene import Scene, Trained
 from viz.training.recorded import crossings, slices
 from viz.training.timeline import draw_training
-from viz.training.trained import Trained
 
 DEFAULT = ("--training", "async")
 
 
-def wanted(*arguments: str) -> Wanted:
+def wanted(*arguments: str) -> TrainingRequest:
     found = read_wanted(parser().parse_args(["graph.pbtxt", *arguments]))
     assert found is not None
     return found
@@ -151,7 +150,7 @@ def test_measured_times_of_all_workers_hold_for_fewer(tmp_path: Path) -> None:
     path.write_text(uneven_graph())
     cpu.write_text("kernel1/gradient,CPU,7000000\n")
     both.write_text(cpu.read_text() + "kernel0/gradient,a100,9000000\n")
-    asked = Wanted(read_regime("async"), steps=6)
+    asked = TrainingRequest(read_regime("async"), steps=6)
 
     def rate(cluster: str, times: Path, workers: tuple[int, ...] = ()) -> tuple[float | None, ...]:
         training = replace(asked, workers=workers)
@@ -254,7 +253,7 @@ def test_the_summary_names_the_regime_the_rate_and_who_waits() -> None:
         "staleness",
         "dropped",
         "worker:2=late",
-        "all the time and never more than",
+        "clients at their peak",
     ):
         assert said in lines
     assert "waiting for worker:2" in lines
@@ -264,7 +263,7 @@ def test_the_summary_names_the_regime_the_rate_and_who_waits() -> None:
 def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = trained()
     training = known(scene).training
-    held: Any = contents(known(scene), scene.cluster)
+    held: Any = training_contents(known(scene), scene.cluster)
     cut_off = [training.end_ns] * len(training.under_way)
     assert sorted(held["timeline"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
     assert len(cut_off) == held["timeline"]["waiting_ns"].count(-1) == 2  # two of three workers were at it
@@ -273,7 +272,7 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pyte
     assert sum(held["step_times"]["counts"]) > 0
     monkeypatch.setattr("viz.training.content_of_time.MOST_STEPS", 5)
     monkeypatch.setattr("viz.training.content_of_time.MOST_SLICES", 7)
-    cut: Any = contents(known(scene), scene.cluster)
+    cut: Any = training_contents(known(scene), scene.cluster)
     assert len(cut["timeline"]["start_ns"]) == 5
     assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["timeline"]["left_out"]
     assert len(cut["recorded"]["start_ns"]) == 7
@@ -285,7 +284,7 @@ def test_sessions_that_filter_a_late_task_out_do_not_wait_for_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     late = ("--disturb", "worker:1=late:50 ms", "--device-filters", "worker=/job:ps,/job:worker/task:{task}")
-    arguments = ("--cluster", "ps=2,worker=2", *DEFAULT, "--steps", "3", *late)
+    arguments = ("--cluster", "ps=2,worker=2", *DEFAULT, "--steps", "3", "--verbose", *late)
     assert main([str(EXAMPLE), *arguments, "-o", "a.html", "--json", "a.json"]) == 0
     said = capsys.readouterr().out
     assert "  starts   worker:1 after 50 ms, waiting for worker:1" in said
@@ -397,7 +396,7 @@ def test_the_command_writes_all_of_it(
     monkeypatch.chdir(tmp_path)
     arguments = ("--cluster", "ps=2,worker=2", "--training", "async", "--steps", "4")
     assert main([str(EXAMPLE), *arguments, "-o", "a.html", "-o", "a.trace.json", "--json", "a.json"]) == 0
-    assert "training   async, 2 workers" in capsys.readouterr().out
+    assert "training async, 2 workers" in capsys.readouterr().out
     assert json.loads((tmp_path / "a.json").read_text())["training"]["updates"] == 8
     assert main([str(EXAMPLE), *arguments, "--quiet", "--json", "b.json"]) == 0
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
@@ -431,7 +430,19 @@ def test_time_between_steps_is_said_to_hold_a_training_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ["--cluster", "ps=2,worker=2", "--training", "async", "--steps", "10", "--gap", "400ms", "-o", "a.html"]
+    options = [
+        "--cluster",
+        "ps=2,worker=2",
+        "--training",
+        "async",
+        "--steps",
+        "10",
+        "--gap",
+        "400ms",
+        "--verbose",
+        "-o",
+        "a.html",
+    ]
     assert main([str(EXAMPLE), *options]) == 0
     said = capsys.readouterr().out
     assert "The bottleneck is what sessions take between steps" in said
@@ -450,7 +461,7 @@ def test_the_summary_says_how_many_updates_a_crash_took_back() -> None:
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_the_engine_that_is_asked_for_runs_the_training(engine: str) -> None:
     """And nothing is said of another one, as it was when there was none for trainings."""
-    asked = Wanted(read_regime("async"), steps=2)
+    asked = TrainingRequest(read_regime("async"), steps=2)
     request = Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", engine=engine, training=asked)
     found = known(run(request))
     assert found.training.trace is not None
@@ -496,7 +507,7 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # selenium leaves its own sockets to the collector
 def test_of_one_client_alone_each_device_has_its_own_colour(browser: WebDriver, tmp_path: Path) -> None:
     """They all had that of the client's task, which says nothing where there is no other."""
-    wanted = Wanted(read_regime("async"), steps=3)
+    wanted = TrainingRequest(read_regime("async"), steps=3)
     page = opened(browser, tmp_path, run(Request(str(EXAMPLE), cluster="ps=2,worker=1x1gpu", training=wanted)))
     settled(browser)
     chips = (
@@ -519,7 +530,7 @@ def test_of_one_client_alone_each_device_has_its_own_colour(browser: WebDriver, 
 def test_one_more_backup_worker_is_tried_with_graphs_of_its_own() -> None:
     """A synchronous run with one straggler gains much by it, as its updates no longer wait."""
     straggler = (read_disturbance("worker:2=slow:900"),)
-    asked = Wanted(read_regime("sync"), steps=60, disturbances=straggler)
+    asked = TrainingRequest(read_regime("sync"), steps=60, disturbances=straggler)
     cluster = "ps=2,worker=3x1gpu,protocol=rdma"
     found = known(run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)))
     (backup,) = (one for one in found.bottleneck.tried if one.relief.backups == 1)
@@ -535,12 +546,12 @@ def test_one_more_backup_worker_is_tried_with_the_first_tokens_that_were_asked_f
     """They were those of the default, so that the relief changed two things."""
     regimes = []
 
-    def noted(request: Request, asked: Wanted, *rest: Any) -> Any:
+    def noted(request: Request, asked: TrainingRequest, *rest: Any) -> Any:
         regimes.append(asked.regime)
         return make_programs(request, asked, *rest)
 
-    monkeypatch.setattr(running, "make_programs", noted)
-    wanted = Wanted(read_regime(asked), steps=10, disturbances=(read_disturbance("worker:2=slow:900"),))
+    monkeypatch.setattr(training_run, "make_programs", noted)
+    wanted = TrainingRequest(read_regime(asked), steps=10, disturbances=(read_disturbance("worker:2=slow:900"),))
     run(Request(str(EXAMPLE), cluster="ps=2,worker=3x1gpu,protocol=rdma", algorithm="requested", training=wanted))
     changed = [
         (one.aggregate, one.total, one.tokens) for one in regimes if one is not None and one.aggregate is not None
@@ -583,7 +594,7 @@ def test_variables_are_dealt_out_by_bytes_where_one_server_has_most(tmp_path: Pa
     """Round robin gives one of the two servers the large ones; a graph that names its jobs is left as it is."""
     path = tmp_path / "uneven.pbtxt"
     path.write_text(uneven_graph())
-    asked = Wanted(read_regime("async"), steps=20)
+    asked = TrainingRequest(read_regime("async"), steps=20)
     found = known(run(Request(str(path), cluster="ps=2,worker=6", algorithm="requested", training=asked)))
     (dealt,) = (one for one in found.bottleneck.tried if one.relief.by_bytes)
     better = replace(asked, ps_strategy="bytes")
@@ -605,16 +616,16 @@ def test_what_has_no_size_is_said_once_of_all_clients() -> None:
         trace=replace(scene.trace, notes=("Loops run once.", *unsized_transfers(pieces))),
         training=replace(known(scene), training=replace(known(scene).training, notes=(of_all,))),
     )
-    said = summarise(scene)
+    said = summarise(scene, verbose=True)
     assert said.count("transfers of unknown size") == said.count(of_all) == said.count("Loops run once.") == 1
     assert said.count("of unknown size") == 1
-    assert summarise(replace(scene, training=None)).count("transfers of unknown size, counted") == 1
+    assert summarise(replace(scene, training=None), verbose=True).count("transfers of unknown size, counted") == 1
 
 
 def test_no_backup_is_tried_where_every_worker_makes_several_gradients() -> None:
     """With one gradient less an update needs still more than there are workers: none of them is spare."""
     straggler = (read_disturbance("worker:1=slow:30"),)
-    asked = Wanted(read_regime("sync:aggregate=4"), steps=20, disturbances=straggler)
+    asked = TrainingRequest(read_regime("sync:aggregate=4"), steps=20, disturbances=straggler)
     cluster = "ps=2,worker=2x1gpu,protocol=rdma"
     found = known(run(Request(str(EXAMPLE), cluster=cluster, algorithm="requested", training=asked)))
     assert found.answers.gate_share > 0.02  # so it would be
@@ -623,19 +634,19 @@ def test_no_backup_is_tried_where_every_worker_makes_several_gradients() -> None
 
 def test_a_single_worker_that_averages_several_batches_is_said_to() -> None:
     """It was called "sync", of one client each of whose steps is an update."""
-    asked = Wanted(read_regime("sync:aggregate=3"), steps=4)
+    asked = TrainingRequest(read_regime("sync:aggregate=3"), steps=4)
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x1gpu", training=asked))
     assert record(known(scene))["regime"] == "sync:aggregate=3,total=1,tokens=3"
     assert "averages 3 gradients of 1 worker, which makes several" in known(scene).regime_in_words
-    (dropped,) = [line for line in summarise(scene).splitlines() if line.startswith("  updates")]
+    (dropped,) = [line for line in summarise(scene, verbose=True).splitlines() if line.startswith("  updates")]
     assert dropped.endswith("gradients dropped (one per variable counts)")
-    assert "one step of worker:0 alone" in summarise(scene)
-    assert "training   sync:aggregate=3,total=1,tokens=3, 1 client, " in summarise(scene)
+    assert "one step of worker:0 alone" in summarise(scene, verbose=True)
+    assert "training   sync:aggregate=3,total=1,tokens=3, 1 client, " in summarise(scene, verbose=True)
 
 
 def test_until_the_interval_is_narrow_more_steps_are_taken_or_it_is_said() -> None:
     noise = (read_disturbance("worker:*=noise:lognormal:0.5"),)
-    asked = Wanted(read_regime("async"), steps=8, until_ci=0.2, disturbances=noise)
+    asked = TrainingRequest(read_regime("async"), steps=8, until_ci=0.2, disturbances=noise)
     found = known(run(Request(str(EXAMPLE), cluster="ps=2,worker=6", algorithm="requested", training=asked)))
     assert found.narrow
     assert (found.answers.half_width or 1) <= 0.2
@@ -647,7 +658,7 @@ def test_one_client_is_explained_by_what_its_copies_do(how: str, said: str, tmp_
     path = tmp_path / "alone.pbtxt"
     lines = EXAMPLE.read_text().splitlines()
     path.write_text("\n".join(line for line in lines if not line.strip().startswith("device:")))
-    asked = Wanted(read_regime("sync"), replicate=how, steps=3)
+    asked = TrainingRequest(read_regime("sync"), replicate=how, steps=3)
     found = known(run(Request(str(path), cluster="2gpu", algorithm="tensorflow", training=asked)))
     assert said in found.regime_in_words
     assert record(found)["regime"] == "sync"

@@ -16,10 +16,10 @@ import numpy as np
 from simulator.columns import Ids
 from simulator.execution.trace import Trace
 from simulator.partitioning import Partitions
-from viz.events import Event, micros
+from viz.formats.trace_events import Event, micros
+from viz.scene import Trained
 from viz.tracks import Place
 from viz.training.recorded import Crossings
-from viz.training.trained import Trained
 
 MOST_ARROWS = 20_000  # the first ones
 

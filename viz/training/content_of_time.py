@@ -15,9 +15,9 @@ from simulator.training.training import Training
 from simulator.wording import counted
 from viz.content_of_time import Json, turn_rows
 from viz.palette import GREY, HUES, device_colour
+from viz.scene import Trained
 from viz.training.happened import Band, bands, lost_updates
 from viz.training.recorded import crossings, slices
-from viz.training.trained import Trained
 
 MOST_STEPS = 20_000  # on the page's timeline; what comes later is left out, and said
 MOST_UPDATES = 20_000

@@ -14,7 +14,7 @@ from simulator.columns import Ids, ids
 from simulator.training.training import CutShort
 from simulator.units import Nanos
 from simulator.wording import counted
-from viz.training.trained import Trained
+from viz.scene import Trained
 
 MOST_PAUSES = 5_000  # that are shown, of all tasks; the first ones
 

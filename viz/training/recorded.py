@@ -8,8 +8,8 @@ import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.training.crew.combining import Client
-from viz.tables import tagged
-from viz.training.trained import Trained
+from viz.figures import tagged
+from viz.scene import Trained
 
 
 @dataclass(frozen=True, eq=False)

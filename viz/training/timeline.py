@@ -17,16 +17,15 @@ import numpy as np
 from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.costs.categories import category
-from viz.events import MAX_BYTES, Args, Event, named, named_places, shortened, slice_of, written
+from viz.figures import notes
+from viz.formats.trace_events import MAX_BYTES, Args, Event, named, named_places, shortened, slice_of, written
 from viz.palette import PACKING, UNPACKING
-from viz.scene import Scene
-from viz.tables import notes
+from viz.scene import Scene, Trained
 from viz.tracks import LINKS, Carried, Place, carried_by, processes
 from viz.training.arrows import MOST_ARROWS, arrows
-from viz.training.figures import regime
 from viz.training.happened import Band, bands
 from viz.training.recorded import Crossings, Slices, crossings, slices
-from viz.training.trained import Trained
+from viz.training_figures import regime
 
 MOST_STEPS = 200_000  # bars, and as many updates: the first ones
 _WORK = {"send": PACKING, "receive": UNPACKING}

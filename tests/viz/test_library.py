@@ -1,0 +1,174 @@
+"""The command as one call: its keywords are the options, and it neither prints nor writes unasked."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator import load, load_cluster
+from simulator.errors import ClusterError, GraphError, SimvizError
+from viz import run
+from viz.command.cli import main
+from viz.command.library import _OPTIONS
+from viz.command.options import parser
+
+GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
+OF_THE_COMMAND = {"help", "graph", "output", "json", "quiet", "version", "warm_up"}  # what a call has no use for
+
+
+def test_each_option_is_a_keyword_with_the_same_default() -> None:
+    keywords = {
+        _OPTIONS.get(name, name): one.default
+        for name, one in inspect.signature(run).parameters.items()
+        if one.kind == 3
+    }
+    options = {name: one for name, one in vars(parser().parse_args([])).items() if name not in OF_THE_COMMAND}
+    options.pop("hard", None)
+    assert keywords.keys() == options.keys()
+    assert {name: one or None for name, one in keywords.items()} == {name: one or None for name, one in options.items()}
+
+
+def command(tmp_path: Path, *arguments: str) -> Any:
+    assert main([GRAPH, *arguments, "--json", str(tmp_path / "told.json"), "--quiet"]) == 0
+    return json.loads((tmp_path / "told.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [
+        ("", {}),
+        (
+            "--cluster ps=2,worker=1x2gpu --algorithm single --hard",
+            {"cluster": "ps=2,worker=1x2gpu", "algorithm": "single", "soft": False},
+        ),
+        ("--feed images=64,28,28,1 --feed labels=64", {"feeds": {"images": (64, 28, 28, 1), "labels": [64]}}),
+        ("--feed images=64,28,28,1 --feed labels=64", {"feeds": ["images=64,28,28,1", "labels=64"]}),
+        ("--fetch logits/BiasAdd:0", {"fetches": "logits/BiasAdd:0"}),
+        ("--fetch train --fetch logits/BiasAdd:0", {"fetches": ("train", "logits/BiasAdd:0")}),
+        (
+            "--cluster ps=2,worker=3 --training sync:aggregate=2 --steps 4 --disturb worker:0=slow:2.0 "
+            "--workers 1,2 --gap 1ms --seed 3 --engine python",
+            {
+                "cluster": "ps=2,worker=3",
+                "training": "sync:aggregate=2",
+                "steps": 4,
+                "disturb": "worker:0=slow:2.0",
+                "workers": (1, 2),
+                "gap": "1ms",
+                "seed": 3,
+                "engine": "python",
+            },
+        ),
+        (
+            "--cluster ps=2,worker=2 --training async --steps 3 --input feed=1200/s",
+            {"cluster": "ps=2,worker=2", "training": "async", "steps": 3, "inputs": {"feed": "1200/s"}},
+        ),
+        (
+            "--cluster ps=2,worker=2 --order tensorflow --contention fair --protocol rdma --recv-scheduling whitepaper",
+            {
+                "cluster": load_cluster("ps=2,worker=2"),
+                "order": "tensorflow",
+                "contention": "fair",
+                "protocol": "rdma",
+                "recv_scheduling": "whitepaper",
+            },
+        ),
+    ],
+)
+def test_a_call_gives_what_the_command_gives(tmp_path: Path, arguments: str, keywords: dict[str, Any]) -> None:
+    assert json.loads(run(GRAPH, **keywords).to_json()) == command(tmp_path, *arguments.split())
+
+
+class Named:
+    """As a tensor or an operation of TensorFlow is: its text is not its name."""
+
+    name = "images:0"
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (
+            {"feeds": {"images": np.array([64, 28, 28, 1]), "labels": np.array([64])}},
+            {"feeds": ["images=64,28,28,1", "labels=64"]},
+        ),
+        ({"feeds": {Named(): (64, 28, 28, 1)}}, {"feeds": "images:0=64,28,28,1"}),
+        ({"fetches": Named()}, {"fetches": "images:0"}),
+        ({"fetches": [Named(), "train"]}, {"fetches": ["images:0", "train"]}),
+        (
+            {"training": "async", "steps": 2, "inputs": {"feed": 1200}},
+            {"training": "async", "steps": 2, "inputs": "feed=1200/s"},
+        ),
+        ({"training": "async", "steps": 2, "inputs": 1200.5}, {"training": "async", "steps": 2, "inputs": "1200.5/s"}),
+    ],
+)
+def test_values_of_tensorflow_and_numpy_are_taken_as_their_texts(values: dict[str, Any], texts: dict[str, Any]) -> None:
+    cluster = "ps=2,worker=2"
+    assert run(GRAPH, cluster=cluster, **values).to_json() == run(GRAPH, cluster=cluster, **texts).to_json()
+
+
+def test_nothing_is_printed_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run(Path(GRAPH), cluster="ps=2,worker=1x2gpu")
+    assert "One step" in found.summary()
+    assert "makespan" in found.summary(verbose=True)
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+    found.write("a.html", tmp_path / "a.dot")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.dot", "a.html"]
+
+
+def test_a_loaded_graph_is_taken_as_it_is() -> None:
+    alike = run(load(GRAPH), cluster="ps=2,worker=1x2gpu"), run(GRAPH, cluster="ps=2,worker=1x2gpu")
+    assert alike[0].to_json() == alike[1].to_json()
+
+
+def test_readmes_lines_give_the_commands_nanoseconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(GRAPH).parents[1]
+    (code,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(root / "examples")
+    exec(code, {})
+    assert capsys.readouterr().out == f"{command(tmp_path, '--cluster', 'ps=2,worker=1x2gpu')['makespan_ns']} ns\n"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "words"),
+    [
+        ({"order": "lifo"}, SimvizError, "lifo"),
+        ({"feeds": {"images": (None, 28, 28, 1)}}, SimvizError, "--feed: 'images=None,28,28,1' is not of the form"),
+        ({"feeds": {"imagse": (1, 28, 28, 1)}}, GraphError, "no node 'imagse'"),
+        ({"cluster": 7}, ClusterError, "7 describes no cluster"),
+        ({"steps": 3}, SimvizError, "add --training async"),
+        ({"soft": "no"}, SimvizError, "soft is True or False, not 'no'"),
+        ({"soft": None}, SimvizError, "soft is True or False, not None"),
+        ({"keep_calls": 1}, SimvizError, "keep_calls is True or False, not 1"),
+        ({"ignore_devices": "x"}, SimvizError, "ignore_devices is True or False, not 'x'"),
+        ({"batch": True}, SimvizError, "--batch: 'true' is not a whole number"),
+        ({"training": True}, SimvizError, "'true' is not a regime"),
+        ({"batch": 0}, SimvizError, "a batch is a number from 1"),
+        ({"algorithm": "hefft"}, SimvizError, "no algorithm 'hefft'.*Did you mean 'heft'"),
+    ],
+)
+def test_what_is_wrong_is_an_error_of_simviz(keywords: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        run(GRAPH, **keywords)
+
+
+def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(SimvizError, match="told by the suffix"):
+        run(GRAPH, cluster="ps=2,worker=1x2gpu").write(tmp_path / "a.html", tmp_path / "a.jpg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([GRAPH, "--json="]) == 2
+    assert "The name of a file to write is empty" in capsys.readouterr().err

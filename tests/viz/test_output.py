@@ -1,0 +1,89 @@
+"""Files are written whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from simulator.errors import SimvizError
+from viz.formats.output import check_place, check_suffix, write
+
+
+def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "a.html"
+    target.write_text("old")
+    target.chmod(0o640)
+    write(str(target), b"new")
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_new_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write(str(tmp_path / "a.html"), b"x")
+    assert (tmp_path / "a.html").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.html").write_text("old")
+    (tmp_path / "a.html").symlink_to("real.html")
+    write(str(tmp_path / "a.html"), b"new")
+    assert (tmp_path / "a.html").is_symlink()
+    assert (tmp_path / "real.html").read_bytes() == b"new"
+
+
+def test_a_failed_replacement_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a.html"
+    target.write_text("old")
+
+    def refuse(*_: Path | str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(SimvizError, match="No space left"):
+        write(str(target), b"new")
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    target = tmp_path / "a.partitions"
+    write(str(target), {"one.pbtxt": "1", "two.pbtxt": "2"})
+    write(str(target), {"three.pbtxt": "3"})
+    assert [path.name for path in target.iterdir()] == ["three.pbtxt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]
+
+
+def test_places_that_cannot_be_written_are_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "file.partitions").touch()
+    with pytest.raises(SimvizError, match="is a folder"):
+        check_place(str(tmp_path / "folder.html"))
+    with pytest.raises(SimvizError, match="is a file"):
+        check_place(str(tmp_path / "file.partitions"), folder=True)
+
+
+@pytest.mark.parametrize("path", ["a", "a.json", "a.HTML", ".html", "a.svg.gz"])
+def test_unknown_suffixes_are_refused(path: str) -> None:
+    with pytest.raises(SimvizError, match="suffix"):
+        check_suffix(path)
+
+
+def test_an_interruption_between_the_two_renamings_keeps_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "a.partitions"
+    write(str(target), {"one.pbtxt": "1"})
+    rename = Path.rename
+
+    def interrupted(path: Path, other: Path) -> Path:
+        if other == target and not path.name.endswith(".old"):
+            raise KeyboardInterrupt
+        return rename(path, other)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(str(target), {"two.pbtxt": "2"})
+    assert [path.name for path in target.iterdir()] == ["one.pbtxt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.partitions"]

@@ -1,0 +1,1 @@
+"""The command: from its options to a scene, its summary, and its exit code."""

@@ -1,0 +1,235 @@
+"""The command line: simviz graph.pbtxt."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from simulator.errors import (
+    DeadlockError,
+    GraphError,
+    InfeasibleError,
+    OracleError,
+    OutOfMemoryError,
+    SimvizError,
+    UnsupportedError,
+)
+from simulator.wording import printable
+from viz.command.options import parser
+
+if TYPE_CHECKING:
+    import argparse
+
+    from viz.scene import Scene
+
+
+def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = lambda: None) -> int:
+    """Run the command; return the exit code. A KeyboardInterrupt says what had been written before it.
+
+    `begin` is called when all is loaded and the work begins: until then the process may end at any moment.
+    """
+    made = parser()
+    try:
+        asked = made.read(arguments)
+        if asked.graph is None and not asked.warm_up and not asked.version:
+            made.error("name a graph: a file, a SavedModel folder, or - for standard input")
+    except SimvizError as error:
+        _complain(str(error))
+        return 2
+    if asked.version:
+        from simulator import __version__
+
+        print(f"simviz {__version__}")
+        return 0
+    # a run makes millions of objects and hardly a cycle, and then it ends: looking for cycles took a tenth of its time
+    gc.disable()
+    written: list[str] = []
+    try:
+        return _warm_up(begin) if asked.warm_up else _run(asked, written, begin)
+    except SimvizError as error:
+        _complain(_in_the_users_words(error, asked.graph))
+        return _exit_code(error)
+    except KeyboardInterrupt:
+        said = f"written before: {', '.join(written)}" if written else ""
+        raise KeyboardInterrupt(printable(said)) from None
+    except BrokenPipeError:
+        _drop_output()  # the reader of our output left
+        return 0
+    except RecursionError:
+        _complain(f"{asked.graph}: nested too deeply to be a graph that TensorFlow wrote")
+        return 2
+    except MemoryError:
+        _complain(f"{asked.graph}: too large for this machine's memory")
+        return 2
+    finally:
+        gc.enable()
+
+
+def _warm_up(begin: Callable[[], None]) -> int:
+    from simulator.execution.caching import STEP
+    from simulator.execution.choosing import warm_up
+    from simulator.training.compiled import TRAINING
+
+    begin()
+    try:
+        with _progress(quiet=False) as say:
+            say("compiling the event loops, once: some 65 s")
+            said = [warm_up(loop) for loop in (STEP, TRAINING)]
+    except SimvizError as error:
+        _complain(str(error))
+        return 1
+    print(*(sentence for _, sentence in said), sep="\n")
+    return 0 if all(kept for kept, _ in said) else 1
+
+
+def _in_the_users_words(error: SimvizError, graph: str) -> str:
+    """The message, with the file that it is about: rooms that are handed a Graph do not know whence it came."""
+    message = str(error)
+    about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
+    return f"{graph}: {message}" if about_graph and graph not in message else message
+
+
+def _exit_code(error: SimvizError) -> int:
+    """1 when nothing feasible was found or TensorFlow could not be asked, 2 when the input or the call is wrong."""
+    return 1 if isinstance(error, (InfeasibleError, OutOfMemoryError, OracleError)) else 2
+
+
+def _complain(message: str) -> None:
+    print("simviz:", printable(message, keep="\n"), file=sys.stderr)
+
+
+def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
+    """(path, suffix) of what is to be drawn; refused here if it could not be written later."""
+    from viz.formats.output import check_is_not_read, check_place, check_suffix
+
+    paths = list(dict.fromkeys(asked.output))
+    if not paths and asked.json is None:
+        paths = [_default_report(asked.graph)]
+    found = [(path, check_suffix(path)) for path in paths]
+    for path, suffix in found:
+        check_place(path, folder=suffix == ".partitions")
+        check_is_not_read(path, asked.graph)
+    if asked.json == "-" and sys.stdout is None:  # started with it closed
+        raise SimvizError("--json -: standard output is closed; give a file")
+    if asked.json not in (None, "-"):
+        check_place(asked.json)
+    return found
+
+
+def _default_report(graph: str) -> str:
+    """The file name without its last suffix, in the current folder."""
+    name = os.path.basename(os.path.normpath(graph))
+    stem = os.path.splitext(name)[0] if graph != "-" and name not in ("", ".", "..") else "graph"
+    return f"{stem}.html"
+
+
+def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
+    """Do what was asked; `written` takes the path of each file as soon as it is there."""
+    from viz.command.request import read_request
+
+    request = read_request(asked)
+    outputs = _outputs(asked)
+    from viz.command.stages import run  # only now: it loads much, and what is asked may be wrong
+
+    begin()
+    with _progress(asked.quiet) as say:
+        scene = run(request, say)
+        _write(scene, asked, outputs, say, written)
+    if not asked.quiet and asked.json != "-":
+        from viz.command.summary import summarise
+
+        _tell(summarise(scene, verbose=asked.verbose, written=written))
+    return _verdict(scene)
+
+
+def _tell(text: str) -> None:
+    """Print; a character that the terminal's encoding lacks is written as its escape."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    with _standard_output():
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Turn a full disk under standard output into an error; a reader who left is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise SimvizError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def _drop_output() -> None:
+    """Let what still waits to be printed go nowhere: a second failure, at the flush of exit, is nobody's concern."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(
+    scene: Scene,
+    asked: argparse.Namespace,
+    outputs: list[tuple[str, str]],
+    say: Callable[[str], None],
+    written: list[str],
+) -> None:
+    """Draw everything first and write afterwards, so that a failure leaves the files as they were."""
+    from viz.formats.json_object import to_json
+    from viz.formats.output import draw, write
+
+    contents = []
+    for path, suffix in outputs:
+        say(f"drawing {os.path.basename(path)}")
+        contents.append((path, draw(scene, suffix)))
+    if asked.json is not None:
+        text = to_json(scene)
+        if asked.json == "-":
+            with _standard_output():
+                sys.stdout.buffer.write(text.encode("utf-8"))
+                sys.stdout.buffer.flush()
+        else:
+            contents.append((asked.json, text.encode("utf-8")))
+    for path, content in contents:
+        write(path, content)
+        written.append(path)
+
+
+def _verdict(scene: Scene) -> int:
+    """1 when the plan does not fit or TensorFlow does something else, else 0."""
+    from simulator.execution.memory import out_of_memory
+    from viz.agreement import agreements, refusal
+
+    full = out_of_memory(scene.trace, scene.partitions, scene.cluster)
+    if full is not None:
+        _complain(str(full))
+        return 1
+    check = scene.check
+    if check is None:
+        return 0
+    if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
+        _complain(f"the check is of another {' and another '.join(other)} than is shown; its first lines say how")
+    claimed = check.get("predicts", True)  # with a log: what does not claim to do as TensorFlow does can't fail
+    failed = [str(one) for one in agreements(check) if claimed and one.agree != one.of]
+    if check["refused"]:
+        failed = [] if check["foreseen"] else [f"TensorFlow refuses: {refusal(check)}"]
+    if check["laws"]:
+        failed.append(f"{len(check['laws'])} laws are broken: {check['laws'][0]}")
+    if failed:
+        _complain(f"the check failed: {'; '.join(failed)}")
+    return 1 if failed else 0
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line that changes while the work goes on, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda stage: status.update(stage)

@@ -1,0 +1,139 @@
+"""What a run begins with: the graph as TensorFlow would place it, its step, the cluster, and how long the ops take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster, with_protocol
+from simulator.cluster.reading import default_cluster, load_cluster
+from simulator.costs.calibration import calibrate, read_measurement
+from simulator.costs.measuring import Measurement
+from simulator.costs.roofline import estimate
+from simulator.costs.table import CostTable
+from simulator.execution.preparing import Prepared, prepare
+from simulator.graph.graph import Graph, Shape
+from simulator.graph.shapes import with_shapes
+from simulator.graph.step import Step, choose_step
+from simulator.loading import ask_tensorflow, flat, load
+from simulator.training.disturbances.disturbed import disturb
+from simulator.training.programs.filters import check_filters
+from simulator.training.programs.program import Program, estimate_each
+from simulator.training.recognition.captured import captured, with_variables
+from viz.command.request import Request
+from viz.command.training_request import TrainingRequest
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """All that is known before anything is placed."""
+
+    graph: Graph
+    step: Step
+    cluster: Cluster
+    costs: CostTable
+    prepared: Prepared  # the whole step, for placement and bounds
+    training: Programs | None = None  # the first of which is `graph`
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """What the clients of a training run."""
+
+    source: Graph  # the user's graph, of which they were made
+    programs: tuple[Program, ...]
+    costs: tuple[CostTable, ...]  # of each
+    made: str  # how, in words
+
+
+def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
+    """Load what the request names. Raises SimvizError when a file, a name or a figure of it is wrong."""
+    say("loading the graph")
+    graph = _graph(request, say)
+    cluster = _cluster(request, graph)
+    if request.training is not None:
+        return _of_training(request, request.training, graph, cluster, say)
+    say("choosing the step")
+    step = choose_step(graph, feeds=tuple(request.feeds), fetches=request.fetches, signature=request.signature)
+    say("pricing the ops")
+    return _inputs(request, graph, step, cluster, price(request, graph, cluster))
+
+
+def _inputs(
+    request: Request,
+    graph: Graph,
+    step: Step,
+    cluster: Cluster,
+    costs: CostTable,
+    training: Programs | None = None,
+) -> Ingredients:
+    prepared = prepare(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
+    return Ingredients(graph, step, cluster, costs, prepared, training)
+
+
+def _of_training(
+    request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster, say: Callable[[str], None]
+) -> Ingredients:
+    """The inputs of the first program, whose session is at its own task."""
+    from viz.command.training_programs import make_programs
+
+    disturb(wanted.disturbances, cluster)  # what cannot be is refused before anything takes long
+    say("making a program for each client")
+    programs, made = make_programs(request, wanted, graph, cluster)
+    check_filters(wanted.filters, programs, cluster)
+    say("pricing the ops")
+    costs = price_each(request, programs, cluster)
+    first = programs[0]
+    step = choose_step(first.graph, feeds=first.feeds, fetches=first.fetches)
+    training = Programs(graph, programs, costs, made)
+    return _inputs(request, first.graph, step, connected(cluster, first.task), costs[0], training)
+
+
+def _graph(request: Request, say: Callable[[str], None]) -> Graph:
+    def ask(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
+        say("asking TensorFlow for shapes")
+        return ask_tensorflow(graph, feeds)
+
+    feeds, batch = request.feeds, request.batch
+    keep_calls, ignore_devices = request.keep_calls, request.ignore_devices
+    if request.training is None:
+        return load(
+            request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices, infer=ask
+        )
+    # what a function captures is fed to one step, but many share it
+    graph = flat(request.graph, keep_calls=keep_calls, ignore_devices=ignore_devices)
+    held = {graph.names[row] for row in captured(graph)}
+    feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
+    return with_shapes(with_variables(graph, request.feeds), batch=batch, feeds=feeds, infer=ask)
+
+
+def _cluster(request: Request, graph: Graph) -> Cluster:
+    cluster = (
+        default_cluster(graph, ignored=request.ignore_devices)
+        if request.cluster is None
+        else load_cluster(request.cluster)
+    )
+    if request.protocol is not None:
+        cluster = with_protocol(cluster, request.protocol)
+    return cluster if request.master is None else connected(cluster, request.master)
+
+
+def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
+    """How long its ops take, by estimate or as they were measured."""
+    return _priced(graph, cluster, [read_measurement(path) for path in request.costs])
+
+
+def _priced(
+    graph: Graph, cluster: Cluster, measured: Sequence[Measurement], described: Cluster | None = None
+) -> CostTable:
+    costs = estimate(graph, cluster)
+    return calibrate(costs, measured, graph, cluster, described=described) if measured else costs
+
+
+def price_each(
+    request: Request, programs: tuple[Program, ...], cluster: Cluster, described: Cluster | None = None
+) -> tuple[CostTable, ...]:
+    """The table of each program. `described` is what the user gave, where `cluster` has more or fewer of its tasks."""
+    measured = [read_measurement(path) for path in request.costs]
+    return estimate_each(programs, cluster, lambda graph, cluster: _priced(graph, cluster, measured, described))

@@ -1,0 +1,160 @@
+"""The command as one call, for notebooks and programs: nothing is printed, and nothing is written unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeAlias
+
+from simulator.errors import SimvizError
+from viz.command.options import parser
+from viz.command.request import read_request
+from viz.command.stages import run as run_stages
+from viz.command.summary import summarise
+from viz.formats.json_object import to_json
+from viz.formats.output import check_place, check_suffix, draw, write
+from viz.scene import Scene
+
+if TYPE_CHECKING:
+    from placement.plan import Algorithm
+    from viz.command.request import ClusterSource
+
+Text: TypeAlias = str | os.PathLike[str]
+Texts: TypeAlias = str | Sequence[str]
+
+_OPTIONS = {
+    "fetches": "fetch",
+    "feeds": "feed",
+    "branches": "branch",
+    "inputs": "input",
+}  # keyword -> option, where these differ
+_IN_MEMORY = ("cluster", "algorithm")  # what may be a value as well as a text
+_FLAGS = ("soft", "keep_calls", "ignore_devices")  # the options without a value
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Scene):
+    """All values of one run side by side, with what the command prints and writes of them."""
+
+    def summary(self, *, verbose: bool = False) -> str:
+        """The command's summary in ten lines, or with `verbose` every fact on a line of its own."""
+        return summarise(self, verbose=verbose)
+
+    def to_json(self) -> str:
+        """The JSON object that `--json` writes, described in docs/json.md."""
+        return to_json(self)
+
+    def write(self, *paths: Text) -> None:
+        """Write what `-o` writes, the format told by each path's suffix; nothing is written if one can't be drawn.
+
+        Raises SimvizError for a suffix that there is not and a place that cannot be written to.
+        """
+        given = [os.fspath(path) for path in paths]
+        suffixes = [check_suffix(path) for path in given]
+        for path, suffix in zip(given, suffixes, strict=True):
+            check_place(path, folder=suffix == ".partitions")
+        drawn = [draw(self, suffix) for suffix in suffixes]
+        for path, content in zip(given, drawn, strict=True):
+            write(path, content)
+
+
+def run(
+    graph: object,
+    *,
+    cluster: ClusterSource | None = None,
+    algorithm: str | Algorithm = "whitepaper",
+    signature: str | None = None,
+    fetches: Texts = (),
+    feeds: Mapping[str, Sequence[int]] | Texts = (),
+    batch: int = 1,
+    keep_calls: bool = False,
+    ignore_devices: bool = False,
+    soft: bool = True,
+    master: str | None = None,
+    flavour: str = "auto",
+    costs: Text | Sequence[Text] = (),
+    order: str = "auto",
+    contention: str = "serial",
+    protocol: str | None = None,
+    recv_scheduling: str | None = None,
+    engine: str = "auto",
+    trips: Mapping[str, int] | Texts = (),
+    branches: Mapping[str, bool | float | int] | Texts = (),
+    seed: int = 0,
+    training: str | None = None,
+    replicate: str | None = None,
+    fuse: int | str | None = None,
+    ps_strategy: str | None = None,
+    disturb: Texts = (),
+    device_filters: Texts = (),
+    inputs: Mapping[str, str | float] | Texts = (),
+    gap: str | None = None,
+    workers: Sequence[int] | str | None = None,
+    steps: int | None = None,
+    until_ci: float | str | None = None,
+    check: bool | Text = False,
+) -> Result:
+    """Do all that the command does and return all its values; nothing is printed, nothing is written.
+
+    The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
+    their texts. `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
+    times, predicate -> way, queue or iterator -> examples per second); `fetches`, `costs`, `disturb` and
+    `device_filters` lists, `workers` numbers, `fuse` bytes, `until_ci` a share, `check` True or the path of a log. A
+    tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster` whatever
+    `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
+
+    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
+    `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
+    prints and writes. A plan that runs out of memory is returned all the same.
+
+    Raises SimvizError with the option that is wrong, and as the command's parts do: GraphError, ClusterError,
+    InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
+    """
+    given = locals()
+    for name in _FLAGS:
+        if not isinstance(given[name], bool):
+            raise SimvizError(f"{name} is True or False, not {given[name]!r}.")
+    in_memory = {name: given.pop(name) for name in _IN_MEMORY if not isinstance(given[name], str)}
+    in_memory["graph"] = given.pop("graph")
+    given["soft"], hard = None, not soft
+    asked = parser().read(["graph", *(["--hard"] if hard else []), *_arguments(given)])
+    for name, value in in_memory.items():
+        setattr(asked, name, value)
+    scene = run_stages(read_request(asked))
+    return Result(**{one.name: getattr(scene, one.name) for one in fields(Scene)})
+
+
+def _arguments(given: Mapping[str, object]) -> Iterator[str]:
+    """The keywords as the command's arguments."""
+    for name, value in given.items():
+        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
+        if value is True and name in (*_FLAGS, "check"):
+            yield option
+        elif isinstance(value, Mapping):
+            yield from (f"{option}={_text(key)}={_text(one, of=name)}" for key, one in value.items())
+        elif name == "workers" and value is not None:
+            yield f"{option}={_text(value)}"
+        elif isinstance(value, list | tuple):
+            yield from (f"{option}={_text(one, of=name)}" for one in value)
+        elif value is not None and value is not False:
+            yield f"{option}={_text(value, of=name)}"
+
+
+def _text(value: object, of: str = "") -> str:
+    """A value as the command line has it: a shape of any kind by its numbers, a tensor or an op by its name."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | bytes):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, int | float):
+        return f"{value}/s" if of == "inputs" else str(value)
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    try:
+        return ",".join(map(str, value))  # type: ignore[call-overload]  # it is tried whether it has parts
+    except (TypeError, ValueError):  # ValueError: a TensorShape of unknown rank
+        return str(value)

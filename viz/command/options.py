@@ -1,0 +1,401 @@
+"""The command's options: how the command line is read, and the help that teaches it.
+
+An option is always written in full: with abbreviations, a new option could change the meaning of an old script. An
+error about an option is one sentence with the nearest name. This module imports nothing heavy, so --help is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from placement.algorithms import TABLE
+from simulator.errors import SimvizError
+from simulator.wording import meant, near
+
+ALGORITHMS = tuple(TABLE)
+# The names below belong to other modules, which --help must not load. The tests compare both.
+FLAVOURS = ("auto", "local", "master")
+RECV_SCHEDULING = ("whitepaper", "tensorflow")
+ORDERS = ("auto", "fifo", "priority", "tensorflow")
+CONTENTIONS = ("serial", "fair", "none")
+ENGINES = ("auto", "python", "compiled")
+REPLICATIONS = ("none", "in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical")
+PS_STRATEGIES = ("round_robin", "bytes", "random")
+
+_HELP = "simviz --help explains all options."
+
+_TRAINING = """\
+A training simulates many steps of many workers. A graph for one device is replicated over the cluster first. A graph
+that assigns jobs, or several GPUs, is used unchanged. For example:
+  simviz graph.pbtxt --cluster ps=2,worker=10x2gpu --training sync:aggregate=8,total=10 --disturb worker:3=slow:2.0
+"""
+
+_LINES = "\n".join(f"  {name:<28} {entry.help}" for name, entry in TABLE.items())
+EPILOG = f"""\
+clusters:
+  4gpu, 2cpu, cpu=2,gpu=4      devices of one process
+  ps=1,worker=2x2gpu           jobs, tasks and the GPUs of each task; a model may replace gpu: worker=2x8h100
+  dgx-a100, ps-25gbe, ...      machines that simviz knows (docs/clusters.md lists them)
+  FILE                         TOML, TF_CONFIG's JSON, or the output of nvidia-smi topo -m (FILE@MODEL)
+  (none given)                 the jobs, tasks and GPUs that the graph names, else one host with four GPUs
+
+algorithms:
+{_LINES}
+  NAME                         an algorithm of an installed package, if there is one (docs/algorithms.md)
+
+output:
+  -o report.html               the report; also .svg .png .pdf .dot (the folded graph), .trace.json (Perfetto),
+                               NAME.partitions (a folder of GraphDefs, one per device)
+  -o placed.pbtxt              the graph with each node's device written into it; also .pb, and .meta of a MetaGraph
+  --json FILE                  the whole result as one JSON object; - prints it, and prints nothing else
+
+examples:
+  simviz graph.pbtxt
+  simviz model.meta --cluster ps=2,worker=4x1v100 --batch 128
+  simviz saved_model/ --signature serving_default --feed image=32,224,224,3 -o plan.html -o plan.svg
+  simviz graph.pb --cluster ps=2,worker=64x8gpu --algorithm tensorflow --check
+  simviz graph.pb --cluster 2gpu --algorithm tensorflow --check placement.log
+  simviz graph.pb --cluster ps=1,worker=8 --contention fair --order tensorflow
+  simviz seq2seq.meta --trips '*=20' --branch is_training=false
+
+exit codes: 0 done; 1 a check failed or nothing feasible; 2 the input or the call is wrong; 130 interrupted
+"""
+
+
+class Options(argparse.ArgumentParser):
+    """An ArgumentParser that raises SimvizError; argparse's own prints the usage and ends the process."""
+
+    def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """Read the options; without `arguments`, those of the process. Raise SimvizError for the one that is wrong.
+
+        `--check` takes a log or nothing: a text behind it is the graph if there is no other graph.
+        """
+        asked, left = self.parse_known_args(arguments)
+        if left:
+            self.error(self._unknown(left))
+        if asked.graph is None and isinstance(asked.check, str):
+            asked.graph, asked.check = asked.check, True
+        return asked
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as a sentence; argparse's own begin with "argument"."""
+        said = message.removeprefix("argument ").rstrip(".")
+        raise SimvizError(f"{said}{'' if said.endswith('?') else '.'} {_HELP}")
+
+    def format_help(self) -> str:
+        """Return the help. It lists the algorithms of other packages, too, which are looked up for it alone."""
+        from placement.plugins import described
+
+        lines = described(ALGORITHMS)
+        if lines:
+            added = "\n".join(["algorithms of other packages:", *(f"  {line}" for line in lines)])
+            self.epilog = EPILOG.replace("\noutput:", f"\n{added}\n\noutput:", 1)
+        return super().format_help()
+
+    def _unknown(self, left: Sequence[str]) -> str:
+        unknown = next((text for text in left if text.startswith("-") and len(text) > 1), None)
+        if unknown is None:
+            return f"{left[0]!r} is a second graph: give one, and each option's value right behind it"
+        name = unknown.partition("=")[0]
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        longer = [option for option in known if option.startswith(name)]
+        return f"There is no option {name}.{meant(longer) if longer else near(name, known)}"
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse what is not among an option's choices; argparse has no public place to say it in other words."""
+        if action.choices is None or value in action.choices:
+            return
+        names = [str(choice) for choice in action.choices]
+        said = f"there is no {value!r}; choose one of {', '.join(names)}.{near(str(value), names)}"
+        raise argparse.ArgumentError(action, said)
+
+
+def whole_number(text: str) -> int:
+    """Read an option's number. Raise argparse.ArgumentTypeError, of which argparse makes an error of the option."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def algorithm(text: str) -> str:
+    """Read the name of an algorithm. Raise argparse.ArgumentTypeError if it is unknown or can't be used."""
+    if text not in ALGORITHMS:
+        from placement.plugins import find  # most runs need no other package
+
+        try:
+            find(text, ALGORITHMS)
+        except SimvizError as error:
+            said = str(error)
+            raise argparse.ArgumentTypeError(said[0].lower() + said[1:]) from None
+    return text
+
+
+def parser() -> Options:
+    """The options, with the help that teaches them."""
+    made = Options(
+        prog="simviz",
+        description="See where a TensorFlow graph runs: place it on a cluster, cut it, simulate a step, draw it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument(
+        "graph",
+        nargs="?",
+        metavar="GRAPH",
+        help="GraphDef, MetaGraph or SavedModel, binary or text, gzipped or not; - for standard input",
+    )
+    _add_step(made.add_argument_group("the step"))
+    _add_placement(made.add_argument_group("where it runs"))
+    _add_simulation(made.add_argument_group("how the step is simulated"))
+    _add_control_flow(made.add_argument_group("loops and branches"))
+    _add_training(made.add_argument_group("training", _TRAINING))
+    _add_output(made.add_argument_group("what is written"))
+    return made
+
+
+def _add_step(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--signature", metavar="S", help="run this signature of a SavedModel")
+    add("--fetch", action="append", metavar="NAME", help="fetch this tensor (node:port) or run this node; repeatable")
+    add(
+        "--feed",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help="feed a tensor of this shape: image=32,224,224,3; repeatable",
+    )
+    add(
+        "--batch",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="size of the unknown first dimension of placeholders (default: 1)",
+    )
+    add("--keep-calls", action="store_true", help="keep each function call as a single node")
+
+
+def _add_placement(group: argparse._ArgumentGroup) -> None:
+    """Options for the machines, the placement, and the TensorFlow session that is predicted."""
+    add = group.add_argument
+    add("--ignore-devices", action="store_true", help="drop the graph's device strings before it is placed")
+    add("--cluster", metavar="C", help="the machines (see below)")
+    add(
+        "--algorithm",
+        type=algorithm,
+        metavar="A",
+        default="whitepaper",
+        help="the placement algorithm (see below; default: whitepaper)",
+    )
+    softness = group.add_mutually_exclusive_group()
+    softness.add_argument(
+        "--soft", dest="soft", action="store_true", default=True, help="soft placement, as in TensorFlow 2 (default)"
+    )
+    softness.add_argument(
+        "--hard", dest="soft", action="store_false", help="hard placement: the requested device or an error"
+    )
+    add(
+        "--master",
+        metavar="JOB:TASK",
+        help="the task that the session connects to. TensorFlow prefers its devices to equal ones. Default: the first "
+        "task of a job chief, master or worker, else the first task. standin_client:0 adds a task for the session",
+    )
+    add(
+        "--flavour",
+        choices=FLAVOURS,
+        default="auto",
+        help="who cuts the graph. local: one session, by device; no TensorFlow does so over several tasks. master: a "
+        "master by task, then each worker by device. auto (default): local for one task, else master",
+    )
+
+
+def _add_simulation(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--costs",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="measured times: RunMetadata, StepStats, or CSV with node,kind,ns. Repeatable, as TensorFlow writes one "
+        "file per step: the median of all times of a node counts",
+    )
+    add(
+        "--order",
+        choices=ORDERS,
+        default="auto",
+        help="the order in which a device takes its ready ops. fifo: by the time they became ready. priority: by the "
+        "placement's priorities. tensorflow: as its executor, nearly depth-first. auto (default): priority where the "
+        "placement gives one, else fifo",
+    )
+    add(
+        "--contention",
+        choices=CONTENTIONS,
+        default="serial",
+        help="the sharing of links that the cluster's file leaves open. serial (default): one transfer after the "
+        "other. fair: all at once in max-min fair shares. none: each transfer as if alone",
+    )
+    add(
+        "--protocol",
+        metavar="NAME",
+        help="the protocol between tasks: grpc, rdma, nccl, plain (the links alone), or one that the cluster's file "
+        "describes (default: the cluster's, else grpc)",
+    )
+    add(
+        "--recv-scheduling",
+        choices=RECV_SCHEDULING,
+        help="delay Recvs. whitepaper: until the copy is needed (2015, section 5.2), where neither time nor memory "
+        "gets worse. tensorflow: as a master's option enable_recv_scheduling does, by the graph alone (default: no "
+        "Recv is delayed)",
+    )
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="the event loop: python, or compiled by numba. Both agree to the nanosecond. auto (default): compiled "
+        "for steps that are large enough to pay for loading it",
+    )
+    add(
+        "--warm-up",
+        action="store_true",
+        help="compile the event loops of a step and of a training now, and end",
+    )
+
+
+def _add_control_flow(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--trips",
+        action="append",
+        default=[],
+        metavar="FRAME=N",
+        help="the number of iterations of a loop; '*=10' for every loop; repeatable. Default: the graph's constants "
+        "decide, else one iteration, or as many as a fetch needs. The notes name the loops",
+    )
+    add(
+        "--branch",
+        action="append",
+        default=[],
+        metavar="NAME=WAY",
+        help="the decision of a predicate, by its node or tensor: true, false, a probability (0.3), or the branch's "
+        "number for a Case; repeatable. Default: constants and counters decide, else true, or the branch without "
+        "which a fetch would be dead",
+    )
+    add(
+        "--seed",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="the seed of all chance: branches with a probability, noise, random ps tasks (default: 0)",
+    )
+
+
+def _add_training(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--training",
+        metavar="REGIME",
+        help="async: each gradient is applied when it arrives. sync[:aggregate=A,total=T,tokens=K]: an update "
+        "averages A gradients of T workers; the T - A slowest are backups; K tokens let workers start before the "
+        "first update (default: A = T = all workers, K = A). ssp:bound=B: as async, but no worker is more than B "
+        "steps ahead. none (default): one step",
+    )
+    add(
+        "--replicate",
+        metavar="HOW",
+        choices=REPLICATIONS,
+        help="between: a client and a graph per worker, variables on ps tasks. in: one client, a copy of the model "
+        "per GPU. both: copies within each worker. allreduce:ring, :tree or :hierarchical: no ps tasks. none: the "
+        "graph unchanged. Default: none if the graph assigns jobs; else between with ps tasks; else none if it names "
+        "several GPUs or holds towers; else in",
+    )
+    add(
+        "--fuse",
+        metavar="BYTES",
+        help="fuse the gradients of an all-reduce into buckets of this size, such as 64MiB (default: no fusing)",
+    )
+    add(
+        "--ps-strategy",
+        choices=PS_STRATEGIES,
+        help="the ps task of each variable: in turn, the one with the fewest bytes so far, or random by --seed "
+        "(default: round_robin)",
+    )
+    add(
+        "--disturb",
+        action="append",
+        default=[],
+        metavar="WHO=WHAT",
+        help='worker:3=slow:2.0, worker:*=noise:lognormal:0.3, "ps:0=pause:every=2 s,for=100 ms", '
+        '"worker:1=late:5 s", "worker:2=crash:at=2 s,for=500 ms", "link:ps:0->worker:1=degrade:4"; repeatable '
+        "(docs/disturbances.md has all)",
+    )
+    add(
+        "--device-filters",
+        action="append",
+        default=[],
+        metavar="[JOB=]FILTERS",
+        help="the tasks that a session sees and waits for, as in ConfigProto.device_filters: "
+        "'worker=/job:ps,/job:worker/task:{task}'. {job} and {task} are the session's own. Without JOB: for the "
+        "sessions of all other jobs. Repeatable (default: all tasks)",
+    )
+    _add_rates(group)
+    add("--workers", metavar="N,N,..", help="compare these numbers of workers, 1,2,4,8: a table and a plot")
+    _add_length(group)
+
+
+def _add_rates(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]RATE",
+        help="the speed of the input: 1200/s examples per second, or none: it never runs dry. NAME is a queue, an "
+        "iterator or 'feed'; without it the rate is for all. Repeatable (default: estimated from what fills the "
+        "queues and iterators)",
+    )
+    add(
+        "--gap",
+        metavar="TIME",
+        help="the time between two steps of a client, such as 2ms: Python, the session, and the messages that begin "
+        "and end a step (default: 60us in a session of one task, else 0.3ms and 80us for each other task)",
+    )
+
+
+def _add_length(group: argparse._ArgumentGroup) -> None:
+    length = group.add_mutually_exclusive_group()
+    length.add_argument(
+        "--steps", type=whole_number, metavar="N", help="steps of each worker, or common updates (default: 50)"
+    )
+    length.add_argument(
+        "--until-ci",
+        metavar="SHARE",
+        help="run until the rate is this precise: 2%% is half of a 95 %% confidence interval of steps per second",
+    )
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write a file; its suffix is the format; repeatable",
+    )
+    add("--json", metavar="FILE", help="write the result for machines; - for standard output")
+    add(
+        "--check",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="LOG",
+        help="ask the real TensorFlow whether it does the same. With LOG: compare with a log of log_device_placement, "
+        "without TensorFlow. A lone --check GRAPH names the graph",
+    )
+    add("--verbose", action="store_true", help="print every fact in the summary, not only the ten most important")
+    add("--quiet", action="store_true", help="print no summary and no progress")
+    add("--version", action="store_true", help="print the version and end")

@@ -1,0 +1,176 @@
+"""What the user asked for, as a value, and how it is read from the command line's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from simulator.errors import SimvizError
+
+if TYPE_CHECKING:
+    import argparse
+    import os
+
+    from placement.plan import Algorithm
+    from simulator.cluster.cluster import Cluster
+    from simulator.execution.loops import Choice
+    from simulator.graph.graph import Shape
+    from viz.command.training_request import TrainingRequest
+
+    ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
+
+_PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
+MOST = 2**31  # of a dimension, a batch, the trips of a loop
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, in the words of the command line."""
+
+    graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
+    cluster: ClusterSource | None = None
+    algorithm: str | Algorithm = "whitepaper"
+    signature: str | None = None
+    fetches: tuple[str, ...] | None = None
+    feeds: Mapping[str, Shape] = field(default_factory=dict)
+    batch: int = 1
+    keep_calls: bool = False
+    costs: tuple[str, ...] = ()  # files of measured times
+    ignore_devices: bool = False
+    soft: bool = True
+    master: str | None = None
+    flavour: str = "auto"
+    recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
+    order: str = "auto"  # as in `simulate`, like the next one and `engine`
+    contention: str = "serial"
+    protocol: str | None = None  # between tasks; None: the cluster's own
+    engine: str = "auto"
+    trips: Mapping[str, int] = field(default_factory=dict)
+    branches: Mapping[str, Choice] = field(default_factory=dict)
+    training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
+    check: bool = False  # ask TensorFlow
+    log: str | None = None  # what TensorFlow logged of the placement, to be compared instead
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The user's word for the graph: its path as given; what is in memory has none of its own."""
+        if isinstance(self.graph, str | PathLike):
+            return fspath(self.graph)
+        return str(getattr(self.graph, "source", "a graph in memory"))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether TensorFlow is expected to place the graph alike by itself."""
+        return self.algorithm in _PREDICTED
+
+
+def read_request(asked: argparse.Namespace) -> Request:
+    """Make a request of the options of `options.parser`. Raise SimvizError with the option that is wrong."""
+    if not 1 <= asked.batch <= MOST:
+        raise SimvizError(f"--batch {asked.batch}: a batch is a number from 1 to 2^31")
+    return Request(
+        graph=asked.graph,
+        cluster=asked.cluster,
+        algorithm=asked.algorithm,
+        signature=asked.signature,
+        fetches=tuple(asked.fetch) if asked.fetch else None,
+        feeds=_named("--feed", asked.feed, parse_feed),
+        batch=asked.batch,
+        keep_calls=asked.keep_calls,
+        costs=tuple(asked.costs),
+        ignore_devices=asked.ignore_devices,
+        soft=asked.soft,
+        master=asked.master,
+        flavour=asked.flavour,
+        recv_scheduling=asked.recv_scheduling,
+        order=asked.order,
+        contention=asked.contention,
+        protocol=asked.protocol,
+        engine=asked.engine,
+        trips=_named("--trips", asked.trips, parse_trips),
+        branches=_named("--branch", asked.branch, parse_branch),
+        training=_training(asked),
+        check=asked.check is True,
+        log=asked.check if isinstance(asked.check, str) else None,
+        seed=asked.seed,
+    )
+
+
+def _training(asked: argparse.Namespace) -> TrainingRequest | None:
+    texts = (asked.training, asked.replicate, asked.ps_strategy, asked.workers, asked.until_ci, asked.steps)
+    lists = (asked.disturb, asked.device_filters, asked.input)
+    if all(one is None for one in (*texts, asked.fuse, asked.gap)) and not any(lists):
+        return None
+    from viz.command.training_request import read_wanted  # only now: it loads numpy
+
+    return read_wanted(asked)
+
+
+def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
+    """What an option says of each name. Raises SimvizError with the option's name."""
+    try:
+        return gathered(texts, parse)
+    except ValueError as error:
+        raise SimvizError(f"{option}: {error}") from None
+
+
+def gathered(texts: Iterable[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
+    """Name -> value of an option that may be repeated; a name may come once."""
+    found: dict[str, _Value] = {}
+    for text in texts:
+        name, value = parse(text)
+        if name in found:
+            raise ValueError(f"{name!r} is given twice; give it once")
+        found[name] = value
+    return found
+
+
+def parse_feed(text: str) -> tuple[str, Shape]:
+    """Read NAME=32,224,224,3 (NAME= for a scalar)."""
+    name, dims, form = _split(text, "NAME=32,224,224,3")
+    try:
+        shape = tuple(int(dim) for dim in dims.replace("x", ",").split(",")) if dims.strip() else ()
+    except ValueError:
+        raise ValueError(form) from None
+    if any(dim < 0 or dim > MOST for dim in shape):
+        raise ValueError(f"{form}: a dimension is a number from 0 to 2^31")
+    return name, shape
+
+
+def parse_trips(text: str) -> tuple[str, int]:
+    """Read FRAME=N; the frame "*" is every loop."""
+    name, count, form = _split(text, "FRAME=10 or '*=10' for every loop")
+    try:
+        trips = int(count)
+    except ValueError:
+        raise ValueError(form) from None
+    if not 0 <= trips <= MOST:
+        raise ValueError(f"{form}: a loop runs from 0 to 2^31 times")
+    return name, trips
+
+
+def parse_branch(text: str) -> tuple[str, bool | float | int]:
+    """Read NAME=true, NAME=false, NAME=0.3 (how likely it holds) or, for a Case, NAME=2 (the branch's number)."""
+    name, said, form = _split(text, "NAME=true, NAME=false, NAME=0.3 or, for a Case, NAME=2")
+    if said.lower() in ("true", "false"):
+        return name, said.lower() == "true"
+    try:
+        choice: float | int = int(said) if said.strip().isdigit() else float(said)
+    except ValueError:
+        raise ValueError(form) from None
+    if not 0 <= choice <= (1 if isinstance(choice, float) else MOST):  # nan is nowhere
+        raise ValueError(f"{form}: a probability is from 0 to 1")
+    return name, choice
+
+
+def _split(text: str, wanted: str) -> tuple[str, str, str]:
+    """Name, value, and what to say if the value is none."""
+    name, equals, value = text.rpartition("=")
+    form = f"{text!r} is not of the form {wanted}"
+    if not equals or not name:
+        raise ValueError(form)
+    return name, value, form

@@ -1,0 +1,205 @@
+"""The whole way from a file to a scene: load, lower, shapes, step, cluster, costs, place, cut, simulate, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from placement.placing import name_of, place
+from simulator.assignment import Assignment
+from simulator.bounds import lower_bound
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.ignoring import without_devices
+from simulator.comparison.placement_log import Logged
+from simulator.errors import GraphError, InfeasibleError, SimvizError
+from simulator.execution.choosing import is_warm
+from simulator.execution.memory import out_of_memory
+from simulator.execution.receiving import Received, receive_late
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
+from simulator.loading import ask_tensorflow
+from simulator.partitioning import Partitions, partition
+from simulator.wording import counted
+from viz.command.ingredients import Ingredients, read_inputs
+from viz.command.request import Request
+from viz.hints import HELD, Pinned, affordable, pinned, starved
+from viz.scene import Scene, Trained
+
+
+def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
+    """Do all that was asked and return the values side by side; `say` hears the name of each stage as it begins.
+
+    Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask
+    TensorFlow, any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
+    """
+    log = None if request.log is None else _log(request.log)
+    given = read_inputs(request, say)
+    assignment = _placed(request, given, say)
+    partitions, trace, received = _simulated(request, given, assignment, say)
+    graph, step, cluster = given.graph, given.step, given.cluster
+    held = None if given.training is not None else pinned(graph, step, cluster, assignment, partitions, trace)
+    scene = Scene(
+        title="standard input" if request.graph == "-" else _shown(Path(request.name).name),
+        graph=graph,
+        step=step,
+        cluster=cluster,
+        costs=given.costs,
+        assignment=assignment,
+        partitions=partitions,
+        trace=trace,
+        lower_bound_ns=lower_bound(graph, cluster, given.costs, step=step, prepared=given.prepared),
+        received=received,
+        pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
+        training=_trained(request, given, (assignment, partitions), say),
+        notes=(*_unused(request, given.cluster), *_made(request, given), *_starved(given, partitions, trace)),
+    )
+    if log is not None:
+        from viz.command.check import check_with_log
+
+        return check_with_log(request, scene, log)
+    if not request.check:
+        return scene
+    from viz.command.check import check_with_tensorflow
+
+    say("asking TensorFlow")
+    return check_with_tensorflow(request, scene)
+
+
+def _log(path: str) -> Logged:
+    from viz.command.check import read  # only now: most runs have none
+
+    return read(path)
+
+
+def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) -> Assignment:
+    """Raises SimvizError as `run`; with --check the message says whether TensorFlow refuses the graph, too."""
+    say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
+    try:
+        assignment = place(
+            given.graph,
+            given.cluster,
+            given.costs,
+            step=given.step,
+            algorithm=request.algorithm,
+            soft=request.soft,
+            seed=request.seed,
+            prepared=given.prepared,
+            order=request.order,
+            contention=request.contention,
+            flavour=request.flavour,
+        )
+    except (InfeasibleError, GraphError) as error:
+        said = ""
+        if request.check:
+            from viz.command.check import refusal
+
+            say("asking TensorFlow")
+            said = f"\n{refusal(request, given, error)}"
+        if isinstance(error, GraphError):
+            raise GraphError(f"{error}{said}", node=error.node) from None
+        where = f"{request.name} cannot be placed on {given.cluster.name}"
+        raise InfeasibleError(
+            f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
+        ) from None
+    if request.order == "priority" and assignment.priority is None:
+        raise SimvizError(
+            f"--order priority: the placement by {assignment.used} gives the nodes no priorities, as heft alone does, "
+            "where they help; choose --order auto, fifo or tensorflow."
+        )
+    return assignment
+
+
+def _simulated(
+    request: Request, given: Ingredients, assignment: Assignment, say: Callable[[str], None]
+) -> tuple[Partitions, Trace, Received | None]:
+    """The pieces and how they run; where Recvs are delayed also what they and the step were without that."""
+    graph, step, cluster = given.graph, given.step, given.cluster
+
+    def cut(*, late: bool = False) -> Partitions:
+        say("cutting the graph")
+        return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
+
+    def run(pieces: Partitions) -> Trace:
+        first = request.engine == "compiled" and not is_warm()
+        say(f"simulating the step{' (its event loop is compiled first, once: some 25 s)' if first else ''}")
+        return simulate(
+            pieces,
+            cluster,
+            given.costs,
+            engine=request.engine,
+            order=request.order,
+            contention=request.contention,
+            trips=request.trips,
+            branches=request.branches,
+            seed=request.seed,
+        )
+
+    pieces = cut()
+    if request.recv_scheduling is None:
+        return pieces, run(pieces), None
+    if request.recv_scheduling == "tensorflow":
+        late = cut(late=True)
+        received = Received(request.recv_scheduling, pieces, late, run(pieces), run(late))
+    else:
+        received = receive_late(pieces, cluster, run)
+    return received.partitions, received.trace, received
+
+
+def _freed(
+    request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: Callable[[str], None]
+) -> Pinned | None:
+    """With the makespan of the step that is placed again without the strings; None where that cannot be or run."""
+    if not affordable(first, trace):
+        return held
+    free = replace(given, graph=without_devices(given.graph, HELD))
+    try:
+        assignment = _placed(replace(request, check=False), free, say)
+        partitions, freed, _ = _simulated(request, free, assignment, say)
+    except SimvizError:  # the step is what was asked for, and it is there
+        return None
+    if out_of_memory(freed, partitions, given.cluster) is not None:
+        return None
+    return replace(held, without_ns=freed.makespan)
+
+
+def _trained(
+    request: Request, given: Ingredients, first: tuple[Assignment, Partitions], say: Callable[[str], None]
+) -> Trained | None:
+    if given.training is None or request.training is None or not request.training.trains:
+        return None
+    from viz.command.training_run import trained  # only now: most runs train nothing
+
+    return trained(request, given.training, given.cluster, first, say)
+
+
+def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
+    """Options that change nothing here, or show what nobody does, in sentences."""
+    if request.flavour == "local" and len(cluster.tasks) > 1:
+        return (
+            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, as no TensorFlow makes it: "
+            "each device fetches for itself. By default a tensor comes to a task once and is handed on there.",
+        )
+    if request.protocol is not None and len(cluster.tasks) == 1:
+        return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)
+    return ()
+
+
+def _made(request: Request, given: Ingredients) -> tuple[str, ...]:
+    """Whose step is shown where a graph was replicated and nothing is trained."""
+    if given.training is None or request.training is None or request.training.trains:
+        return ()
+    programs = given.training.programs
+    return (f"{given.training.made}; shown is one step of {programs[0].name}, of {counted(len(programs), 'client')}.",)
+
+
+def _starved(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
+    """Notes on inputs that consecutive steps would wait for; a training simulates them."""
+    if given.training is not None:
+        return ()
+    return starved(given.graph, given.step, given.cluster, given.costs, partitions, trace, ask_tensorflow)
+
+
+def _shown(name: str) -> str:
+    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383 says how Python spells the rest)."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

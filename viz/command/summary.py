@@ -1,0 +1,440 @@
+"""The command's summary: ten lines of plain English, or with `verbose` every fact.
+
+Both are for a step and for a training. A line of the ten has at most WIDTH characters; what is cut off ends in "...".
+If there is more to say than ten lines hold, the facts of least importance are left out. The report has them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.execution.simulate import unsized_transfers
+from simulator.training.training import WAITING
+from simulator.units import show_bytes, show_figure, show_nanos
+from simulator.wording import counted, printable, some
+from viz import agreement, figures, training_figures
+from viz.figures import counts
+from viz.formats.output import remark
+from viz.scene import Scene, Trained
+
+LINES, WIDTH = 10, 120
+MOST_DEVICES = 8  # lines for devices; the busiest if there are more
+MOST_NOTES = 8
+_COUNTED = {
+    "fallback_costs": ("node", "priced by the fallback"),
+    "unknown_shapes": ("tensor", "of unknown size"),
+    "unknown_ops": ("node", "of an unknown op"),
+    "relaxed_devices": ("node", "not on the requested device"),
+    "overruled_devices": ("node", "placed with a variable, not by the device string"),
+}
+
+
+def summarise(scene: Scene, *, verbose: bool = False, written: Sequence[str] = ()) -> str:
+    """The summary as plain text without a final newline; `written` are the paths of the files that were written."""
+    if verbose:
+        files = [f"wrote      {path}{remark(path, scene)}" for path in written]
+        return "\n".join(printable(line) for line in (*_facts(scene), *files) if line)
+    lines = [line for line in _lines(scene, written) if line.text]
+    kept = sorted(lines, key=lambda line: line.rank)[:LINES]  # stable
+    return "\n".join(_clipped(printable(line.text)) for line in lines if line in kept)
+
+
+def _clipped(text: str, width: int = WIDTH) -> str:
+    """The text, or its first words and "..."."""
+    return text if len(text) <= width else text[: width - 3].rpartition(" ")[0].rstrip(",;:") + " ..."
+
+
+def _end(name: str, most: int = 56) -> str:
+    """The end of a long name, where the op is."""
+    return name if len(name) <= most else "..." + name[3 - most :]
+
+
+# ---- the ten lines
+
+
+class _Line(NamedTuple):
+    rank: int  # the lower, the more important
+    text: str  # "": nothing to say
+
+
+def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
+    """The lines in the order in which they are printed."""
+    trained = scene.training
+    yield _Line(0, _refused_line(scene))
+    if trained is not None:
+        yield from _training_lines(scene, trained)
+    yield _Line(3 if trained is None else 10, _step_line(scene))
+    yield _Line(4 if trained is None else 10, _cluster_line(scene))
+    yield _Line(1 if trained is None else 9, _makespan_line(scene))
+    yield _Line(5 if trained is None else 12, _critical_line(scene))
+    yield _Line(7 if trained is None else 13, _devices_line(scene))
+    yield _Line(6 if trained is None else 11, _memory_line(scene))
+    yield _Line(9 if trained is None else 14, _transfers_line(scene))
+    yield _Line(8, _late_line(scene))
+    yield _Line(8, _pinned_line(scene))
+    yield _Line(2, _check_line(scene))
+    yield _Line(6, _assumed_line(scene))
+    files = some([_end(path, 72) for path in written], 3)
+    yield _Line(2, f"Wrote {files}." if written else "")
+
+
+def _refused_line(scene: Scene) -> str:
+    dead = scene.trace.dead_fetches
+    return f"TensorFlow refuses this step: the fetches {some(dead, 3)} are dead." if dead else ""
+
+
+def _step_line(scene: Scene) -> str:
+    runs = int(np.count_nonzero(scene.step.runs))
+    fetched = f"; fetches {some([_end(name, 24) for name in scene.step.fetches], 2)}" if scene.step.fetches else ""
+    whose = "" if scene.training is None else f" of {_client(scene.training)}"
+    return f"{scene.title}: {runs} of {len(scene.graph)} nodes run in a step{whose}{fetched}."
+
+
+def _cluster_line(scene: Scene) -> str:
+    cluster, asked, used = scene.cluster, scene.assignment.asked, scene.assignment.used
+    placed = f"placed by {used}" if asked == used else f"placed by {used}, which beats {asked}"
+    tasks = f"{counted(len(cluster.tasks), 'task')}, " if len(cluster.tasks) > 1 else ""
+    return f"Cluster {cluster.name}: {tasks}{counted(len(cluster), 'device')}; {placed}."
+
+
+def _makespan_line(scene: Scene) -> str:
+    kept = counts(scene)["kept_calls"]
+    calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
+    ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
+    bound = f"{ratio:.3g} times the lower bound of {show_nanos(scene.lower_bound_ns)}"
+    whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
+    return f"{whose} takes {show_nanos(scene.trace.makespan)}{calls}, {bound}."
+
+
+def _critical_line(scene: Scene) -> str:
+    shares = _critical_shares(scene)
+    return f"Critical path: {', '.join(shares)} of the time." if shares else ""
+
+
+def _critical_shares(scene: Scene) -> list[str]:
+    """The largest shares of the makespan on the critical path, without those of 0 %."""
+    whole = scene.trace.makespan
+    found = [share for share in figures.critical_shares(scene)[:4] if share.nanos * 200 > whole]
+    return [f"{share.what} {share.nanos / whole:.0%}" for share in found]
+
+
+def _devices_line(scene: Scene) -> str:
+    rows, devices = figures.devices(scene), scene.cluster.devices
+    busiest = sorted((row for row in rows if row.busy_ns), key=lambda row: (-row.busy_ns, row.device))[:3]
+    idle = sum(not (row.busy_ns or row.peak_bytes) for row in rows)
+    said = ", ".join(f"{devices[row.device].short} {row.busy_share:.1%}" for row in busiest)
+    rest = f"{idle} of {counted(len(rows), 'device')} {'runs' if idle == 1 else 'run'} nothing" if idle else ""
+    return f"Busiest devices: {'; '.join(filter(None, (said, rest)))}." if said else ""
+
+
+def _memory_line(scene: Scene) -> str:
+    """The peak of the device that is fullest, by the share of its memory."""
+    rows = [row for row in figures.devices(scene) if row.peak_bytes]
+    if not rows:
+        return ""
+    row = max(rows, key=lambda row: (row.peak_bytes / max(row.capacity_bytes, 1), -row.device))
+    full = "Out of memory" if row.peak_bytes > row.capacity_bytes else "Fullest memory"
+    held = f"{show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}"
+    return f"{full}: {scene.cluster.devices[row.device].short} holds at most {held}."
+
+
+def _transfers_line(scene: Scene) -> str:
+    count = len(scene.trace.transfer)
+    if not count:
+        return "No tensor moves between devices."
+    (row,) = figures.longest_transfers(scene, 1)
+    name = _end(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration), 40)
+    longest = f"the longest, {name}, takes {show_nanos(row.took_ns)} for {show_bytes(max(0, row.nbytes))}"
+    return f"{counted(count, 'transfer')} move {show_bytes(figures.moved_bytes(scene))}; {longest}."
+
+
+def _late_line(scene: Scene) -> str:
+    row = figures.late(scene)
+    if row is None:
+        return ""
+    before, after = row.makespan_ns
+    time = "the makespan stays" if before == after else f"the makespan was {show_nanos(before)} without it"
+    return f"{row.delayed} of {counted(row.transfers, 'Recv')} wait by the rule of {row.rule}; {time}."
+
+
+def _pinned_line(scene: Scene) -> str:
+    return f"{scene.pinned}." if scene.pinned is not None and scene.pinned.matters else ""
+
+
+def _check_line(scene: Scene) -> str:
+    check = scene.check
+    if check is None:
+        return ""
+    who = check["log"] if check["mode"] == "log" else f"TensorFlow {check['tensorflow']}"
+    if check.get("refused"):
+        return f"{who} refuses the graph{', as predicted' if check.get('foreseen') else ''}: {agreement.refusal(check)}"
+    parts = (("placement", check.get("placement")), ("partition", check.get("partition")))
+    said = " and ".join(f"{name} ({one['agree']} of {one['of']} nodes)" for name, one in parts if one)
+    other = [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]
+    return f"{who} confirms {said}{f', of another {other[0]}' if other else ''}."
+
+
+def _assumed_line(scene: Scene) -> str:
+    found, notes = _counted(scene), _notes(scene)
+    if scene.training is not None:
+        notes = [*notes, *training_figures.notes(scene.training)]
+    if notes:
+        found.append(counted(len(notes), "note"))
+    return f"Assumed: {', '.join(found)}. --verbose prints all." if found else ""
+
+
+def _training_lines(scene: Scene, trained: Trained) -> Iterator[_Line]:
+    found = trained.answers
+    what = f"training {training_figures.regime(trained)}, {training_figures.size(trained)}"
+    yield _Line(0, f"{scene.title} on {scene.cluster.name}: {what}; {trained.replication}.")
+    yield _Line(0, _rate_line(trained))
+    yield _Line(4, f"Step times: {training_figures.quantiles(trained)}.")
+    yield _Line(1, _bottleneck_line(trained))
+    waits = training_figures.waiting_tasks(trained)[:3]
+    yield _Line(7, f"Waiting most: {', '.join(waits)} of the time." if waits else "")
+    dropped = f", {counted(found.dropped, 'gradient')} dropped" if found.dropped else ""
+    stale = f"staleness {training_figures.staleness(found)}"
+    lost = training_figures.lost(trained)
+    yield _Line(6, f"{counted(found.updates, 'update')}, {stale}{dropped}{lost}.")
+    disturbed = [one.text for one in trained.wanted.disturbances]
+    yield _Line(5, f"Disturbed by {some(disturbed, 3)}." if disturbed else "")
+    memory = training_figures.memory(trained)
+    yield _Line(8, f"Shared memory: {memory}." if memory else "")
+    rates = [f"{_figure(row.steps_per_s)} with {row.workers}" for row in trained.scaling]
+    yield _Line(3, f"Steps/s by number of workers: {', '.join(rates)}." if rates else "")
+
+
+def _rate_line(trained: Trained) -> str:
+    found = trained.answers
+    if found.steps_per_s is None:
+        return "Nothing takes time."
+    examples = "" if found.examples_per_s is None else f", {show_figure(found.examples_per_s)} examples/s"
+    warm_up = f"; the first {found.cut:,} of {counted(found.updates, 'update')} are warm-up" if found.cut else ""
+    short = "" if found.settled else "; the run may be too short"
+    return f"{show_figure(found.steps_per_s)} steps/s{training_figures.sure(found)}{examples}{warm_up}{short}."
+
+
+def _bottleneck_line(trained: Trained) -> str:
+    held = trained.bottleneck
+    if held.relief is None:
+        return held.sentence
+    gain = f"{held.relief.change} the rate is {held.gain:.2g} times as high."
+    name = held.relief.bottleneck.partition(", busy")[0]
+    return f"Bottleneck: {_clipped(name, max(40, WIDTH - 15 - len(gain)))}; {gain}"
+
+
+# ---- every fact, one per line
+
+
+def _facts(scene: Scene) -> Iterator[str]:
+    dead = scene.trace.dead_fetches
+    yield f"refused    TensorFlow refuses this step: the fetches {some(dead, 3)} are dead" if dead else ""
+    yield _step(scene)
+    yield _cluster(scene)
+    asked, used = scene.assignment.asked, scene.assignment.used
+    yield f"placement  {asked}{'' if asked == used else f'; {used} is faster and is shown'}"
+    yield _simulation(scene)
+    yield _time(scene)
+    yield from _devices(scene)
+    yield _memory(scene)
+    yield _late(scene)
+    yield _moved(scene)
+    shares = _critical_shares(scene)
+    yield f"critical   {', '.join(shares)} of the makespan on the critical path" if shares else ""
+    yield f"pinned     {scene.pinned}" if scene.pinned is not None and scene.pinned.matters else ""
+    if scene.training is not None:
+        yield from _training(scene.training)
+    found, notes = _counted(scene), _notes(scene)
+    yield f"counted    {', '.join(found)}" if found else ""
+    yield from (f"note       {note}" for note in notes[:MOST_NOTES])
+    yield f"note       and {len(notes) - MOST_NOTES} more in the report" if len(notes) > MOST_NOTES else ""
+    yield from _check(scene)
+
+
+def _step(scene: Scene) -> str:
+    runs = int(np.count_nonzero(scene.step.runs))
+    fetched = f"; fetches {some(scene.step.fetches, 3)}" if scene.step.fetches else ""
+    fed = f"; feeds {some(scene.step.feeds, 3)}" if scene.step.feeds else ""
+    what = f"{runs} of {len(scene.graph)} nodes run in a step{fed}{fetched}"
+    rule = scene.step.rule if scene.training is None else f"the step of {_client(scene.training)}"
+    return f"graph      {scene.title}: {what} ({rule})"
+
+
+def _client(training: Trained) -> str:
+    return training.clients[0].program.name
+
+
+def _cluster(scene: Scene) -> str:
+    name, notes = scene.cluster.name, scene.cluster.notes
+    # a default cluster is named by its first note, with the reason
+    return f"cluster    {'; '.join(notes)}" if notes and name in notes[0] else f"cluster    {name}: {'; '.join(notes)}"
+
+
+def _simulation(scene: Scene) -> str:
+    how = figures.simulation(scene)
+    own = Counter(contention for _, contention in sorted(how.links.items()))
+    but = "".join(f", but {contention} on {counted(links, 'link')}" for contention, links in own.items())
+    tasks = f", protocol {how.protocol}" if len(scene.cluster.tasks) > 1 else ""
+    return f"simulated  order {how.order}, contention {how.contention}{but}{tasks}, engine {how.engine}"
+
+
+def _time(scene: Scene) -> str:
+    ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
+    bound = f"{ratio:.2f} x the lower bound of {show_nanos(scene.lower_bound_ns)}"
+    trained = scene.training
+    whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
+    kept = counts(scene)["kept_calls"]
+    without = f"; without the bodies of {counted(kept, 'call')}, single nodes here" if kept else ""
+    return f"makespan   {show_nanos(scene.trace.makespan)}{without}, {bound}{whose}"
+
+
+def _devices(scene: Scene) -> list[str]:
+    """A line for each device that runs or holds something, the busiest if there are many."""
+    cluster = scene.cluster
+    used = [row for row in figures.devices(scene) if row.busy_ns or row.peak_bytes]
+    shown = sorted(used, key=lambda row: (-row.busy_ns, row.device))[:MOST_DEVICES]
+    width = max((len(cluster.devices[row.device].short) for row in shown), default=0)
+    lines = []
+    for row in sorted(shown, key=lambda row: row.device):
+        over = "  OUT OF MEMORY" if row.peak_bytes > row.capacity_bytes else ""
+        memory = f"peak {show_bytes(row.peak_bytes)} of {show_bytes(row.capacity_bytes)}{over}"
+        lines.append(f"  {cluster.devices[row.device].short:<{width}}  busy {row.busy_share:6.1%}  {memory}")
+    if len(used) > len(shown):
+        lines.append(f"  and {len(used) - len(shown)} more that are less busy")
+    if len(used) < len(cluster):
+        lines.append(f"  {len(cluster) - len(used)} of {len(cluster)} devices run nothing")
+    return lines
+
+
+def _memory(scene: Scene) -> str:
+    """The allocations at the peak of the device that is fullest, by the share of its memory."""
+    capacity = [device.memory_bytes for device in scene.cluster.devices]
+    rows = figures.peaks(scene, 2)
+    if not rows:
+        return ""
+    row = max(rows, key=lambda row: (row.peak_bytes / max(capacity[row.device], 1), -row.device))
+    since = f"peaks after {show_nanos(row.time_ns)} by {_end(row.cause)}" if row.cause else "holds what is resident"
+    kinds = ", ".join(f"{kind} {show_bytes(held)}" for kind, held in row.kinds.items())
+    largest = ", ".join(f"{_end(one.what)} ({one.kind}, {show_bytes(one.nbytes)})" for one in row.live)
+    return f"memory     {scene.cluster.devices[row.device].short} {since}: {kinds}; largest: {largest}"
+
+
+def _late(scene: Scene) -> str:
+    """The effect of delayed Recvs: on the step, on copies, and on the peak that changed most."""
+    row = figures.late(scene)
+    if row is None:
+        return ""
+    before, after = row.makespan_ns
+    time = show_nanos(after) if before == after else f"{show_nanos(after)} instead of {show_nanos(before)}"
+    share = 1 - row.held_byte_ns[1] / row.held_byte_ns[0] if row.held_byte_ns[0] else 0.0
+    said = f"{row.delayed} of {counted(row.transfers, 'Recv')} wait, copies are held {abs(share):.0%} "
+    said += f"{'less' if share >= 0 else 'more'}; makespan {time}"
+    device = max(range(len(row.peak_bytes)), key=lambda at: abs(row.peak_bytes[at][0] - row.peak_bytes[at][1]))
+    old, new = row.peak_bytes[device]
+    short = scene.cluster.devices[device].short
+    peak = f"peak of {short} {show_bytes(new)} instead of {show_bytes(old)}" if old != new else "no peak changes"
+    return f"late       {row.rule}: {said}, {peak}"
+
+
+def _moved(scene: Scene) -> str:
+    count = len(scene.trace.transfer)
+    if not count:
+        return "moved      no tensor moves between devices"
+    shown = ", ".join(
+        f"{_end(figures.tagged(figures.tensor_label(scene, row.tensor), row.iteration))} "
+        f"({show_bytes(max(0, row.nbytes))}, {show_nanos(row.took_ns)})"
+        for row in figures.longest_transfers(scene, 3)
+    )
+    return f"moved      {show_bytes(figures.moved_bytes(scene))} in {counted(count, 'transfer')}; longest: {shown}"
+
+
+def _counted(scene: Scene) -> list[str]:
+    """Guesses and exceptions of the step, each with how often it was made."""
+    found = counts(scene)
+    return [f"{counted(found[key], noun)} {what}" for key, (noun, what) in _COUNTED.items() if found[key]]
+
+
+def _notes(scene: Scene) -> list[str]:
+    """The notes of the step, without the cluster's, which have a line of their own."""
+    said = [*scene.graph.notes, *figures.result_notes(scene)]
+    if scene.training is None:
+        return said
+    return [note for note in said if note not in unsized_transfers(scene.partitions)]  # the training has it for all
+
+
+def _check(scene: Scene) -> list[str]:
+    if scene.check is None:
+        return []
+    check = scene.check
+    who = f"TensorFlow {check['tensorflow']} ({check['oracle']})" if check["mode"] != "log" else check["log"]
+    lines = [f"check      {who}, {check['mode']}: {agreement.question(check)}"]
+    lines += [f"  {sentence}" for sentence in agreement.apart(scene)]
+    if check.get("refused"):
+        foreseen = ", as predicted" if check.get("foreseen") else ""
+        return [*lines, f"  refused{foreseen}: {agreement.refusal(check)}"]
+    lines += [f"  {one}" for one in agreement.agreements(check)]
+    lines += [f"  {note}" for note in agreement.notes(scene)]
+    for row in check["differences"][:5]:
+        lines.append(f"  {row['node']}: ours {row['ours']}, TensorFlow's {row['theirs']} ({row['rule']})")
+    if len(check["differences"]) > 5:
+        lines.append(f"  and {len(check['differences']) - 5} more differences in the report and in --json")
+    lines += [f"  law broken: {law}" for law in check.get("laws", ())]
+    return lines
+
+
+def _training(trained: Trained) -> Iterator[str]:
+    """The lines of a training."""
+    found = trained.answers
+    yield f"training   {training_figures.regime(trained)}, {training_figures.size(trained)}, {trained.replication}"
+    if trained.wanted.disturbances:
+        yield f"  disturbed by {'; '.join(one.text for one in trained.wanted.disturbances)}"
+    if trained.wanted.filters:
+        yield f"  device_filters of {training_figures.filters(trained)}"
+    if late := training_figures.late_sessions(trained):
+        yield f"  starts   {late}"
+    yield f"  rate     {_rate(trained)}"
+    yield f"  step     {training_figures.quantiles(trained)}"
+    yield f"  waiting  {_waiting(trained)}"
+    yield from (f"  input    {said}" for said in training_figures.inputs(trained))
+    dropped = f"{counted(found.dropped, 'gradient')} dropped{' (one per variable counts)' if found.dropped else ''}"
+    staleness = training_figures.staleness(found)
+    yield f"  updates  {found.updates:,}, staleness {staleness}; {dropped}{training_figures.lost(trained)}"
+    yield f"  held by  {trained.bottleneck.sentence}"
+    if shared := training_figures.memory(trained):
+        yield f"  memory   {shared}"
+    for row in trained.scaling:
+        efficiency = "unknown" if row.efficiency is None else f"{row.efficiency:.0%}"
+        link = f", busiest link {row.link} {row.link_share:.0%}" if row.link else ""
+        rates = f"{_figure(row.steps_per_s)} steps/s, {_figure(row.examples_per_s)} examples/s"
+        yield f"  {row.workers:>4} worker{'s' if row.workers > 1 else ' '}  {rates}, efficiency {efficiency}{link}"
+    yield from (f"  note     {note}" for note in training_figures.notes(trained))
+
+
+def _rate(trained: Trained) -> str:
+    """Steps and examples per second, the precision of both, and the warm-up that they leave out."""
+    found = trained.answers
+    if found.steps_per_s is None:
+        return f"nothing takes time; {found.warm_up}"
+    examples = "examples unknown" if found.examples_per_s is None else f"{show_figure(found.examples_per_s)} examples/s"
+    wanted, between = trained.wanted.until_ci, found.between_upsets_per_s
+    reached = "" if trained.narrow is not False else f"; not within the requested {wanted:.2%}"
+    without = "" if between is None else f"; {show_figure(between)} steps/s without the disturbances that come once"
+    precise = training_figures.sure(found)
+    return f"{show_figure(found.steps_per_s)} steps/s{precise}, {examples}; {found.warm_up}{reached}{without}"
+
+
+def _waiting(trained: Trained) -> str:
+    """The waiting share of each task, the largest first, and what workers wait for."""
+    found, said = trained.answers, training_figures.waiting_tasks(trained)
+    more = f", {counted(others, 'other')} less" if (others := len(found.shares[:, WAITING]) - len(said)) else ""
+    gates = f"; for tokens {found.gate_share:.0%} of a step" if found.gate_share else ""
+    dry = f"; for input {found.input_share:.0%} of a step" if found.input_share else ""
+    return f"{', '.join(said)}{more}{gates}{dry}"
+
+
+def _figure(value: float | None) -> str:
+    return "?" if value is None else show_figure(value)

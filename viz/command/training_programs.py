@@ -1,0 +1,153 @@
+"""Which programs train a graph on a cluster, as the options ask or as graph and cluster suggest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import parse
+from simulator.cluster.notation import is_notation
+from simulator.cluster.reading import load_cluster
+from simulator.errors import SimvizError
+from simulator.graph.graph import Graph
+from simulator.training.programs.distributed import distributed, names_jobs
+from simulator.training.programs.filters import filtered
+from simulator.training.programs.program import Program
+from simulator.training.programs.replicated import replicate
+from simulator.training.programs.tasks import computing, ps_tasks, worker_tasks
+from simulator.training.recognition.anatomy import anatomy
+from simulator.training.recognition.captured import with_variables
+from simulator.training.recognition.division import Division, division
+from simulator.training.recognition.sync_replicas import sync_replicas
+from simulator.training.regimes import Regime, describe
+from simulator.wording import counted
+from viz.command.request import Request
+from viz.command.training_request import TrainingRequest
+
+_NAMED = "the graph already assigns jobs; used unchanged"
+_HOW = {
+    "none": "one client runs the graph unchanged",
+    "in": "in-graph replication: a copy of the model per {kind} in one graph",
+    "between": "between-graph replication: a client and a graph per worker, variables on the ps tasks",
+    "both": "between-graph replication with a copy of the model per {kind} of each worker",
+    "allreduce:ring": "all-reduce in a ring in place of parameter servers",
+    "allreduce:tree": "all-reduce in a tree in place of parameter servers",
+    "allreduce:hierarchical": "all-reduce within and then between tasks in place of parameter servers",
+}
+_WORKER_PART = re.compile(r"(?<![A-Za-z0-9_])worker=[0-9]+")
+
+
+def make_programs(
+    request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster
+) -> tuple[tuple[Program, ...], str]:
+    """The programs, and how they were made, in words. Raises as `replicate` and `distributed`.
+
+    A graph that divides its work by itself is not copied by default. Raises SimvizError for numbers of workers to
+    compare where the graph has one client whatever the cluster.
+    """
+    named = names_jobs(graph)
+    held = None if named or wanted.replicate == "none" else _divided(graph, request)
+    how = wanted.replicate or _suggested(cluster, named=named, divided=bool(held))
+    said = "" if wanted.replicate else " (by default)"
+    said += f": it {held}" if held else ""
+    if how == "none" or (how == "between" and named):
+        if wanted.workers and not named:
+            raise SimvizError(
+                "--workers compares numbers of clients, but one client runs this graph unchanged"
+                f"{said}. Leave --workers out, or replicate the graph (--replicate between)"
+            )
+        made = distributed(graph, cluster, regime=wanted.regime, fetches=request.fetches, batch=request.batch)
+        return _ready(made, wanted, cluster), _NAMED if named else _HOW["none"] + said
+    made = replicate(
+        graph,
+        cluster,
+        how=how,  # type: ignore[arg-type]  # one of the option's choices
+        ps_strategy=wanted.ps_strategy,  # type: ignore[arg-type]  # likewise
+        regime=wanted.regime,
+        seed=request.seed,
+        fetch=request.fetches,
+        batch=request.batch,
+        fuse=wanted.fuse,
+    )
+    on_gpus = any("GPU" in name for name in computing(cluster, worker_tasks(cluster)))
+    if held:
+        said = said.replace(": it", "; each copy is the whole graph, which", 1)
+    return _ready(made, wanted, cluster), _HOW[how].format(kind="GPU" if on_gpus else "CPU") + said
+
+
+def _divided(graph: Graph, request: Request) -> Division | None:
+    """How a graph that names no job divides its work; None where it says itself who waits for whom."""
+    source = with_variables(graph)
+    if sync_replicas(source) is not None:
+        return None
+    return division(source, anatomy(source, fetches=request.fetches))
+
+
+def _ready(made: Sequence[Program], wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:
+    """With what is said of all sessions: which tasks each sees, what it takes between two steps."""
+    seen = filtered(made, wanted.filters, cluster)
+    return tuple(replace(program, gap_ns=wanted.gap_ns) for program in seen)
+
+
+def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
+    """What a step is, and when updates are made; `made` is how the programs were."""
+    workers = sum(program.role == "worker" for program in programs)
+    if regime is not None and (workers > 1 or (regime.aggregate or 1) > 1):
+        return describe(regime, workers)
+    if made.startswith("in-graph"):
+        return (
+            "In-graph: in each step the one client has all copies of the model work on a part of the batch, or on one "
+            "each; their gradients are averaged and applied once. So each step is one update, and the slowest copy "
+            "is waited for."
+        )
+    if made.startswith("all-reduce"):
+        return (
+            "All-reduce: in each step all copies of the model work on a part of the batch, or on one each, sum their "
+            "gradients among themselves, and each updates variables of its own. So each step is one update, and the "
+            "slowest copy is waited for."
+        )
+    return "One client takes one step after the other, and each is an update."
+
+
+def _suggested(cluster: Cluster, *, named: bool, divided: bool) -> str:
+    """The replication where the user names none.
+
+    A graph that divides its work by itself is one client's, as its script makes it. With ps tasks each worker runs that
+    script, as under `replica_device_setter`.
+    """
+    if not named and ps_tasks(cluster):
+        return "between"
+    return "none" if named or divided else "in"
+
+
+def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
+    """The cluster with so many workers: written anew where its description counts them, else its first ones.
+
+    Raises SimvizError where it has no more.
+    """
+    if source is not None and is_notation(source) and len(_WORKER_PART.findall(source)) == 1:
+        chiefs = len([task for task in worker_tasks(cluster) if parse(task).job != "worker"])
+        if count > chiefs:
+            written = load_cluster(_WORKER_PART.sub(f"worker={count - chiefs}", source))
+            return replace(written, between_tasks=cluster.between_tasks)  # which may have been chosen apart
+    tasks = worker_tasks(cluster)
+    if count > len(tasks):
+        raise SimvizError(
+            f"--workers {count}: {cluster.name} has {counted(len(tasks), 'worker')}; describe a cluster with more, or "
+            "write it as ps=2,worker=4x2gpu, where they can be counted."
+        )
+    return without_tasks(cluster, tasks[count:])
+
+
+def without_tasks(cluster: Cluster, tasks: tuple[str, ...]) -> Cluster:
+    """The cluster without those tasks; its links are all still there."""
+    kept = [row for row, device in enumerate(cluster.devices) if device.task not in tasks]
+    return replace(
+        cluster,
+        name=f"{cluster.name} less {counted(len(tasks), 'task')}" if tasks else cluster.name,
+        devices=tuple(cluster.devices[row] for row in kept),
+        routes=tuple(tuple(cluster.routes[row][other] for other in kept) for row in kept),
+        master=None if cluster.master in tasks else cluster.master,
+    )

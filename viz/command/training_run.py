@@ -1,0 +1,288 @@
+"""Run the training that was asked for: programs, clients, steps, then what holds it back and how it scales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from placement.sessions import clients
+from simulator.assignment import Assignment
+from simulator.cluster.client import connected
+from simulator.cluster.cluster import Cluster
+from simulator.costs.table import CostTable
+from simulator.execution.loops import SharedChoices
+from simulator.execution.simulate import simulate
+from simulator.execution.trace import Trace
+from simulator.graph.graph import Graph
+from simulator.loading import ask_tensorflow
+from simulator.partitioning import Partitions
+from simulator.training.answers.answers import MOST_STEPS, answers, until_ci
+from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
+from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
+from simulator.training.answers.reliefs import FASTER, Relief, relieve
+from simulator.training.answers.scaling import Row, scale
+from simulator.training.crew.background import background
+from simulator.training.crew.combining import Client
+from simulator.training.disturbances.disturbance import Disturbance
+from simulator.training.disturbances.disturbed import disturb, present
+from simulator.training.inputs.finding import inputs_of
+from simulator.training.inputs.pipeline import Pipelines, faster
+from simulator.training.programs.program import Program
+from simulator.training.recognition.sync_replicas import sync_replicas
+from simulator.training.regimes import Regime, check
+from simulator.training.train import train
+from simulator.training.training import Training
+from simulator.wording import counted
+from viz.command.ingredients import Programs, price_each
+from viz.command.request import Request
+from viz.command.training_programs import in_words, make_programs, with_workers
+from viz.command.training_request import TrainingRequest
+from viz.scene import Trained
+
+TRIED_IN_STEP = 8  # reliefs that are tried of a synchronous run, so that a backup worker is among them
+RECORDED = 2  # steps of each client that are kept op by op
+SHORT = 10  # steps of a run that is only compared, at least
+FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more steps than that
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """Programs in their regime on a cluster, ready to run."""
+
+    request: Request
+    cluster: Cluster
+    regime: Regime | None
+    clients: tuple[Client, ...]
+    costs: tuple[CostTable, ...]
+    inputs: Pipelines
+
+    def run(
+        self,
+        steps: int,
+        disturbances: Sequence[Disturbance],
+        cluster: Cluster | None = None,
+        costs: Sequence[CostTable] | None = None,
+        record: int = 0,
+        further: Callable[[Training, int], int] | None = None,
+        told: Callable[[int, int], None] | None = None,
+        inputs: Pipelines | None = None,
+    ) -> Training:
+        """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace.
+
+        `further` and `told` are those of `train`.
+        """
+        request = self.request
+        return train(
+            self.clients,
+            self.cluster if cluster is None else cluster,
+            self.costs if costs is None else costs,
+            regime=self.regime,
+            steps=steps,
+            order=request.order,
+            contention=request.contention,
+            disturbances=disturbances,
+            trips=request.trips,
+            branches=request.branches,
+            record=record,
+            seed=request.seed,
+            engine=request.engine,
+            most=steps if further is None else max(steps, MOST_STEPS),
+            further=further,
+            told=told,
+            inputs=self.inputs if inputs is None else inputs,
+        )
+
+    def short(self, steps: int) -> int:
+        """Steps of a run that is only compared: as many, unless that takes long."""
+        ops = sum(len(client.partitions.graph) for client in self.clients)
+        return min(steps, max(SHORT, FEW_OPS // max(1, ops)))
+
+
+def trained(
+    request: Request,
+    given: Programs,
+    cluster: Cluster,
+    first: tuple[Assignment, Partitions],
+    say: Callable[[str], None],
+) -> Trained:
+    """The training of these programs, the first of which is placed and cut already.
+
+    Raises what `clients` and `train` raise, and SimvizError for numbers of workers that cannot be had.
+    """
+    wanted = request.training
+    assert wanted is not None
+    say(f"placing and cutting {counted(len(given.programs), 'client')}")
+    stage = _stage(request, cluster, given.programs, given.costs, first)
+    steps, narrow = wanted.steps, None
+    what = f"training, {counted(len(stage.clients), 'client')}"
+    if wanted.until_ci is None:
+        say(f"{what}, {counted(steps, 'step')}")
+        training = stage.run(steps, wanted.disturbances, record=RECORDED, told=_telling(say, what))
+    else:
+        what += ", until steps per second are known"
+        reached = until_ci(
+            lambda further: stage.run(
+                steps, wanted.disturbances, record=RECORDED, further=further, told=_telling(say, what)
+            ),
+            relative=wanted.until_ci,
+            steps=steps,
+            most=max(steps, MOST_STEPS),
+        )
+        training, steps, narrow = reached.training, reached.steps, reached.reached
+    say("looking for what holds it back")
+    held = bottleneck(
+        training,
+        cluster,
+        lambda relief: _relieved(stage, wanted, given.source, relief, steps, say),
+        wanted.disturbances,
+        most=MOST_TRIED if stage.regime is None or stage.regime.kind != "sync" else TRIED_IN_STEP,
+    )
+    disturbed = disturb(wanted.disturbances, cluster)
+    return Trained(
+        wanted=wanted,
+        replication=given.made,
+        regime=stage.regime,
+        regime_in_words=in_words(stage.regime, given.programs, given.made),
+        clients=(*stage.clients, *background(disturbed).clients),
+        disturbed=disturbed,
+        training=training,
+        answers=answers(training),
+        bottleneck=held,
+        memory=_memory(stage),
+        steps=steps,
+        narrow=narrow,
+        scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
+    )
+
+
+def _memory(stage: _Stage) -> MemoryBounds:
+    """What the clients may hold on devices that they share."""
+    costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
+    choices = SharedChoices(stage.request.trips, stage.request.branches)
+
+    def step_of(client: Client) -> Trace:
+        simulated = partial(
+            simulate,
+            client.partitions,
+            connected(stage.cluster, client.program.task),
+            costs[id(client)],
+            engine=stage.request.engine,
+            order=stage.request.order,
+            contention=stage.request.contention,
+            seed=stage.request.seed,
+        )
+        return choices.apply(simulated)
+
+    return memory_bounds(stage.clients, stage.cluster, step_of)
+
+
+def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:
+    """Say how far a run is."""
+    return lambda updates, limit: say(f"{what}: {updates:,} of {counted(limit, 'update')}")
+
+
+def _stage(
+    request: Request,
+    cluster: Cluster,
+    programs: tuple[Program, ...],
+    costs: tuple[CostTable, ...],
+    first: tuple[Assignment, Partitions] | None = None,
+) -> _Stage:
+    assert request.training is not None
+    regime = check(request.training.regime, programs)
+    made = clients(
+        programs,
+        cluster,
+        costs,
+        algorithm=request.algorithm,
+        soft=request.soft,
+        seed=request.seed,
+        flavour=request.flavour,
+        order=request.order,
+        contention=request.contention,
+        trips=request.trips,
+        branches=request.branches,
+        first=first,
+    )
+    inputs = inputs_of(
+        made,
+        cluster,
+        costs,
+        rates=request.training.inputs,
+        infer=ask_tensorflow,
+    )
+    return _Stage(request, cluster, regime, made, costs, inputs)
+
+
+def _relieved(
+    stage: _Stage, wanted: TrainingRequest, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
+) -> Training | None:
+    """The run with that relieved; None where it cannot be had."""
+    say(f"simulating again {relief.change}")
+    changed: _Stage | None = stage
+    if relief.backups or relief.by_bytes:
+        changed = _remade(stage, wanted, graph, relief)
+    if changed is None:
+        return None
+    if relief.gapless:
+        without = [replace(client.program, gap_ns=0) for client in changed.clients]
+        pairs = zip(changed.clients, without, strict=True)
+        changed = replace(changed, clients=tuple(replace(client, program=program) for client, program in pairs))
+    cluster, costs, left = relieve(changed.cluster, changed.costs, wanted.disturbances, relief)
+    inputs = faster(changed.inputs, relief.inputs, FASTER)
+    return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs, inputs=inputs)
+
+
+def _remade(stage: _Stage, wanted: TrainingRequest, graph: Graph, relief: Relief) -> _Stage | None:
+    """With other programs; None where the graph decides what is to be changed, or nothing changes."""
+    if relief.backups:
+        fewer = _with_backups(stage.regime, wanted, graph, relief.backups)
+        if fewer is None:
+            return None
+        wanted = replace(wanted, regime=fewer)
+    if relief.by_bytes:
+        wanted = replace(wanted, ps_strategy="bytes")
+    request = replace(stage.request, training=wanted)
+    programs, _ = make_programs(request, wanted, graph, stage.cluster)
+    asked = [client.program.graph.requested for client in stage.clients[: len(programs)]]
+    if not relief.backups and asked == [program.graph.requested for program in programs]:
+        return None
+    return _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
+
+
+def _with_backups(known: Regime | None, wanted: TrainingRequest, graph: Graph, backups: int) -> Regime | None:
+    """With so many more workers as backup; None where the graph says how many, or there are too few.
+
+    The first tokens are as many as were asked for, else as many as gradients are aggregated then. Where each update
+    takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
+    """
+    if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
+        return None
+    if known.total is not None and known.aggregate > known.total:
+        return None
+    tokens = None if wanted.regime is None else wanted.regime.tokens
+    return replace(known, aggregate=known.aggregate - backups, tokens=tokens)
+
+
+def _scaling(
+    request: Request,
+    wanted: TrainingRequest,
+    graph: Graph,
+    cluster: Cluster,
+    done: tuple[int, Training],
+    say: Callable[[str], None],
+) -> tuple[Row, ...]:
+    """A row for each number of workers that was asked for; `done` are the steps and the run of this cluster's."""
+    steps, training = done
+
+    def run(count: int) -> Training:
+        say(f"training with {counted(count, 'worker')}")
+        other = with_workers(request.cluster if isinstance(request.cluster, str) else None, cluster, count)
+        if other.tasks == cluster.tasks:
+            return training
+        programs, _ = make_programs(request, wanted, graph, other)
+        stage = _stage(request, other, programs, price_each(request, programs, other, described=cluster))
+        return stage.run(steps, present(wanted.disturbances, other))
+
+    return scale(wanted.workers, run)

@@ -1,0 +1,350 @@
+"""Figures of a step, as plain values: the tables of the summary, the JSON, the report and the pictures.
+
+Times are nanoseconds and memory is bytes, unrounded; the caller prints them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.assignment import OVERRULED, RELAXED
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.costs.categories import category
+from simulator.costs.table import FALLBACK, MEASURED
+from simulator.execution.memory import KINDS, Live, at_peak
+from simulator.execution.receiving import copies_held
+from simulator.execution.trace import LATENCY, PACK, REQUEST, UNPACK, WIRE, transfer_of
+from simulator.graph import ops, unsized
+from simulator.graph.calling import calling
+from simulator.graph.step import exchange
+from viz.palette import PACKING, UNPACKING
+from viz.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One device in one step."""
+
+    device: int
+    ops: int
+    busy_ns: int
+    busy_share: float  # of its lanes' time up to the makespan
+    peak_bytes: int
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRow:
+    """One transfer; `tensor` is a row of the graph, or -1 - node for a control edge."""
+
+    transfer: int
+    tensor: int
+    iteration: Sequence[int]  # of each loop around, outermost first
+    src_device: int
+    dst_device: int
+    nbytes: int
+    took_ns: int  # for its bytes and latency
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of the step's time: what it went to and how much."""
+
+    what: str
+    nanos: int
+
+
+def slice_nodes(scene: Scene) -> Ids:
+    """[S] the row of `scene.graph` that each slice of the trace runs."""
+    return scene.partitions.origin[scene.trace.node]
+
+
+def fed_nodes(scene: Scene) -> Ids:
+    """The nodes that do not run because the client hands in what they would have made, ascending."""
+    fed = np.unique(scene.graph.tensor_node[exchange(scene.graph, scene.step).fed])
+    return ids(fed[~scene.step.runs[fed]])
+
+
+def taking_part(scene: Scene) -> Flags:
+    """[N] the nodes that run in the step, and those whose values the client hands in."""
+    part = np.array(scene.step.runs)
+    part[fed_nodes(scene)] = True
+    return flags(part)
+
+
+def devices_of_nodes(scene: Scene) -> Ids:
+    """[N] the device that each node is on once the graph is cut.
+
+    A control-flow op may be moved to what it guards, and what is fed comes from the client's device.
+    """
+    cut = scene.partitions
+    own = np.flatnonzero(~cut.inserted)
+    device = scene.assignment.device.copy()
+    device[cut.origin[own]] = cut.device[own]
+    device[fed_nodes(scene)] = scene.cluster.client
+    return ids(device)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The transfers that took place, a row for each of the trace: one in a loop once per iteration. Axis: X."""
+
+    tensor: Ids  # [X] row of the graph, or -1 - node for a control edge
+    src_device: Ids  # [X]
+    dst_device: Ids  # [X]
+    nbytes: Ints  # [X] 0 for a dead one, -1 unknown
+
+
+def transfers(scene: Scene) -> Transfers:
+    """What each transfer of the trace carried."""
+    cut, row = scene.partitions, scene.trace.transfer
+    nbytes = ints(np.where(scene.trace.transfer_dead, 0, cut.nbytes[row]))
+    return Transfers(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
+
+
+def bytes_by_pair(scene: Scene) -> Ints:
+    """Per transfer of the partitions the bytes of all iterations; -1 where their number is unknown."""
+    took = transfers(scene)
+    total = np.zeros(len(scene.partitions.key), np.int64)
+    np.add.at(total, scene.trace.transfer, np.maximum(took.nbytes, 0))
+    total[scene.trace.transfer[took.nbytes < 0]] = -1
+    return ints(total)
+
+
+def moved_bytes(scene: Scene) -> int:
+    """Bytes of all transfers; those of unknown size count nothing."""
+    return int(np.maximum(transfers(scene).nbytes, 0).sum())
+
+
+def tagged(name: str, iteration: Sequence[int]) -> str:
+    """The name of what runs in a loop, with the iteration of each loop around it: "while/Add#3", "inner/Add#0,3"."""
+    return f"{name}#{','.join(map(str, iteration))}" if iteration else name
+
+
+def tensor_label(scene: Scene, tensor: int) -> str:
+    """ "node:port" of a tensor's row, "^node" of -1 - node, which stands for a control edge."""
+    return scene.graph.tensor_name(tensor) if tensor >= 0 else f"^{scene.graph.names[-1 - tensor]}"
+
+
+def devices(scene: Scene) -> list[DeviceRow]:
+    """One row per device, in the cluster's order."""
+    trace, rows = scene.trace, []
+    ops = np.bincount(trace.device, minlength=len(scene.cluster))
+    for row, device in enumerate(scene.cluster.devices):
+        busy, whole = int(trace.busy_ns[row]), trace.makespan * device.lanes
+        share = busy / whole if whole else 0.0
+        rows.append(DeviceRow(row, int(ops[row]), busy, share, int(trace.peak_bytes[row]), device.memory_bytes))
+    return rows
+
+
+def time_by_category(scene: Scene) -> dict[str, list[int]]:
+    """Category -> time of each device in which its ops ran, and in which it packed and unpacked what is sent.
+
+    The largest total comes first; ties go by name.
+    """
+    trace, count = scene.trace, len(scene.cluster)
+    of_op = {op: category(op) for op in dict.fromkeys(scene.graph.ops)}
+    kinds = [of_op[scene.graph.ops[node]] for node in slice_nodes(scene).tolist()]
+    home, cut = scene.cluster.home, transfers(scene)
+    rows: dict[str, list[int]] = {}
+    for names, devices, took in (
+        (kinds, trace.device, trace.end_ns - trace.start_ns),
+        ([PACKING] * len(cut.tensor), home[cut.src_device], trace.pack_end_ns - trace.pack_start_ns),
+        ([UNPACKING] * len(cut.tensor), home[cut.dst_device], trace.unpack_end_ns - trace.unpack_start_ns),
+    ):
+        for name, device, nanos in zip(names, devices.tolist(), took.tolist(), strict=True):
+            if nanos:
+                rows.setdefault(name, [0] * count)[device] += nanos
+    return dict(sorted(rows.items(), key=lambda row: (-sum(row[1]), row[0])))
+
+
+def longest_transfers(scene: Scene, count: int = 10) -> list[TransferRow]:
+    """The transfers that took longest for their bytes and latency, waiting left out, ties in order of start."""
+    trace = scene.trace
+    took = trace.crossing_ns + trace.transfer_end_ns - trace.wire_end_ns
+    order = np.lexsort((trace.transfer_start_ns, -took))[:count]
+    cut = transfers(scene)
+    columns = (cut.src_device, cut.dst_device, cut.nbytes, took)
+    tags = trace.iterations
+    return [
+        TransferRow(
+            int(row),
+            int(cut.tensor[row]),
+            tags[trace.transfer_iteration[row]],
+            *(int(column[row]) for column in columns),
+        )
+        for row in order
+    ]
+
+
+def largest_ops(scene: Scene, count: int = 10) -> list[int]:
+    """The slices that ran longest, ties in order of start."""
+    took = scene.trace.end_ns - scene.trace.start_ns
+    return [int(row) for row in np.lexsort((np.arange(len(took)), -took))[:count]]
+
+
+_OF_STRETCH = {REQUEST: "waiting", PACK: PACKING, WIRE: "transfers", LATENCY: "transfers", UNPACK: UNPACKING}
+
+
+def critical_shares(scene: Scene) -> list[Share]:
+    """Where the critical path's time goes, the largest first: ops by category, transfers, and waiting in between.
+
+    The shares add up to the makespan; until a request has arrived all is waiting.
+    """
+    trace = scene.trace
+    if trace.critical is None or trace.critical_ns is None or not len(trace.critical):
+        return []
+    nodes, ops = slice_nodes(scene), scene.graph.ops
+    shares: Counter[str] = Counter()
+    for row, took in zip(trace.critical.tolist(), trace.critical_ns.tolist(), strict=True):
+        shares[category(ops[nodes[row]]) if row >= 0 else _OF_STRETCH[transfer_of(row)[1]]] += took
+    return [Share(what, took) for what, took in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if took]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """How the step was simulated, in the words of the options."""
+
+    order: str
+    contention: str
+    links: Mapping[str, str]  # name -> contention, of those that have another of their own
+    protocol: str
+    engine: str
+
+
+def simulation(scene: Scene) -> Simulation:
+    """How the step was simulated."""
+    trace, cluster = scene.trace, scene.cluster
+    own = {link.name: link.contention for link in cluster.links if link.contention is not None}
+    others = {name: contention for name, contention in own.items() if contention != trace.contention}
+    return Simulation(trace.order, trace.contention, others, cluster.between_tasks.name, trace.engine)
+
+
+def fallbacks(scene: Scene) -> list[tuple[str, int]]:
+    """Ops of the step whose cost is only a fallback, with how many nodes each, the most first."""
+    rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
+    found = Counter(scene.graph.ops[row] for row in rows)
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
+    """Ops of the step with outputs of unknown size that somebody reads, with how many each, the most first."""
+    return list(unsized.unknown_shapes(scene.graph, scene.step).items())
+
+
+def notes(scene: Scene) -> list[str]:
+    """Everything that the reader should know about the result, each sentence once, from all values of the scene."""
+    pinned = (f"Pinned: {scene.pinned}.",) if scene.pinned is not None and scene.pinned.matters else ()
+    return list(dict.fromkeys((*pinned, *scene.graph.notes, *scene.cluster.notes, *result_notes(scene))))
+
+
+def result_notes(scene: Scene) -> list[str]:
+    """What pricing, placing, cutting and simulating assumed or changed; each sentence once."""
+    parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
+    first = scene.trace.notes[:1] if scene.trace.dead_fetches else ()  # what TensorFlow refuses
+    return list(dict.fromkeys((*first, *(sentence for part in parts for sentence in part.notes))))
+
+
+@dataclass(frozen=True, slots=True)
+class PeakRow:
+    """What one device held when it held most; the bytes of `kinds` add up to the peak, so do `live` and the rest."""
+
+    device: int
+    time_ns: int
+    peak_bytes: int
+    cause: str  # "" where nothing but what is resident is held
+    cause_bytes: int
+    kinds: Mapping[str, int]  # bytes of each of memory.KINDS that there is
+    live: Sequence[Live]  # the largest, in that order
+    rest: int  # how many more there are
+    rest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateRow:
+    """What delaying Recvs has changed."""
+
+    rule: str  # "whitepaper" or "tensorflow"
+    delayed: int  # Recvs
+    transfers: int
+    makespan_ns: tuple[int, int]  # without it, and with it
+    held_byte_ns: tuple[int, int]  # what received copies hold, summed over the step
+    peak_bytes: Sequence[tuple[int, int]]  # by device
+
+
+def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
+    """What is alive at the peak of each device that holds any, in the cluster's order; the `count` largest of each."""
+    rows = []
+    for device in np.flatnonzero(scene.trace.peak_bytes > 0).tolist():
+        peak = at_peak(scene.trace, scene.partitions, device)
+        kinds: Counter[str] = Counter()
+        for one in peak.live:
+            kinds[one.kind] += one.nbytes
+        shown, rest = peak.live[:count], peak.live[count:]
+        left = sum(one.nbytes for one in rest)
+        held = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
+        rows.append(
+            PeakRow(device, peak.time_ns, peak.nbytes, peak.cause, peak.cause_bytes, held, shown, len(rest), left)
+        )
+    return rows
+
+
+def late(scene: Scene) -> LateRow | None:
+    """What delaying Recvs has changed; None where none was to be delayed."""
+    found = scene.received
+    if found is None:
+        return None
+    peaks = zip(found.without.peak_bytes.tolist(), found.trace.peak_bytes.tolist(), strict=True)
+    return LateRow(
+        rule=found.rule,
+        delayed=len(found.delayed),
+        transfers=len(found.partitions.send),
+        makespan_ns=(found.without.makespan, found.trace.makespan),
+        held_byte_ns=(copies_held(found.without), copies_held(found.trace)),
+        peak_bytes=list(peaks),
+    )
+
+
+def pair_of_edges(scene: Scene) -> Ids:
+    """[E] the partitions' transfer that brings an edge's value to its consumer's device, -1 where it does not cross."""
+    graph, cut, device = scene.graph, scene.partitions, devices_of_nodes(scene)
+    client = exchange(graph, scene.step)
+    source = np.where(client.of_edge < 0, device[graph.edge_src], scene.cluster.client)
+    carried = np.where(graph.edge_tensor >= 0, graph.edge_tensor, -1 - graph.edge_src).astype(np.int64)
+    target = device[graph.edge_dst]
+    count = len(scene.cluster)
+    crossing = np.zeros(len(carried), bool)
+    crossing[client.edges] = (source != target)[client.edges]
+    found = np.full(len(carried), -1, np.int64)
+    keys = cut.tensor.astype(np.int64) * count + cut.dst_device
+    if len(keys):
+        order = np.argsort(keys, kind="stable")
+        wanted = carried * count + target
+        at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+        rows = order[at]
+        hit = crossing & (keys[rows] == wanted)
+        found[hit] = rows[hit]
+    return found.astype(np.int32)
+
+
+def counts(scene: Scene) -> Mapping[str, int]:
+    """Guesses and exceptions, counted over the nodes that run (tensors for shapes)."""
+    runs = scene.step.runs
+    graph = scene.graph
+    unknown_ops = sum(
+        not ops.known(graph.ops[row]) and graph.ops[row] not in graph.library for row in range(len(graph))
+    )
+    return {
+        "fallback_costs": sum(count for _, count in fallbacks(scene)),
+        "measured_costs": int(np.count_nonzero(scene.costs.source[runs] == MEASURED)),
+        "unknown_shapes": sum(count for _, count in unknown_shapes(scene)),
+        "unknown_ops": unknown_ops,
+        "kept_calls": len(calling(graph, np.flatnonzero(runs).tolist())),
+        "relaxed_devices": int(np.count_nonzero(scene.assignment.why == RELAXED)),
+        "overruled_devices": int(np.count_nonzero(scene.assignment.why == OVERRULED)),
+        "loop_back_edges": int(np.count_nonzero(graph.edge_back & runs[graph.edge_dst])),
+    }

@@ -1,0 +1,1 @@
+"""Formats: a scene as DOT, trace events, JSON and other files."""

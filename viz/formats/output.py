@@ -1,0 +1,159 @@
+"""Files of results: the suffix is the format, and a file is replaced by a finished one or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from google.protobuf.message import EncodeError
+
+from simulator.errors import GraphError, SimvizError
+from simulator.files import mode, replace_file
+from simulator.graph.exporting import placed_graph_def, placed_meta_graph, to_text
+from simulator.graph.loading.sources import SAVED_MODEL_FILES
+from simulator.wording import counted
+from viz.scene import Scene
+
+PLACED = (".pb", ".pbtxt", ".meta")  # the placed graph as a GraphDef, binary or text, or as a MetaGraphDef
+SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions", *PLACED)
+
+
+def check_suffix(path: str) -> str:
+    """The suffix by which a file is written; raise SimvizError that lists them for any other."""
+    for suffix in SUFFIXES:
+        if path.endswith(suffix) and Path(path).name != suffix:
+            return suffix
+    raise SimvizError(f"{path}: the format is told by the suffix; use one of {' '.join(SUFFIXES)}")
+
+
+def check_place(path: str, *, folder: bool = False) -> None:
+    """Raise SimvizError if the file could not be written, before any work is done."""
+    if not path:
+        raise SimvizError("The name of a file to write is empty; give one")
+    target = Path(path)
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise SimvizError(f"{path}: there is no folder {parent}")
+    if not os.access(parent, os.W_OK):
+        raise SimvizError(f"{path}: the folder {parent} cannot be written to")
+    if target.exists() and target.is_dir() != folder:
+        raise SimvizError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another name")
+
+
+def remark(path: str, scene: Scene) -> str:
+    """A remark on a written file, in brackets; mostly nothing."""
+    said = _remark_on_placed(scene) if path.endswith(PLACED) else ""
+    return f" ({said})" if said else ""
+
+
+def check_is_not_read(path: str, source: object) -> None:
+    """Raise SimvizError if the file is the one that the graph is read from: it would be lost."""
+    if not isinstance(source, str | os.PathLike) or not os.path.exists(path):
+        return
+    for read in (Path(source), *(Path(source) / name for name in SAVED_MODEL_FILES)):
+        if read.exists() and os.path.samefile(path, read):
+            raise SimvizError(f"{path}: the graph is read from it; choose another name")
+
+
+def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
+    """The content of a file with that suffix: bytes, or file names with their text for a folder."""
+    if suffix == ".html":
+        from viz.page.report import draw_report
+
+        return draw_report(scene).encode("utf-8")
+    if suffix == ".trace.json" and scene.training is not None:
+        from viz.training.timeline import draw_training
+
+        return draw_training(scene, scene.training).encode("utf-8")
+    if suffix == ".trace.json":
+        from viz.timeline import draw_timeline
+
+        return draw_timeline(scene).encode("utf-8")
+    if suffix == ".partitions":
+        from simulator.partitioning import partition_files
+
+        return partition_files(scene.partitions)
+    if suffix in PLACED:
+        return _draw_placed(scene, suffix)
+    from viz.formats.dot import draw_graph, render
+
+    source = draw_graph(scene)
+    return source.encode("utf-8") if suffix == ".dot" else render(source, suffix[1:])
+
+
+def write(path: str, content: bytes | Mapping[str, str]) -> None:
+    """Replace a file, or a folder of files, by a finished one; on any failure the old one stays.
+
+    Raises SimvizError when the system refuses.
+    """
+    target = Path(path)
+    try:
+        if isinstance(content, bytes):
+            replace_file(target, content)
+        else:
+            _write_folder(target, content)
+    except OSError as error:
+        raise SimvizError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _write_folder(target: Path, files: Mapping[str, str]) -> None:
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", dir=target.absolute().parent))
+    old = fresh.with_name(fresh.name + ".old")
+    try:
+        for name, text in files.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        fresh.chmod(mode(folder=True))
+        try:
+            if target.exists():
+                _refuse_foreign(target)
+                target.rename(old)
+            fresh.rename(target)
+        except BaseException:  # an interruption, too, may come between the two
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A folder that holds anything but partitions is somebody's: it is not replaced."""
+    foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != ".pbtxt")
+    if foreign:
+        raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")
+
+
+def _draw_placed(scene: Scene, suffix: str) -> bytes:
+    """The graph with the device of every node written into it, for a TensorFlow program to import and run.
+
+    It is the user's own graph if the placer sees that. With expanded calls or lowered control flow it is the result of
+    those, as nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
+    for a graph that is larger than a message may be.
+    """
+    devices = [scene.assignment.name_of(row) for row in range(len(scene.graph))]
+    message = (placed_meta_graph if suffix == ".meta" else placed_graph_def)(scene.graph, devices)
+    if suffix == ".pbtxt":
+        return to_text(message).encode("utf-8")
+    try:
+        return bytes(message.SerializeToString(deterministic=True))
+    except (EncodeError, ValueError) as error:
+        raise GraphError(f"the placed graph is larger than a message may be ({error}); write it as .pbtxt") from None
+
+
+def _remark_on_placed(scene: Scene) -> str:
+    """A remark on the placed graph in a file; nothing if it is the user's own."""
+    said = []
+    if scene.training is not None:
+        first, *others = scene.training.clients
+        said.append(
+            f"the graph of {first.program.name}" + (f", not of {counted(len(others), 'other client')}" * bool(others))
+        )
+    if scene.graph.expanded:
+        said.append("calls are expanded, so that the nodes in them have devices")
+    elif scene.graph.lowered is not None:
+        said.append("control flow is lowered, as a session does it, so that the nodes in it have devices")
+    return "; ".join(said)

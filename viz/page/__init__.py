@@ -1,0 +1,1 @@
+"""The page: a scene as one HTML file."""

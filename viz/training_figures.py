@@ -1,0 +1,191 @@
+"""Figures and sentences of a training, shared by the summary, the JSON and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from simulator.cluster.client import short_task
+from simulator.training.answers.answers import Answers
+from simulator.training.disturbances.disturbance import Degrade
+from simulator.training.disturbances.disturbed import links_of
+from simulator.training.training import WAITING
+from simulator.units import show_bytes, show_nanos, show_rate
+from simulator.wording import counted, some
+from viz.scene import Trained
+
+MOST_TASKS = 4  # named in the summary, those that wait most
+MOST_NAMED = 3
+LEAST_SHOWN = 0.001  # of an interval: a narrower one is said to be less
+_SECOND = 10**9  # nanoseconds
+_MATTERS = 0.05  # of the time of a step
+_AS_ASKED = 0.95  # of the requested traffic: less is reported
+KINDS = ("computing", "handling", "sending", "waiting")  # columns of `Answers.shares`
+
+
+def regime(trained: Trained) -> str:
+    """The regime as an option writes it, with its defaults; "none" for steps without a regime."""
+    if trained.regime is None:
+        return "none"
+    alone = trained.regime.aggregate == trained.workers == 1
+    return trained.regime.kind if alone else str(trained.regime)
+
+
+def size(trained: Trained) -> str:
+    """The number of workers; a single client may run many copies of the model."""
+    return counted(trained.workers, "worker" if trained.workers > 1 else "client")
+
+
+def sure(found: Answers) -> str:
+    """The precision of the rate, to follow it in a sentence."""
+    if found.cycle is not None:
+        many = f"each {found.cycle.updates} updates repeat" if found.cycle.updates > 1 else "all updates are equal"
+        return f", deterministic ({many})"
+    if found.half_width is None:
+        return " (too short a run for an interval)"
+    shown = f"{found.half_width:.1%}" if found.half_width >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.1%}"
+    return f" +- {shown}"
+
+
+def quantiles(trained: Trained) -> str:
+    """Quantiles of the times of training steps."""
+    times = trained.answers.step_ns
+    return ", ".join(f"p{q} {show_nanos(times[q])}" for q in times) or "none ended"
+
+
+def waiting_tasks(trained: Trained) -> list[str]:
+    """The tasks that wait most, with the share of time in which they wait."""
+    found, tasks = trained.answers, trained.training.tasks
+    order = sorted(range(len(tasks)), key=lambda row: (-found.shares[row, WAITING], row))
+    return [f"{short_task(tasks[row])} {found.shares[row, WAITING]:.0%}" for row in order[:MOST_TASKS]]
+
+
+def inputs(trained: Trained) -> Sequence[str]:
+    """The source and rate of each input, once for equal inputs. An input that never runs dry is left out."""
+    equal: dict[str, list[str]] = {}
+    for one in trained.training.inputs:
+        task = trained.training.devices[one.device].partition("/device:")[0]
+        equal.setdefault(one.words, []).append(short_task(task))
+    return [f"{said} (on {some(tasks, MOST_NAMED)})" for said, tasks in equal.items()]
+
+
+def staleness(found: Answers) -> str:
+    """Mean and maximum of the updates by others between the reading and the applying of a gradient."""
+    total = sum(found.staleness.values())
+    if not any(found.staleness):
+        return "0"
+    mean = sum(late * count for late, count in found.staleness.items()) / total
+    return f"{mean:.3g} on average, at most {max(found.staleness)}"
+
+
+def lost(trained: Trained) -> str:
+    """The number of updates that crashes of parameter servers took back; "": none."""
+    taken = trained.training.lost_updates
+    return f"; crashes took back {counted(taken, 'update')}" if taken else ""
+
+
+def late_sessions(trained: Trained) -> str:
+    """The sessions that waited for a task to start; "": none."""
+    training = trained.training
+    late: dict[tuple[int, int], list[str]] = {}
+    for name, start, task in zip(
+        training.clients, training.session_ns.tolist(), training.waited_for.tolist(), strict=True
+    ):
+        if start:
+            late.setdefault((task, start), []).append(name)
+    said = []
+    for (task, start), names in sorted(late.items()):
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        who = ", ".join(names[:MOST_NAMED]) + more
+        said.append(f"{who} after {show_nanos(start)}, waiting for {short_task(training.tasks[task])}")
+    return "; ".join(said)
+
+
+def filters(trained: Trained) -> str:
+    """The device_filters by job; "": none."""
+    return "; ".join(f"{one.job or 'sessions'}: {', '.join(one.texts)}" for one in trained.wanted.filters)
+
+
+def memory_rows(trained: Trained) -> Sequence[tuple[int, int, int]]:
+    """Device, resident bytes and bytes at most, of the devices that clients share, the fullest first."""
+    held = trained.memory
+    rows = [(row, int(held.resident_bytes[row]), int(held.most_bytes[row])) for row in range(len(held.clients))]
+    return sorted((row for row in rows if held.clients[row[0]] > 1), key=lambda row: (-row[2], row[0]))
+
+
+def memory(trained: Trained) -> str:
+    """Bounds for the shared device that may hold most; "": no device is shared."""
+    rows = memory_rows(trained)
+    if not rows:
+        return ""
+    device, resident, most = rows[0]
+    task, _, place = trained.training.devices[device].partition("/device:")
+    count = int(trained.memory.clients[device])
+    who = "both clients at their peak" if count == 2 else f"all {count} clients at their peak"
+    return f"{short_task(task)}/{place}: {show_bytes(resident)} resident, at most {show_bytes(most)} ({who})"
+
+
+def notes(trained: Trained) -> list[str]:
+    """Assumptions, crashes after the run, traffic that did not fit, and slowed links that other tasks use."""
+    found = (_between_steps, _crashes, _traffic, _needed_by_others)
+    return [*trained.training.notes, *chain.from_iterable(said(trained) for said in found)]
+
+
+def _between_steps(trained: Trained) -> Iterator[str]:
+    """A note on the assumed time between steps, if it matters."""
+    training = trained.training
+    gaps_ns = [client.program.gap_ns or 0 for client in trained.clients if client.program.role == "worker"]
+    steps_ns = (training.step_end_ns - training.step_start_ns)[training.is_worker[training.step_client]]
+    if trained.wanted.gap_ns is None and gaps_ns and len(steps_ns):
+        share = max(gaps_ns) / max(1, max(gaps_ns) + int(np.median(steps_ns)))
+        if share >= _MATTERS:
+            yield (
+                f"A session is assumed to need {show_nanos(max(gaps_ns))} between two steps, {share:.0%} of the time. "
+                "That was measured on one machine; --gap says what yours needs."
+            )
+
+
+def _crashes(trained: Trained) -> Iterator[str]:
+    disturbed, training = trained.disturbed, trained.training
+    for task, at in zip(disturbed.crash_task.tolist(), disturbed.crash_at_ns.tolist(), strict=True):
+        said = f"{short_task(training.tasks[task])} crashes at {show_nanos(at)}"
+        if at >= training.end_ns:
+            yield f"{said}, after the last update at {show_nanos(training.end_ns)}. Increase --steps to see its effect."
+
+
+def _traffic(trained: Trained) -> Iterator[str]:
+    """A note on background traffic that sent less than requested, as its links were busy."""
+    disturbed, training, cut_ns = trained.disturbed, trained.training, trained.answers.cut_ns
+    senders = range(len(training.clients) - len(disturbed.traffic_bytes), len(training.clients))
+    lasts = max(training.end_ns - cut_ns, 1)
+    columns = (disturbed.traffic_bytes.tolist(), disturbed.traffic_period_ns.tolist())
+    for client, nbytes, period in zip(senders, *columns, strict=True):
+        sent = int(np.count_nonzero((training.step_client == client) & (training.step_end_ns > cut_ns))) * nbytes
+        asked = nbytes * _SECOND // period
+        if (sent + nbytes) * _SECOND < _AS_ASKED * asked * lasts:  # another may have been under way
+            yield (
+                f"{training.clients[client]}: {show_rate(sent * _SECOND // lasts)} of the requested "
+                f"{show_rate(asked)} were sent; the links were busy."
+            )
+
+
+def _needed_by_others(trained: Trained) -> Iterator[str]:
+    """A note on slowed links between two tasks that are also on routes between other tasks."""
+    cluster = trained.disturbed.cluster
+    for one in trained.wanted.disturbances:
+        if not isinstance(one.effect, Degrade) or "->" not in one.target:
+            continue
+        links = set(links_of(one, cluster))
+        others: dict[int, set[tuple[int, int]]] = {link: set() for link in sorted(links)}
+        for source, row in enumerate(cluster.routes):
+            for target, route in enumerate(row):
+                for link in links.intersection(route or ()):
+                    others[link].add((cluster.task_of[source], cluster.task_of[target]))
+        shared = [cluster.links[link].name for link, pairs in others.items() if len(pairs) > 1]
+        if shared:
+            yield (
+                f"{one.text}: {some(shared)} {'is' if len(shared) == 1 else 'are'} on routes between other tasks, "
+                "too. These slow down as well."
+            )
