@@ -118,7 +118,7 @@ def test_whichever_algorithm_refuses_tensorflow_is_asked(algorithm: str, monkeyp
         asked.append((cluster.name, error.node, soft))
         return Refusal(agree=True, said="TensorFlow refuses too")
 
-    monkeypatch.setattr("viz.command.check.check_refusal", refuse)
+    monkeypatch.setattr("simulator.oracle.check_refusal", refuse)
     with pytest.raises(InfeasibleError, match=r"TensorFlow refuses too$"):
         run(Request(str(EXAMPLE), cluster="2gpu", algorithm=algorithm, check=True))
     assert asked == [("2gpu with a client", "conv1/weights/Initializer/random_uniform/RandomUniform", True)]

@@ -48,7 +48,7 @@ def test_without_options_it_writes_the_report_here_and_prints_a_summary(
         "Busiest",
         "memory",
         "transfers",
-        "critical",
+        "Critical",
         "Wrote ps_training.html",
     ):
         assert word in out

@@ -68,7 +68,7 @@ def test_a_crash_is_in_the_rate_or_told(tmp_path: Path, quiet: dict[str, object]
 
 def test_traffic_that_finds_less_time_than_asked_for_is_told(tmp_path: Path) -> None:
     *_, said = notes(tmp_path, "link:ps:0->worker:1=traffic:3 GB/s,bytes=64 MiB")
-    assert "of the 3 GB/s asked for found time" in said
+    assert "of the requested 3 GB/s were sent" in said
     assert notes(tmp_path, "link:ps:0->worker:1=traffic:1 kB/s,bytes=1 kB") == []
 
 
@@ -76,7 +76,7 @@ def test_a_slower_way_that_leads_elsewhere_too_is_told(tmp_path: Path) -> None:
     """The adapter of a server is on the way to all workers."""
     (said,) = notes(tmp_path, "link:ps:0->worker:1=degrade:8")
     assert said == (
-        "link:ps:0->worker:1=degrade:8: ps0 nic out, worker1 nic in are on the way between other tasks, too, which it "
-        "slows down as well."
+        "link:ps:0->worker:1=degrade:8: ps0 nic out, worker1 nic in are on routes between other tasks, too. "
+        "These slow down as well."
     )
     assert notes(tmp_path, "link:worker1 nic in=degrade:8") == []

@@ -70,7 +70,7 @@ def test_progress_is_one_line_of_a_terminal_and_is_gone_at_the_end(tmp_path: Pat
     assert after.endswith(b"\x1b[1A\x1b[2K")  # up to the line, and it is empty
     assert b"\n" not in after
     assert b"\x1b" not in said
-    assert said.endswith(b"wrote      ps_training.html\n")
+    assert said.endswith(b"Wrote ps_training.html.\n")
 
 
 @pytest.mark.parametrize("options", [(), ("--quiet",)])

@@ -17,7 +17,16 @@ from viz.command.library import _OPTIONS
 from viz.command.options import parser
 
 GRAPH = str(Path(__file__).parents[2] / "examples" / "ps_training.pbtxt")
-OF_THE_COMMAND = {"help", "graph", "output", "json", "quiet", "version", "warm_up"}  # what a call has no use for
+OF_THE_COMMAND = {
+    "help",
+    "graph",
+    "output",
+    "json",
+    "quiet",
+    "verbose",
+    "version",
+    "warm_up",
+}  # no use in a call
 
 
 def test_each_option_is_a_keyword_with_the_same_default() -> None:

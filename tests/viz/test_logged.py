@@ -81,7 +81,7 @@ def test_a_log_that_agrees_ends_well_without_tensorflow(
     log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "simulator.oracle.checking", None)
-    assert main([GRAPH, *OPTIONS, "--check", str(log), "--json", str(log.with_name("told.json"))]) == 0
+    assert main([GRAPH, *OPTIONS, "--check", str(log), "--verbose", "--json", str(log.with_name("told.json"))]) == 0
     out = capsys.readouterr().out
     assert f"check      {log}, log: is each node where TensorFlow's log says?" in out
     assert "placement agrees for 224 of 224 nodes" in out
@@ -104,7 +104,7 @@ def test_differences_and_what_one_side_lacks_are_told_and_the_check_fails(
     log.write_text(
         "\n".join([*moved, "grappler/fused: (_FusedMatMul): /job:worker/replica:0/task:0/device:GPU:0", EAGER])
     )
-    assert main([GRAPH, *OPTIONS, "--check", str(log), "-o", str(log.with_name("a.html"))]) == 1
+    assert main([GRAPH, *OPTIONS, "--check", str(log), "--verbose", "-o", str(log.with_name("a.html"))]) == 1
     out, err = capsys.readouterr()
     assert count > 5
     assert f"placement agrees for {219 - count} of 219 nodes" in out
@@ -151,9 +151,9 @@ def test_the_graph_is_never_taken_for_a_log(arguments: list[str], graph: str, ch
     [
         ("missing", "the log cannot be read: No such file"),
         ("graph", "holds no line such as"),
-        ("other", "names none of the 224 nodes of ps_training.pbtxt, but x: it is of another graph"),
+        ("other", "names none of the 224 nodes of ps_training.pbtxt, but x. It is the log of another graph"),
         ("swapped", "ps_training.pbtxt holds no line such as"),
-        ("runs", "gives several devices to each of the 224 nodes that it names"),
+        ("runs", "gives several devices to each of its 224 nodes"),
         ("alone", "is a log of device placements, not a graph. Name the graph first"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_log_of_mostly_another_graph_is_named(
     device = "/job:worker/replica:0/task:0/device:GPU:0"
     lines = [FORMS[0].format(name=f"another/{row}", op="Add", device=device) for row in range(others)]
     log.write_text(log.read_text() + "\n".join(lines))
-    assert main([GRAPH, *OPTIONS, "--check", str(log), "--json", str(log.with_name("told.json"))]) == 0
+    assert main([GRAPH, *OPTIONS, "--check", str(log), "--verbose", "--json", str(log.with_name("told.json"))]) == 0
     assert ("most of the log is of another graph" in capsys.readouterr().out) == said
 
 

@@ -93,7 +93,7 @@ def test_a_links_own_contention_is_said(tmp_path: Path, capsys: pytest.CaptureFi
         """
     (tmp_path / "own.toml").write_text(text)
     own = ("--cluster", str(tmp_path / "own.toml"), "-o", str(tmp_path / "a.dot"), "--json", str(tmp_path / "a.json"))
-    assert main([GRAPH, *own]) == 0
+    assert main([GRAPH, *own, "--verbose"]) == 0
     assert "contention serial, but none on 4 links, protocol grpc" in capsys.readouterr().out
     links = json.loads((tmp_path / "a.json").read_text())["simulation"]["links"]
     assert len(links) == 4
@@ -228,7 +228,7 @@ def test_a_protocol_that_nobody_uses_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.pbtxt").write_text('node { name: "a" op: "NoOp" }')
-    assert main(["x.pbtxt", "--cluster", "2cpu", "--protocol", "rdma"]) == 0
+    assert main(["x.pbtxt", "--cluster", "2cpu", "--protocol", "rdma", "--verbose"]) == 0
     assert "one task, so nothing is sent by rdma" in capsys.readouterr().out
 
 

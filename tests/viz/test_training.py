@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from placement import clients
-from placement import programs as placing_programs
+from placement import clients, sessions
 from placement.placing import place
 from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.assignment import Assignment
@@ -176,7 +175,7 @@ def test_programs_that_are_alike_are_placed_and_cut_once(monkeypatch: pytest.Mon
         calls.append(given)
         return place(*given, **options)
 
-    monkeypatch.setattr(placing_programs, "place", counted)
+    monkeypatch.setattr(sessions, "place", counted)
     made = clients(programs, cluster, costs, algorithm="tensorflow")
     assert len(calls) == len({id(table) for table in costs}) == len({id(one.partitions) for one in made}) == 1
     for row, client in enumerate(made):

@@ -6,17 +6,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placement.placing import place
+from simulator import oracle  # its parts load when they are used: a log is compared without them
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.comparison.comparison import compare
 from simulator.comparison.placement_log import Logged, read_log
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.execution.laws import check_trace
-from simulator.oracle import check, check_refusal, conversation, extended
-from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS
 from simulator.partitioning import partition
 from simulator.wording import some
@@ -24,6 +23,9 @@ from viz.agreement import shortened
 from viz.command.ingredients import Ingredients
 from viz.command.request import Request
 from viz.scene import Scene
+
+if TYPE_CHECKING:
+    from simulator.oracle.child import Asking
 
 
 def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
@@ -35,19 +37,19 @@ def check_with_tensorflow(request: Request, scene: Scene) -> Scene:
     """
     graph, step, cluster, assignment = scene.graph, scene.step, scene.cluster, scene.assignment
     partitions = scene.partitions if scene.received is None else scene.received.cut  # TensorFlow delays no Recv here
-    longer = extended(cluster)
-    with conversation() as asking:
+    longer = oracle.extended(cluster)
+    with oracle.conversation() as asking:
         if request.predicts and longer is cluster:
 
             def informed(seen: Mapping[str, str]) -> Assignment:
                 return _placed(request, scene, cluster, seen)
 
-            found = check(
+            found = oracle.check(
                 graph, cluster, assignment, partitions, step,
                 mode="predict", soft=request.soft, informed=informed, asking=asking,
             )  # fmt: skip
         else:
-            found = check(graph, cluster, assignment, partitions, step, mode="pin", asking=asking)
+            found = oracle.check(graph, cluster, assignment, partitions, step, mode="pin", asking=asking)
         session = {"shown": cluster.client_task, "asked": longer.client_task, "same": longer is cluster}
         if request.predicts and longer is not cluster:
             found, moved = _for_the_other_session(request, scene, longer, found, asking)
@@ -72,7 +74,7 @@ def _for_the_other_session(
     """
     graph, step = scene.graph, scene.step
     there = _placed(request, scene, longer, {})
-    found = check(
+    found = oracle.check(
         graph, longer, there, partition(graph, there, longer, step=step), step,
         mode="predict", soft=request.soft, asking=asking,
         informed=lambda seen: _placed(request, scene, longer, seen),
@@ -90,7 +92,7 @@ def _for_the_other_session(
 def refusal(request: Request, given: Ingredients, error: InfeasibleError | GraphError) -> str:
     """TensorFlow's sentence about a graph that cannot be placed by our rules."""
     graph, step, cluster = given.graph, given.step, given.cluster
-    longer = extended(cluster)
+    longer = oracle.extended(cluster)
     algorithm = request.algorithm if request.predicts else "tensorflow"  # the others obey the same rules
     if longer is not cluster or algorithm != request.algorithm:
         try:
@@ -101,7 +103,7 @@ def refusal(request: Request, given: Ingredients, error: InfeasibleError | Graph
             needs = f"; its master needs the task {longer.client_task} besides" if longer is not cluster else ""
             return f"TensorFlow was not asked: by its own rules the graph can be placed{needs}."
     try:
-        return shortened(check_refusal(graph, longer, error, step, soft=request.soft).said)
+        return shortened(oracle.check_refusal(graph, longer, error, step, soft=request.soft).said)
     except OracleError as missing:  # the graph is refused with or without TensorFlow's answer
         return f"TensorFlow could not be asked: {missing}"
 
