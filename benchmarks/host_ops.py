@@ -1,4 +1,4 @@
-"""What TensorFlow's scalar kernels take of one core: a table for RESULTS.md, and the source of simulator/costs/host.py.
+"""What scalar kernels of TensorFlow take of one core: a table for RESULTS.md, the source of simulator/costs/rules.py.
 
     python benchmarks/host_ops.py [NAME ..] [--repeats N]
 

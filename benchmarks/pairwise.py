@@ -32,11 +32,11 @@ from typing import Any, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # graphs are made among the tests
 
-from simulator.checking import assignment_laws
 from simulator.errors import SimvizError
 from simulator.execution.caching import STEP as STEP_LOOP
 from simulator.execution.choosing import warm_up
 from simulator.execution.laws import check_trace
+from simulator.laws import assignment_laws
 from simulator.partitioning.laws import partition_laws
 from simulator.training.compiled import TRAINING as TRAINING_LOOP
 from tests.oracle.sundry import written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.exporting import exported
+from simulator.lazy import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:

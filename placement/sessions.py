@@ -11,8 +11,8 @@ import numpy as np
 from placement.placing import place
 from placement.plan import Algorithm
 from simulator.assignment import Assignment
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import connected
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError

@@ -6,19 +6,19 @@ costs nothing. The values that they pass to one another are described in `docs/w
 
 from __future__ import annotations
 
-from simulator.exporting import exported
+from simulator.lazy import exported
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from simulator.assignment import Assignment as Assignment
     from simulator.bounds import lower_bound as lower_bound
     from simulator.cluster.cluster import Cluster as Cluster
-    from simulator.cluster.ignoring import without_devices as without_devices
-    from simulator.cluster.reading import default_cluster as default_cluster
-    from simulator.cluster.reading import load_cluster as load_cluster
+    from simulator.cluster.description import load_cluster as load_cluster
+    from simulator.cluster.device_strings import default_cluster as default_cluster
+    from simulator.cluster.device_strings import without_devices as without_devices
     from simulator.comparison.comparison import compare as compare
     from simulator.costs.calibration import calibrate as calibrate
-    from simulator.costs.roofline import estimate as estimate
+    from simulator.costs.estimate import estimate as estimate
     from simulator.costs.table import CostTable as CostTable
     from simulator.execution.evaluate import evaluate as evaluate
     from simulator.execution.preparing import Prepared as Prepared
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from simulator.execution.simulate import simulate as simulate
     from simulator.execution.trace import Trace as Trace
     from simulator.graph.graph import Graph as Graph
+    from simulator.graph.importer import read_graph as read_graph
     from simulator.graph.inlining import inline as inline
-    from simulator.graph.loading import read_graph as read_graph
     from simulator.graph.shapes import with_shapes as with_shapes
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
@@ -57,25 +57,25 @@ _EXPORTS = {
     "calibrate": "simulator.costs.calibration",
     "choose_step": "simulator.graph.step",
     "compare": "simulator.comparison.comparison",
-    "default_cluster": "simulator.cluster.reading",
+    "default_cluster": "simulator.cluster.device_strings",
     "distributed": "simulator.training.programs.distributed",
-    "estimate": "simulator.costs.roofline",
+    "estimate": "simulator.costs.estimate",
     "estimate_each": "simulator.training.programs.program",
     "evaluate": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining",
     "load": "simulator.loading",
-    "load_cluster": "simulator.cluster.reading",
+    "load_cluster": "simulator.cluster.description",
     "lower_bound": "simulator.bounds",
     "observe": "simulator.oracle",
     "partition": "simulator.partitioning",
     "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",
-    "read_graph": "simulator.graph.loading",
+    "read_graph": "simulator.graph.importer",
     "read_regime": "simulator.training.regimes",
     "replicate": "simulator.training.programs.replicated",
     "simulate": "simulator.execution.simulate",
     "train": "simulator.training.train",
-    "without_devices": "simulator.cluster.ignoring",
+    "without_devices": "simulator.cluster.device_strings",
     "with_shapes": "simulator.graph.shapes",
 }
 

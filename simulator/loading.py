@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from simulator.cluster.ignoring import without_devices
+from simulator.cluster.device_strings import without_devices
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
 from simulator.graph.shapes import Infer, with_shapes
 
 

@@ -144,7 +144,7 @@ HELD: Mapping[tuple[int, str, str], tuple[str, ...]] = MappingProxyType(
         ),
         (17, "targets alone, a tensor that is fed and fetched", "6"): (
             "tests/oracle/test_exchange.py::test_tricky_steps_are_cut_as_tensorflow_cuts_them",
-            "tests/graph/step/test_choosing.py::test_what_is_fed_is_handed_back_without_being_run",
+            "tests/graph/test_step.py::test_what_is_fed_is_handed_back_without_being_run",
         ),
         (18, "once per task, to the first reader's device", "5.2"): (
             "cut: a_task_is_sent_a_tensor_once_to_the_device_that_reads_it_first",

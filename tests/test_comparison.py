@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from simulator import estimate, simulate
 from simulator.assignment import COST, REQUESTED, RULES, Assignment
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison.comparison import compare
 from simulator.comparison.nodes import same_elements
 from simulator.graph.building import build
 from simulator.graph.editor import edited
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph, Lowered
+from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
 from simulator.partitioning import Partitions, partition

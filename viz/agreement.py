@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from simulator.cluster.client import can_hold_master, connected, short_task
+from simulator.cluster.master import can_hold_master, connected, short_task
 from simulator.wording import LISTED, counted, some
 from viz.scene import Scene, Trained
 

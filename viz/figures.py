@@ -13,13 +13,13 @@ import numpy as np
 
 from simulator.assignment import OVERRULED, RELAXED
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.costs.categories import category
+from simulator.costs.rules import category
 from simulator.costs.table import FALLBACK, MEASURED
 from simulator.execution.memory import KINDS, Live, at_peak
 from simulator.execution.receiving import copies_held
 from simulator.execution.trace import LATENCY, PACK, REQUEST, UNPACK, WIRE, transfer_of
-from simulator.graph import ops, unsized
-from simulator.graph.calling import calling
+from simulator.graph import ops, shapes
+from simulator.graph.op_classes import calling
 from simulator.graph.step import exchange
 from viz.palette import PACKING, UNPACKING
 from viz.scene import Scene
@@ -233,7 +233,7 @@ def fallbacks(scene: Scene) -> list[tuple[str, int]]:
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
     """Ops of the step with outputs of unknown size that somebody reads, with how many each, the most first."""
-    return list(unsized.unknown_shapes(scene.graph, scene.step).items())
+    return list(shapes.unknown_shapes(scene.graph, scene.step).items())
 
 
 def notes(scene: Scene) -> list[str]:

@@ -19,7 +19,7 @@ from simulator.assignment import COLOCATED, REQUESTED, Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
 from simulator.columns import Flags, flags
-from simulator.costs.categories import category
+from simulator.costs.rules import category
 from simulator.costs.table import CostTable
 from simulator.errors import SimvizError
 from simulator.execution.trace import Trace, transfer_of

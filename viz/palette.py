@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simulator.costs.rule import (
+from simulator.costs.rules import (
     ARRAY,
     CHECKPOINT,
     COMMUNICATION,

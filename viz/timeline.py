@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from simulator.assignment import RULES
-from simulator.costs.categories import category
+from simulator.costs.rules import category
 from simulator.costs.table import SOURCES
 from simulator.execution.trace import PACK, UNPACK, WIRE
 from viz.figures import devices_of_nodes, notes, slice_nodes, tagged, tensor_label, transfers

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from simulator.cluster.client import short_task
+from simulator.cluster.master import short_task
 from simulator.training.answers.answers import Answers
 from simulator.training.disturbances.disturbance import Degrade
 from simulator.training.disturbances.disturbed import links_of

@@ -97,7 +97,7 @@ class Link:
 HANDOVER_NS: Nanos = 1800
 
 # The jobs to whose tasks a client connects by custom, the first there is; `standin_client` is one that was added for a
-# client (client.py).
+# client (master.py).
 _CLIENT_JOBS = ("standin_client", "localhost", "chief", "master", "worker")
 
 

@@ -28,24 +28,217 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NoReturn, TypeAlias
 
-from simulator.cluster.cluster import Cluster
+from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
 from simulator.cluster.notation import assumptions
-from simulator.cluster.protocols import GRPC
-from simulator.cluster.toml_reader import At, Reader, Table
-from simulator.cluster.toml_wires import WIRE, read_protocol, read_racks, read_wire
-from simulator.cluster.topology import LOOPBACK, MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, Wire, connect
+from simulator.cluster.protocols import GRPC, PLAIN, Protocol, find_protocol
+from simulator.cluster.topology import LOOPBACK, MAX_DEVICES, NIC_25GBE, PCIE4, UPLINK, Host, Rack, Task, Wire, connect
 from simulator.errors import ClusterError
-from simulator.units import show_nanos
+from simulator.units import parse_nanos, parse_picos, parse_rate, show_nanos
 from simulator.wording import near, some
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+# --- values with their lines -----------------------------------------------------------------------------------------
+
+
+Table: TypeAlias = Mapping[str, Any]  # Any: whatever TOML holds; each value is narrowed where it is read
+At: TypeAlias = tuple[str, int, str]  # where a value stands: section, which of that name, key
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
+
+
+class Reader:
+    """The text beside its parsed form, so that an error can name the line."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.lines = text.splitlines()
+        self.source = source
+
+    def fail(self, message: str, section: str = "", nth: int = 0, key: str = "") -> NoReturn:
+        """Raise a ClusterError that names the line of the key."""
+        line = self.line(section, nth, key)
+        where = f"{self.source}, line {line}" if line else self.source
+        raise ClusterError(f"{where}: {message}", line=line)
+
+    def line(self, section: str, nth: int, key: str) -> int | None:
+        """Line of a key in the nth table of that name; of the table, which may be inline, if there is no such key."""
+        seen, inside, header = -1, not section, None
+        for number, raw in enumerate(self.lines, 1):
+            stripped = raw.strip()
+            if stripped.startswith("["):
+                title = stripped.strip("[] \t").split("#")[0].rstrip("] ")
+                if title == f"{section}.{key}" and inside:
+                    return number
+                if title == section:
+                    seen += 1
+                    inside = seen == nth
+                    header = number if inside else header
+                elif not (inside and section and title.startswith(section + ".")):
+                    inside = False
+            elif inside and re.match(rf'"?{re.escape(key)}"?\s*[=.]', stripped):
+                return number
+            if inside and key and re.search(rf'[{{,.]\s*"?{re.escape(key)}"?\s*=', raw):
+                return number
+        return self.line("", 0, section) if header is None and section else header
+
+    def keys(self, table: object, allowed: Sequence[str], section: str, nth: int = 0) -> Table:
+        """The value as a table that has only keys of `allowed`."""
+        if not isinstance(table, dict):
+            self.fail(f"{section!r} must be a table", section, nth)
+        for key in table:
+            if key not in allowed:
+                hint = near(key, list(allowed)) or f" Known are {', '.join(allowed)}."
+                self.fail(f"unknown key {key!r}{' in ' + section if section else ''}.{hint}", section, nth, key)
+        return table
+
+    def tables(self, value: object, name: str) -> list[object]:
+        """The value as the tables of [[name]]."""
+        if not isinstance(value, list):
+            self.fail(f"write [[{name}]], with two brackets: there may be several", name)
+        return value
+
+    def name(self, value: object, at: At) -> str:
+        """The value as a name of letters, digits and marks within."""
+        if not isinstance(value, str) or not _NAME.match(value):
+            self.fail(f"{value!r} is not a {at[0]} name", *at)
+        return value
+
+    def quantity(self, parse: Callable[[str], int], value: object, at: At) -> int:
+        """The value as a quantity with its unit."""
+        try:
+            if not isinstance(value, str):
+                raise ValueError(f"{value!r} needs a unit: write both in quotes")
+            return parse(value)
+        except ValueError as error:
+            self.fail(f"{at[2]}: {error}", *at)
+
+    def count(self, value: object, at: At) -> int:
+        """The value as a number of devices, tasks or hosts."""
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_DEVICES:
+            self.fail(f"{at[2]} must be a number from 1 to {MAX_DEVICES}, not {value!r}", *at)
+        return value
+
+    def rows(self, value: object, limit: int, at: At) -> tuple[int, ...]:
+        """The value as numbers of GPUs below `limit`."""
+        if not isinstance(value, list) or not all(type(v) is int and 0 <= v < limit for v in value):
+            self.fail(f"{at[2]} must list numbers of GPUs from 0 to {limit - 1}, not {value!r}", *at)
+        return tuple(value)
+
+    def groups(self, value: object, limit: int, at: At) -> tuple[tuple[int, ...], ...]:
+        """The value as groups of GPUs."""
+        if not isinstance(value, list):
+            self.fail(f"{at[2]} must be lists of GPU numbers, such as [[0, 1], [2, 3]]", *at)
+        return tuple(self.rows(group, limit, at) for group in value)
+
+
+# --- connections and the protocol ------------------------------------------------------------------------------------
+
+
+WIRE = ("bandwidth", "latency", "contention", "duplex")
+_DUPLEX = ("full", "half")
+_RACK = ("name", "hosts", "uplink")
+# key -> field of Protocol and how its value is read
+_PROTOCOL: Mapping[str, tuple[str, Callable[[str], int]]] = {
+    "request": ("request_ns", parse_nanos),
+    "latency": ("latency_ns", parse_nanos),
+    "send": ("send_ns", parse_nanos),
+    "receive": ("receive_ns", parse_nanos),
+    "send_per_byte": ("send_ps_per_byte", parse_picos),
+    "receive_per_byte": ("receive_ps_per_byte", parse_picos),
+}
+
+
+def read_wire(reader: Reader, table: object, default: Wire, at: At) -> Wire:
+    """A wire as { bandwidth, latency, contention, duplex }; what is not said is as in `default`."""
+    section, nth, key = at
+    if not isinstance(table, dict):
+        reader.fail(f'{key}: write {{ bandwidth = "25 GB/s", latency = "5 us" }}', *at)
+    for inner in table:
+        if inner not in WIRE:
+            reader.fail(f"unknown key {inner!r} in {key}.{near(inner, WIRE)}", section, nth, inner)
+    rate, latency = default.bytes_per_s, default.latency_ns
+    if "bandwidth" in table:
+        rate = reader.quantity(parse_rate, table["bandwidth"], at)
+    if "latency" in table:
+        latency = reader.quantity(parse_nanos, table["latency"], at)
+    contention = table.get("contention", default.contention)
+    try:
+        Link(key, latency, rate, contention)
+    except ClusterError as error:
+        reader.fail(str(error), *at)
+    duplex = table.get("duplex", "half" if default.half else "full")
+    if duplex not in _DUPLEX:
+        reader.fail(f"{key}: duplex must be one of {', '.join(_DUPLEX)}, not {duplex!r}", *at)
+    return Wire(latency, rate, contention, duplex == "half")
+
+
+def read_protocol(reader: Reader, described: object) -> Protocol:
+    """The protocol between tasks: a name, or the user's own as a table, `like` another where it is silent."""
+    if isinstance(described, str):
+        return _named(reader, described, ("", 0, "protocol"))
+    table = reader.keys(described, ("name", "like", "source", "threads", *_PROTOCOL), "protocol")
+    like = _named(reader, table.get("like", PLAIN.name), ("protocol", 0, "like"))
+    figures = {
+        field: reader.quantity(parse, table[key], ("protocol", 0, key))
+        for key, (field, parse) in _PROTOCOL.items()
+        if key in table
+    }
+    if "threads" in table:
+        figures["threads"] = table["threads"]  # judged by the protocol
+    name = str(table.get("name", "own"))
+    try:
+        return replace(like, name=name, source=str(table.get("source", "")), **figures)
+    except ClusterError as error:
+        reader.fail(str(error), "protocol")
+
+
+def _named(reader: Reader, name: object, at: At) -> Protocol:
+    try:
+        return find_protocol(str(name))
+    except ClusterError as error:
+        reader.fail(str(error), *at)
+
+
+def read_racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequence[str]]) -> list[Rack]:
+    """The racks; `named` gives the hosts that a name stands for, several for a [[host]] with a count."""
+    racks: list[Rack] = []
+    rack_of: dict[str, str] = {}
+    for nth, raw in enumerate(tables):
+        table = reader.keys(raw, _RACK, "rack", nth)
+        name = reader.name(table.get("name", f"rack{nth}"), ("rack", nth, "name"))
+        if any(rack.name == name for rack in racks):
+            reader.fail(f"there is a rack {name!r} already", "rack", nth, "name")
+        wire = table.get("uplink", {})
+        if not isinstance(wire, dict) or "bandwidth" not in wire:
+            reader.fail('a rack needs an uplink = { bandwidth = "100 Gbit/s" }', "rack", nth, "uplink")
+        members = _members(reader, table.get("hosts"), named, ("rack", nth, "hosts"))
+        for host in members:
+            if host in rack_of:
+                reader.fail(f"host {host!r} stands in rack {rack_of[host]!r} already", "rack", nth, "hosts")
+            rack_of[host] = name
+        racks.append(Rack(name, members, read_wire(reader, wire, UPLINK, ("rack", nth, "uplink"))))
+    return racks
+
+
+def _members(reader: Reader, wanted: object, named: Mapping[str, Sequence[str]], at: At) -> tuple[str, ...]:
+    if not isinstance(wanted, list) or not wanted or not all(isinstance(one, str) for one in wanted):
+        reader.fail('hosts must list names of hosts, such as ["box0", "box1"]', *at)
+    for one in wanted:
+        if one not in named:
+            reader.fail(f"there is no host {one!r}.{near(one, list(named))}", *at)
+    return tuple(host for one in wanted for host in named[one])
+
+
+# --- machines and tasks ----------------------------------------------------------------------------------------------
+
 
 _TOP = ("name", "source", "protocol", "model", "host", "rack", "task")
 _HOST = (

@@ -23,10 +23,10 @@ from simulator.assignment import RULES, Assignment
 from simulator.comparison.canonical import COPY, canonical, replaced
 from simulator.comparison.nodes import CutNode, Key, attrs_that_differ, nodes_of, nodes_of_messages
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
 

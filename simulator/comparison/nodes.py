@@ -23,7 +23,7 @@ from simulator.graph import ops
 from simulator.graph.dtypes import SIZE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, Proto, TensorProto
-from simulator.graph.ops.attributes import plain
+from simulator.graph.ops import plain
 from simulator.partitioning.partitions import Partitions
 
 LARGE_BYTES = 4096  # of a constant; shapes and permutations, whose values TensorFlow reads, are smaller

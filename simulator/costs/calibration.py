@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.costs.measuring import Measurement, Sample, read_measurement
+from simulator.costs.measured import Measurement, Sample, read_measurement
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph

@@ -1,168 +1,138 @@
-"""Estimate how long each op takes on each kind of device, by a roofline (`work`) with a launch overhead.
+"""One op, priced: what it does, and how long that takes on a device.
 
-Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device; so does, on a GPU, the
-launch of a kernel that works in host memory alone.
+    time = launch + max(flops / peak, bytes / bandwidth, on a CPU: core time / cores that share it)
 
-A graph of thousands of nodes has some hundred different ones: each is priced once, by exact integers.
+The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
+the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
+peaks of the device: measured times (`calibrate`) say better. A peak is that of the number format in which the op
+computes (`precision`), for products and convolutions of tensor cores or AMX.
+Kernels of scalar code, on strings, files, tables and sets, are far from both roofs: their time on a core is measured
+(`host.py`), and where one thread runs it, the device is busy for all of it (docs/decisions, 0025).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from simulator.cluster.cluster import Cluster, Device
-from simulator.columns import flags, ids, ints
-from simulator.costs.flops import FALLBACK_RULE, rule
+from simulator.cluster.cluster import Device
+from simulator.cluster.peaks import FORMATS, peak
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.notes import assumptions
-from simulator.costs.residents import MAX_RANK, resident_bytes
-from simulator.costs.rule import Rule
-from simulator.costs.table import FALLBACK, STATIC, CostTable
-from simulator.costs.work import DISPATCH_NS, Work, time_of, work_of
-from simulator.errors import ClusterError
-from simulator.graph import ops
-from simulator.graph.dtypes import INT32
-from simulator.graph.graph import Graph, Shape
+from simulator.costs.rules import CHECKPOINT, Rule
+from simulator.costs.table import MAX_NS
+from simulator.graph.dtypes import base, number_of
+from simulator.units import Nanos
+
+# --- work ------------------------------------------------------------------------------------------------------------
 
 
-def estimate(graph: Graph, cluster: Cluster) -> CostTable:
-    """Price every node on every device kind of the cluster.
+DISPATCH_NS: Nanos = 130  # the executor's own time per op: TensorFlow 2.21 on one x86 core, measured 2026
+STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 Gbit/s
+MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 
-    Ops that the table of `costs/flops.py` lacks cost a launch and the bytes of their known tensors, and calls of what
-    is not in the graph (py_func) a call; both are marked FALLBACK and named in the notes, as are ops that lack
-    attributes and sizes that are assumed. Tensors of unknown size count no bytes. Raises
-    ClusterError if two devices of one kind differ in type or speed.
-    """
-    priced, which = _instances(graph)
-    works = [work_of(rule, instance) for rule, instance in priced]
-    column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
-    rules = [rule for rule, _ in priced]
-    fallback = np.array([rule is FALLBACK_RULE or rule.opaque for rule in rules], bool)[which]
-    resident, resident_notes = resident_bytes(graph)
-    models = _models(cluster)
-    run_ns = _run_ns(graph, models, rules, works, which)
-    return CostTable(
-        kinds=cluster.kinds,
-        run_ns=run_ns,
-        scratch_bytes=ints(column[:, 2]),
-        resident_bytes=resident,
-        source=ids(np.where(fallback, FALLBACK, STATIC)),
-        flops=ints(column[:, 0]),
-        moved_bytes=ints(column[:, 1]),
-        notes=(*assumptions(graph, models, rules, works, which, run_ns), *resident_notes),
+
+class Work(NamedTuple):
+    """What one op does, wherever it runs."""
+
+    flops: int  # operations on real numbers
+    moved: int  # bytes
+    scratch: int  # bytes
+    core_ps: int  # picoseconds of one core, where a CPU does it
+    parts: int  # into which they can be split for several cores
+    number: str  # the format in which it computes
+    matrix: bool  # on matrix units, where there are some
+    assumed: str  # a size that the graph does not hold; "" if there is none
+    capped: bool  # one of the counts was larger than MAX_COUNT
+
+
+def work_of(rule: Rule, instance: Instance) -> Work:
+    """What an op of that rule does."""
+    operations = real_operations(rule, instance, rule.flops(instance))
+    exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
+    flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
+    matrix = on_matrix_units(rule, instance)
+    number, assumed = number_format(rule, instance), rule.assumes(instance)
+    return Work(
+        flops, moved, scratch, core_ps, max(1, rule.parts(instance)), number, matrix, assumed, max(exact) > MAX_COUNT
     )
 
 
-def _run_ns(
-    graph: Graph,
-    models: Sequence[Device],
-    rules: Sequence[Rule],
-    works: Sequence[Work],
-    which: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """[N, K] time per node and kind, -1 without a kernel."""
-    times = [[time_of(rule, work, model) for model in models] for rule, work in zip(rules, works, strict=True)]
-    run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
-    core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
-    launched = np.array([rule.launches for rule in rules], bool)[which]
-    if any(model.type == "GPU" for model in models):
-        hosted = launched & _in_host_memory(graph, core_ns > 0)
-        for column, model in enumerate(models):
-            if model.type == "GPU":
-                run_ns[hosted, column] -= model.launch_ns - DISPATCH_NS
-                run_ns[hosted, column] = np.maximum(run_ns[hosted, column], DISPATCH_NS + core_ns[hosted])
-    run_ns[~_kernels(graph, models)] = -1
-    run_ns.setflags(write=False)
-    return run_ns
+def time_of(rule: Rule, work: Work, device: Device) -> Nanos:
+    """The time of the work on a device, launch included, whether or not TensorFlow has a kernel for it there."""
+    if not rule.launches:
+        return DISPATCH_NS
+    rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
+    speed, _ = speed_of(work, device)
+    busy = max(-(-work.flops * 10**9 // speed), -(-work.moved * 10**9 // rate))
+    if device.type == "CPU" or rule.opaque:
+        busy = max(busy, -(-work.core_ps // (1000 * min(device.cores, work.parts))))
+    return min(device.launch_ns + busy, MAX_NS)
 
 
-def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[np.int64]]:
-    """The different ops of the graph with their shapes, and [N] which of them each node is."""
-    tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
-    sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
-    kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
-    first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
-    outputs = graph.tensor_ptr.tolist()
-    rows: dict[object, int] = {}
-    priced: list[tuple[Rule, Instance]] = []
-    which = []
-    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
-        priced_by = rule(op) or FALLBACK_RULE
-        taken = [t for t in sources[first[node] : first[node + 1]] if t >= 0]
-        given = range(outputs[node], outputs[node + 1])
-        read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
-        key = (op, tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
-        row = rows.get(key)
-        if row is None:
-            row = rows[key] = len(priced)
-            instance = Instance(
-                op,
-                tuple(_bounded(graph.tensor_shape[t]) for t in taken),
-                tuple(_bounded(graph.tensor_shape[t]) for t in given),
-                tuple(max(0, sizes[t]) for t in taken),
-                tuple(max(0, sizes[t]) for t in given),
-                attrs,
-                tuple(types[t] for t in taken),
-                tuple(types[t] for t in given),
-            )
-            priced.append((priced_by, instance))
-        which.append(row)
-    return priced, np.array(which, np.int64)
+def speed_of(work: Work, device: Device) -> tuple[int, bool]:
+    """Operations per second at the device's peak, and whether they are assumed."""
+    return peak(device.flop_per_s, device.peaks, work.number, matrix=work.matrix)
 
 
-def _bounded(shape: Shape | None) -> Shape | None:
-    """The shape; unknown where it has more dimensions than TensorFlow allows, which only a broken file has."""
-    return None if shape is not None and len(shape) > MAX_RANK else shape
+# --- number formats --------------------------------------------------------------------------------------------------
 
 
-def _models(cluster: Cluster) -> list[Device]:
-    """[K] one device of each kind; all of a kind must have the same speed, and the fewest cores of one count."""
-    models: dict[str, Device] = {}
-    for device in cluster.devices:
-        if min(device.flop_per_s, device.bytes_per_s) < 1:
-            raise ClusterError(
-                f"{cluster.name}: {device.name} does nothing per second; give it a speed and a bandwidth"
-            )
-        model = models.setdefault(device.kind, device)
-        for name in ("type", "flop_per_s", "peaks", "bytes_per_s", "launch_ns"):
-            if getattr(device, name) != getattr(model, name):
-                raise ClusterError(
-                    f"{cluster.name}: {model.name} and {device.name} are both of kind {device.kind!r} but differ in "
-                    f"{name}; give them kinds of their own"
-                )
-    fewest = {kind: min(device.cores for device in cluster.devices if device.kind == kind) for kind in cluster.kinds}
-    return [replace(models[kind], cores=fewest[kind]) for kind in cluster.kinds]
+_FORMAT: Mapping[int, str] = MappingProxyType(
+    {
+        number_of(name): kind
+        for kind, names in {
+            "float64": "DOUBLE COMPLEX128",
+            "float32": "FLOAT COMPLEX64",
+            "bfloat16": "BFLOAT16",
+            "float16": "HALF FLOAT8_E5M2 FLOAT8_E4M3FN",
+        }.items()
+        for name in names.split()
+    }
+)
+_BYTES = frozenset(map(number_of, ("QINT8", "QUINT8", "INT8", "UINT8")))
+_COMPLEX = frozenset(map(number_of, ("COMPLEX64", "COMPLEX128")))
+# A complex multiplication takes four real ones and two additions, a complex addition two: a multiplication and an
+# addition 8 for 2.
+_REAL_PER_COMPLEX = 4
 
 
-def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """[N] nodes whose GPU kernel works on the host: all inputs and outputs lie there, so that nothing is launched.
+def number_format(rule: Rule, instance: Instance) -> str:
+    """One of `FORMATS`: the widest of the op's floating inputs and outputs, for the kernel computes in it.
 
-    These are the int32 kernels, which compute shapes and indices, and some of scalar code; only they are looked up.
+    So FusedBatchNorm with a float16 image and float32 statistics computes in float32, as cuDNN does, and SparseMatMul
+    with a bfloat16 operand, too. A product or convolution of two tensors of bytes (QuantizedMatMul) computes in int8,
+    whatever its ranges are. Other integers count as float32.
     """
-    found = np.zeros(len(graph), bool)
-    narrow = scalar.copy()
-    narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
-    slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
-    for node in np.flatnonzero(narrow).tolist():
-        taken, given = ops.host_memory(graph.ops[node], graph.attrs[node], "GPU", graph.library)
-        outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
-        found[node] = len(taken) == slots[node] and len(given) == outputs
-    return found
+    types = instance.input_types
+    if rule.on_matrix_units and len(types) > 1 and base(types[0]) in _BYTES and base(types[1]) in _BYTES:
+        return "int8"
+    found = {_FORMAT[base(dtype)] for dtype in (*types, *instance.output_types) if base(dtype) in _FORMAT}
+    return min(found, key=FORMATS.index, default="float32")
 
 
-def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
-    """[N, K] whether TensorFlow has a kernel for the node on the kind's device type."""
-    types = [device.type for device in models]
-    answers: dict[object, tuple[bool, ...]] = {}
-    exists = []
-    for op, attrs in zip(graph.ops, graph.attrs, strict=True):
-        supported = ops.kernel_types(op, attrs)
-        if supported not in answers:
-            found = {device_type for device_type, _ in supported}
-            answers[supported] = tuple(device_type in found for device_type in types)
-        exists.append(answers[supported])
-    return flags(np.array(exists, bool).reshape(len(graph), len(types)))
+def on_matrix_units(rule: Rule, instance: Instance) -> bool:
+    """Whether the op runs on tensor cores or AMX where there are some.
+
+    They take floats and bytes. Complex numbers are left out as `real_operations` says, and a product of int32 or int64,
+    which cuBLAS and cuDNN do not have, runs on plain units.
+    """
+    types = (*instance.input_types, *instance.output_types)
+    fits = not types or any(base(dtype) in _FORMAT or base(dtype) in _BYTES for dtype in types)
+    return rule.on_matrix_units and fits and not is_complex(instance.input_types)
+
+
+def is_complex(types: Sequence[int]) -> bool:
+    """Whether one of the types is complex."""
+    return any(base(dtype) in _COMPLEX for dtype in types)
+
+
+def real_operations(rule: Rule, instance: Instance, count: int) -> int:
+    """The count in operations on real numbers; a formula counts complex numbers like real ones, but Fourier's.
+
+    Complex products have no tensor cores to run on: cuBLAS is asked for TF32 in float32 alone
+    (xla/stream_executor/cuda/cuda_blas.cc, DoBlasGemm).
+    """
+    if rule.counts_real or not is_complex((*instance.input_types, *instance.output_types)):
+        return count
+    return _REAL_PER_COMPLEX * count

@@ -13,8 +13,8 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.ways import Ways, ways_of
 from simulator.graph import ops as registry
-from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
+from simulator.graph.op_classes import MERGES
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

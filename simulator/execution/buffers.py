@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import pointers
-from simulator.graph.control_flow import MERGES
 from simulator.graph.dtypes import REF
+from simulator.graph.op_classes import MERGES
 from simulator.partitioning.replication import is_small
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, TRIGGERS
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

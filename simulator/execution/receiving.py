@@ -34,7 +34,7 @@ import numpy.typing as npt
 from simulator.columns import Ids, ids
 from simulator.execution.slack import Slack, slack
 from simulator.execution.trace import Trace
-from simulator.graph.control_flow import ENTERS, MERGES, SWITCHES
+from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
 from simulator.partitioning.waiting import with_waits
 from simulator.units import Nanos
 

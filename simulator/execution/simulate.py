@@ -18,8 +18,8 @@ from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.links import crossing_ns
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
-from simulator.graph.calling import calling
-from simulator.graph.unsized import unsized
+from simulator.graph.op_classes import calling
+from simulator.graph.shapes import unsized
 from simulator.partitioning.naming import carried
 from simulator.wording import counted
 

@@ -42,8 +42,8 @@ from simulator.execution.layouts import Layouts
 from simulator.execution.loops import Choice, unrolled
 from simulator.execution.posting import posting_references, with_end, with_posts
 from simulator.execution.ways import Ways
-from simulator.graph.calling import refuse_calls
 from simulator.graph.dtypes import REF
+from simulator.graph.op_classes import refuse_calls
 from simulator.graph.step import exchange
 
 if TYPE_CHECKING:

@@ -10,17 +10,20 @@ import heapq
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids
 from simulator.errors import GraphError
-from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
-from simulator.graph.graph import Attrs, Graph, Shape, Signature
+from simulator.graph.graph import WHOLE, Attrs, Graph, Shape, Signature
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 from simulator.graph.tensors import Tensors, Wiring, tensor_columns
 from simulator.wording import counted, near
+
+if TYPE_CHECKING:
+    import networkx
 
 # A part begins with a letter, digit or dot; parts are joined by ">". TensorFlow's own passes also write a leading "_".
 _NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._/\-]*(?:>[A-Za-z0-9.][A-Za-z0-9._/\-]*)*")
@@ -323,4 +326,41 @@ def _refuse_cycle(
         f"{source}: a cycle of {counted(len(cycle), 'node')} lies outside a loop: {shown}. A cycle may "
         "only be closed by a NextIteration that feeds a Merge.",
         node=cycle[0],
+    )
+
+
+# --- from networkx ---------------------------------------------------------------------------------------------------
+
+
+def from_networkx(made: networkx.DiGraph) -> Graph:
+    """The graph of a networkx digraph: the inverse of `Graph.to_networkx`, lenient about what is missing.
+
+    A node without `op` becomes a "NoOp" if nothing but control edges leave it, else an op of its own kind, "Unknown";
+    an edge without `tensor` carries the source's output 0, one whose `tensor` is None is a control edge. Inputs stand
+    in the order of `slot`, those without in the order of the edges. Raises GraphError for an undirected graph and for
+    whatever `build` refuses.
+    """
+    if not made.is_directed():
+        raise GraphError("from_networkx wants a directed graph: edges point from producer to consumer.")
+    names = [str(name) for name in made.nodes]
+    inputs: dict[str, list[tuple[bool, int, str]]] = {name: [] for name in names}
+    gives_data = set()
+    for source, target, facts in made.edges(data=True):
+        tensor = facts.get("tensor", f"{source}:0")
+        if tensor is not None:
+            gives_data.add(str(source))
+        written = f"^{source}" if tensor is None else str(tensor)
+        entering = inputs[str(target)]
+        entering.append((tensor is None, int(facts.get("slot", len(entering))), written))
+    facts_of = [made.nodes[name] for name in made.nodes]
+    return build(
+        names,
+        [
+            str(facts.get("op", "Unknown" if name in gives_data else "NoOp"))
+            for name, facts in zip(names, facts_of, strict=True)
+        ],
+        [str(facts.get("requested", "")) for facts in facts_of],
+        [[written for _, _, written in sorted(inputs[name], key=lambda entry: entry[:2])] for name in names],
+        [facts.get("attrs", {}) for facts in facts_of],
+        **{"source": "a networkx graph", **{key: made.graph[key] for key in WHOLE if key in made.graph}},
     )

@@ -205,7 +205,7 @@ class Graph:
         return tuple(written)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """A `networkx.MultiDiGraph` whose nodes are the names; `bridging.from_networkx` makes a graph of it again.
+        """A `networkx.MultiDiGraph` whose nodes are the names; `building.from_networkx` makes a graph of it again.
 
         A node has `op`, `requested`, `attrs` and `row`. An edge has `tensor` ("node:port", None for a control edge),
         `slot` (its place among the inputs of the node that it enters), `nbytes` (-1 unknown) and `back` (closes a

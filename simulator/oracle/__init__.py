@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.exporting import exported
+from simulator.lazy import exported
 
 if TYPE_CHECKING:
     from simulator.oracle.checking import check as check

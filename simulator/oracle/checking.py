@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.checking import assignment_laws, graph_laws
-from simulator.cluster.client import with_client
+from simulator.cluster.master import with_client
 from simulator.comparison.comparison import Comparison, compare
-from simulator.graph.control_flow import MOVED
+from simulator.graph.op_classes import MOVED
+from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking
 from simulator.oracle.measurement import STAND_INS, Measurement
 from simulator.oracle.observing import TIMEOUT_S, ask, observe

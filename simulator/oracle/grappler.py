@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import OracleError
-from simulator.graph.exporting import graph_def
+from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.oracle.child import Asking
 from simulator.oracle.observing import without_large_values

@@ -1,4 +1,4 @@
-"""Write the data file of graph/ops/registry.py from the installed TensorFlow.
+"""Write the data file of graph/registry.py from the installed TensorFlow.
 
 Called as `python -m simulator.oracle.kernels [-o FILE]`.
 
@@ -17,8 +17,8 @@ from typing import Any
 
 from simulator.errors import OracleError
 from simulator.files import replace_file
-from simulator.graph.ops import registry
-from simulator.graph.ops.attributes import plain
+from simulator.graph import registry
+from simulator.graph.ops import plain
 
 _DEVICES = {"CPU": "C", "GPU": "G", "DEFAULT": "D"}
 _FEWEST_GPU_KERNELS = 1000  # 2.21 registers 5,017; a wheel without GPU support a few dozen

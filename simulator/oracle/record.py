@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import DeviceSpec, parse
-from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError, GraphError, OracleError, SimvizError
 from simulator.files import replace_file
 from simulator.graph.dtypes import REF, RESOURCE
-from simulator.graph.exporting import graph_def
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
-from simulator.graph.loading.sources import read_source
 from simulator.graph.shapes import with_shapes
+from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step
 from simulator.oracle.machine import Machine, machine
 from simulator.oracle.measurement import GPUS

@@ -20,8 +20,8 @@ from google.protobuf.message import EncodeError
 
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph, Shape
+from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 
 _FORM = 1  # of the answers in the cache; raise it when infer's answer to the same question changes

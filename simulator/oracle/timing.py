@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import OracleError
 from simulator.graph.dtypes import base
 from simulator.graph.messages import StepStats
+from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
-from simulator.graph.step.purposes import first_values
 from simulator.oracle.child import pack, run, unpack
 
 if TYPE_CHECKING:

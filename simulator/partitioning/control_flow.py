@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simulator.graph.control_flow import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.step import exchange
 from simulator.partitioning.client import attach
 from simulator.partitioning.draft import CONTROL, Wires, step_wires

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.graph.control_flow import ENTERS
 from simulator.graph.dtypes import INT32
 from simulator.graph.messages import AttrValue
+from simulator.graph.op_classes import ENTERS
 from simulator.partitioning.draft import (
     CONTROL,
     EMPTY,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.graph.control_flow import ENTERS, EXITS
+from simulator.graph.op_classes import ENTERS, EXITS
 from simulator.partitioning.draft import Column, Wires
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from simulator.assignment import Assignment
-from simulator.checking import graph_laws
 from simulator.cluster.cluster import Cluster
 from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, is_tensor
+from simulator.laws import graph_laws
 from simulator.partitioning.partitions import RECVS, SENDS, Partitions
 
 # ops that the partitioner moves next to their values, whatever they asked for

@@ -16,8 +16,8 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Flags, Ids
-from simulator.graph.control_flow import MERGES
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import MERGES
 from simulator.partitioning.draft import CONTROL, LAST, Column, Wires, edges_once
 
 _CONTROL_LOOP = "_cloop"  # begins the names of control loops' nodes

@@ -19,9 +19,9 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids
-from simulator.graph.control_flow import MERGES
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
+from simulator.graph.op_classes import MERGES
 from simulator.partitioning.assembling import assemble
 from simulator.partitioning.draft import CONTROL, LAST, Added, Column, Wires, wires
 from simulator.partitioning.levels import Level, wires_of

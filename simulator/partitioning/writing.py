@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.graph.exporting import graph_def, to_text, untie
+from simulator.graph.graph_def import graph_def, to_text, untie
 from simulator.partitioning.partitions import Partitions
 
 

@@ -21,16 +21,15 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, parse, parse_beginning, specialise
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
-from simulator.graph import ops
+from simulator.graph import ops, registry
 from simulator.graph.building import build
-from simulator.graph.calling import PARTITIONED
 from simulator.graph.dtypes import REF, RESOURCE, VARIANT
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import isolated
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.inlining.calls import MAX_DEPTH
 from simulator.graph.messages import AttrValue
-from simulator.graph.ops import registry
+from simulator.graph.op_classes import PARTITIONED
 from simulator.placer import refusals
 from simulator.placer.variants import host_bound
 

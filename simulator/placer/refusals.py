@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.device_strings import named_cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
-from simulator.cluster.reading import named_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph import ops
 from simulator.graph.graph import Graph

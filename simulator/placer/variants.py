@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph import registry
 from simulator.graph.dtypes import RESOURCE, STRING, VARIANT
 from simulator.graph.graph import Graph
-from simulator.graph.ops import registry
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 
 _FORWARDS = frozenset({"Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration"})
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"})

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import with_protocol
+from simulator.cluster.description import load_cluster
 from simulator.cluster.notation import read_notation
-from simulator.cluster.reading import load_cluster
 from simulator.errors import ClusterError
 from tests.cluster.routes import names
 

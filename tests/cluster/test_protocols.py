@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import CONTENTIONS, MAX_RATE, Cluster, Link, with_protocol
+from simulator.cluster.description import load_cluster
+from simulator.cluster.master import connected
 from simulator.cluster.protocols import (
     GRPC,
     IN_PROCESS,
@@ -27,7 +28,6 @@ from simulator.cluster.protocols import (
     find_protocol,
     spoken,
 )
-from simulator.cluster.reading import load_cluster
 from simulator.cluster.toml_file import read_toml
 from simulator.errors import ClusterError
 from simulator.units import parse_picos, show_nanos

@@ -14,13 +14,13 @@ import numpy as np
 
 from placement import place
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
-from simulator.costs.roofline import estimate
+from simulator.cluster.description import load_cluster
+from simulator.costs.estimate import estimate
 from simulator.errors import DeadlockError, SimvizError
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import child

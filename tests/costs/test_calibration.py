@@ -6,8 +6,8 @@ import pytest
 
 from simulator.cluster.cluster import Cluster, Device
 from simulator.costs.calibration import calibrate, read_measurement
-from simulator.costs.measuring import from_step_stats
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
+from simulator.costs.measured import from_step_stats
 from simulator.costs.table import MEASURED, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph

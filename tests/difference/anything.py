@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from simulator.graph import registry
 from simulator.graph.dtypes import BOOL, FLOAT, REF, RESOURCE, STRING, VARIANT
-from simulator.graph.ops import registry
-from simulator.graph.ops.registry import Argument
+from simulator.graph.registry import Argument
 from tests.difference.functions import function
 from tests.difference.sketch import INT64, LOOSE, NUMBERS, Sketch, Value, func, shapes
 from tests.difference.state import UNKNOWN

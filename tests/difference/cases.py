@@ -12,9 +12,9 @@ from random import Random
 
 import numpy as np
 
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
+from simulator.cluster.master import connected
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, STRING
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower

@@ -6,8 +6,8 @@ import json
 
 from google.protobuf import text_format
 
-from simulator.graph.exporting import graph_def, to_text
-from simulator.graph.loading import read_graph
+from simulator.graph.graph_def import graph_def, to_text
+from simulator.graph.importer import read_graph
 from simulator.graph.messages import GraphDef
 from tests.difference.cases import Case
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from simulator.graph import ops
+from simulator.graph import ops, registry
 from simulator.graph.dtypes import BOOL, FLOAT, INT32, REF, STRING, base
 from simulator.graph.messages import AttrValue
-from simulator.graph.ops import registry
 from tests.strategies import Rows
 
 INT64, DOUBLE = 9, 2

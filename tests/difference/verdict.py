@@ -9,10 +9,10 @@ from typing import Any
 
 from placement import place
 from simulator.assignment import Assignment
-from simulator.cluster.client import can_hold_master
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import can_hold_master
 from simulator.comparison.comparison import compare
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
 from simulator.oracle import extended
 from simulator.oracle.checking import differences

@@ -16,7 +16,7 @@ from simulator.execution.simulate import simulate
 from simulator.execution.trace import LATENCY, WIRE, transfer_task
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.graph.unsized import unknown_shapes
+from simulator.graph.shapes import unknown_shapes
 from simulator.partitioning import partition
 from simulator.partitioning.client import FLAVOURS
 from simulator.wording import counted

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.description import load_cluster
 from simulator.cluster.protocols import Protocol
-from simulator.cluster.reading import load_cluster
 from simulator.execution.ways import AT_ONCE, alone_ns, ways_of
 from tests.execution.cases import apart, cluster, with_cores
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError, OracleError
 from simulator.graph.graph import Graph, Shape
-from simulator.graph.shapes import with_shapes
+from simulator.graph.shapes import unknown_shapes, with_shapes
 from simulator.graph.step import choose_step
-from simulator.graph.unsized import unknown_shapes
 from tests.strategies import Rows, graphs, shape_attr, shapes_attr, type_attr, typed, types_attr
 
 Fed: TypeAlias = Mapping[str, Shape]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.columns import ids
 from simulator.execution.crossings import hands_on
 from simulator.execution.evaluate import evaluate

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.assignment import OVERRULED, RELAXED, Assignment
-from simulator.checking import assignment_laws, graph_laws
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids
 from simulator.graph.building import build
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
+from simulator.laws import assignment_laws, graph_laws
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from simulator.partitioning.laws import partition_laws
 from simulator.partitioning.naming import carried

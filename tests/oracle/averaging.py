@@ -16,9 +16,9 @@ from typing import Any
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
-from simulator.cluster.reading import load_cluster
-from simulator.graph.exporting import graph_def
-from simulator.graph.loading import read_graph
+from simulator.cluster.description import load_cluster
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from simulator.training.programs.distributed import distributed
 from simulator.training.regimes import read_regime
 

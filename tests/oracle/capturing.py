@@ -15,10 +15,10 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 
 import numpy as np
 
-from simulator.cluster.reading import load_cluster
-from simulator.graph.exporting import graph_def
+from simulator.cluster.description import load_cluster
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline
-from simulator.graph.loading import read_graph
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition, read_graph
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate
-from simulator.costs.measuring import Measurement, Sample
+from simulator.costs.measured import Measurement, Sample
 from simulator.graph.messages import GraphDef
 from simulator.oracle.processes import RealClient
 from simulator.training.crew.combining import Client

@@ -10,12 +10,12 @@ import pytest
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition
 from simulator.assignment import COST, Assignment
-from simulator.cluster.client import STANDIN_CLIENT
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import STANDIN_CLIENT
 from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step
 from simulator.oracle import check, check_refusal, child, extended

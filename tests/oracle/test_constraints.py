@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue

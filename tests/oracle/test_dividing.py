@@ -11,8 +11,8 @@ import pytest
 from simulator import load_cluster
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.graph import Graph
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
 from simulator.training.programs.replicated import How, replicate

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import OracleError
-from simulator.graph import ops
+from simulator.graph import ops, registry
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, NodeDef
-from simulator.graph.ops import registry
 from simulator.oracle import child, conversation, observe
 from simulator.placer.colocation import EXEMPT
 from tests.graph.inlining.functional import function

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from simulator.graph.exporting import graph_def, to_text
+from simulator.graph.graph_def import graph_def, to_text
 from tests.oracle.test_standin import training
 
 pytestmark = pytest.mark.tensorflow

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.costs.roofline import estimate
-from simulator.graph.loading import read_graph
+from simulator.costs.estimate import estimate
+from simulator.graph.importer import read_graph
 from simulator.oracle import child
 
 pytestmark = pytest.mark.tensorflow

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simulator.cluster.cluster import Cluster
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError
 from simulator.execution.simulate import simulate

@@ -7,9 +7,9 @@ import pytest
 from google.protobuf import text_format
 
 from simulator.graph import messages
-from simulator.graph.exporting import graph_def
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline
-from simulator.graph.loading import read_graph
 from simulator.oracle import child
 
 MODELS = ("conditionals", "loops", "state", "legacy", "lists")

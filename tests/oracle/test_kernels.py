@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from simulator.errors import OracleError
-from simulator.graph import ops
+from simulator.graph import ops, registry
 from simulator.graph.messages import NodeDef
-from simulator.graph.ops import registry
 from simulator.oracle import child, kernels
 
 SHIPPED = registry.file_of(registry.TENSORFLOW)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import OracleError
 from simulator.oracle import Measurement, conversation, observe
 from simulator.oracle.child import Asking

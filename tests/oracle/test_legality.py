@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.assignment import Assignment
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.columns import ids
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph

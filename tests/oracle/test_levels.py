@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from simulator.cluster.cluster import Cluster
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import observe

@@ -15,7 +15,7 @@ import pytest
 
 from placement import place
 from simulator import choose_step, estimate, load, load_cluster, partition, read_graph, simulate
-from simulator.cluster.reading import default_cluster
+from simulator.cluster.device_strings import default_cluster
 from simulator.errors import UnsupportedError
 from simulator.graph.shapes import with_shapes
 from simulator.oracle import child

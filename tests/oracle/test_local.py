@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.columns import flags
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph

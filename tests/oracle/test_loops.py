@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions, of_step
 from simulator.execution.trace import Trace
 from simulator.graph import messages
-from simulator.graph.exporting import graph_def
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline
-from simulator.graph.loading import read_graph
 from simulator.graph.step import choose_step
 from simulator.oracle import child
 from simulator.oracle.timing import timed

@@ -9,11 +9,11 @@ import pytest
 
 from placement import place
 from simulator import estimate, partition
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.graph import messages
 from simulator.graph.graph import Graph
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
 from simulator.graph.step import choose_step
 from simulator.oracle import child, extended
 from simulator.oracle.checking import check

@@ -9,8 +9,8 @@ import pytest
 
 from simulator.execution.engine import Outcome, run
 from simulator.execution.tables import Tables, of_step
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.graph.step import Step, choose_step
 from simulator.oracle.timing import timed
 from tests.execution.cases import apart, costs

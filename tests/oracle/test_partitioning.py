@@ -11,8 +11,8 @@ from google.protobuf import text_format
 
 from simulator.cluster.cluster import Cluster
 from simulator.comparison.comparison import compare
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
 from simulator.oracle import check, observe

@@ -67,7 +67,7 @@ def test_tensorflow_places_each_node_as_it_is_written(kinds: Any, tmp_path: Path
 
 def binary(path: Path) -> bytes:
     """The graph of either form as a binary GraphDef."""
-    from simulator.graph.exporting import graph_def
+    from simulator.graph.graph_def import graph_def
 
     return bytes(graph_def(read_graph(path)).SerializeToString())
 

@@ -14,15 +14,15 @@ import pytest
 
 from placement import place
 from simulator import choose_step, estimate, load_cluster
-from simulator.cluster.client import STANDIN_CLIENT
+from simulator.cluster.master import STANDIN_CLIENT
 from simulator.comparison.comparison import Comparison
-from simulator.costs.measuring import from_step_stats
+from simulator.costs.measured import from_step_stats
 from simulator.errors import InfeasibleError, OracleError
 from simulator.graph.graph import Graph
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import lower
-from simulator.graph.loading import read_graph
 from simulator.graph.messages import AttrValue, GraphDef
-from simulator.graph.step.purposes import first_values
+from simulator.graph.purposes import first_values
 from simulator.oracle import machine, observing, record, recording
 from simulator.oracle.checking import differences
 from simulator.oracle.machine import Machine
@@ -292,7 +292,7 @@ def test_gpus_that_are_not_there_are_stood_in_for_and_no_record_says_that_they_w
 
 
 def written(path: Path, graph: Graph) -> Path:
-    from simulator.graph.exporting import graph_def
+    from simulator.graph.graph_def import graph_def
 
     path.write_bytes(graph_def(graph).SerializeToString())
     return path

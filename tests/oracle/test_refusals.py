@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from placement.placing import place
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower

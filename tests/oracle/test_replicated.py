@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simulator import load_cluster
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
+from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.training.programs.replicated import replicate
 from simulator.training.recognition.variables import VARIABLES

@@ -8,7 +8,7 @@ import pytest
 
 from placement import place
 from simulator import choose_step, estimate, load_cluster
-from simulator.cluster.client import connected
+from simulator.cluster.master import connected
 from simulator.graph.graph import Graph
 from simulator.oracle import extended, observe
 from simulator.oracle.checking import differences

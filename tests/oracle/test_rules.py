@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.comparison.comparison import compare
 from simulator.comparison.nodes import nodes_of_messages
 from simulator.oracle import conversation, observe

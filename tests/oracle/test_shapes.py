@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.errors import OracleError
-from simulator.graph.loading import read_graph
+from simulator.graph.importer import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.oracle import child, shapes
 from tests.strategies import Rows, type_attr, typed

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.checking import assignment_laws
 from simulator.execution.laws import check_trace
+from simulator.laws import assignment_laws
 from simulator.partitioning.laws import partition_laws
 from tests.oracle.sundry import GRAPHS, written
 from viz import run

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from placement.sessions import clients
-from simulator.cluster.reading import load_cluster
-from simulator.costs.roofline import estimate
+from simulator.cluster.description import load_cluster
+from simulator.costs.estimate import estimate
 from simulator.errors import GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.loading import read_graph
+from simulator.graph.importer import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from simulator.errors import GraphError
 from simulator.graph import messages
-from simulator.graph.exporting import graph_def
 from simulator.graph.graph import Graph
-from simulator.graph.loading import read_graph
+from simulator.graph.graph_def import graph_def
+from simulator.graph.importer import read_graph
 from tests.strategies import DEVICES, Rows, graphs
 
 pytestmark = pytest.mark.tensorflow

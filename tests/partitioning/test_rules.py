@@ -7,7 +7,7 @@ import pytest
 from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.comparison.nodes import nodes_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition, partition_by_task

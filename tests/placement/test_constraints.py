@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.messages import AttrValue
 from simulator.placer.colocation import merge_types

@@ -20,8 +20,8 @@ from placement.problem import pose
 from simulator import assignment as why
 from simulator.assignment import RULES, Assignment
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import matches, parse
-from simulator.cluster.reading import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError, SimvizError
@@ -173,7 +173,7 @@ import random
 from tests.placement.test_placing import priced
 from tests.placement.problems import whole
 from tests.strategies import Rows, colocation, typed
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from placement.placing import ALGORITHMS, place
 draw, rows = random.Random(5), Rows()
 for at in range(200):

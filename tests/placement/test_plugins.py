@@ -15,8 +15,8 @@ from placement.placing import ALGORITHMS
 from placement.problem import NEVER
 from simulator import Assignment, choose_step, estimate, load, load_cluster, partition, simulate
 from simulator.assignment import COST, NOT_RUN, ONLY, RULES
-from simulator.checking import assignment_laws
 from simulator.errors import InfeasibleError, SimvizError
+from simulator.laws import assignment_laws
 
 ROOT = Path(__file__).parents[2]
 GRAPH = load(ROOT / "examples" / "ps_training.pbtxt")

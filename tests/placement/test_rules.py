@@ -3,7 +3,7 @@
 import pytest
 
 from placement.placing import place
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.inlining import lower
 from simulator.oracle.complaints import complaint

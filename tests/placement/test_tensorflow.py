@@ -7,8 +7,8 @@ import pytest
 
 from placement.placing import place
 from simulator import assignment as why
-from simulator.cluster.client import connected
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
+from simulator.cluster.master import connected
 from simulator.errors import ClusterError
 from tests.placement.problems import costs_of, whole
 from tests.strategies import Rows, colocation, type_attr, typed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
@@ -82,7 +82,7 @@ def cut(
 ) -> Partitions:
     """The pieces of a step, placed as TensorFlow would."""
     from placement.placing import place
-    from simulator.costs.roofline import estimate
+    from simulator.costs.estimate import estimate
 
     on = load_cluster(cluster) if isinstance(cluster, str) else cluster
     step = choose_step(graph, fetches=fetches)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import CONTENTIONS, Cluster
+from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.execution.engine import prepare

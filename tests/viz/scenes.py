@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.graph.graph import Graph
+from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
-from simulator.graph.loading import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.regimes import read_regime

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from simulator.cluster.client import STANDIN_CLIENT, with_client
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import STANDIN_CLIENT, with_client
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
-from simulator.graph.step.choosing import Step
+from simulator.graph.step import Step
 from simulator.oracle.refusing import Refusal
 from tests.viz.scenes import EXAMPLE, example
 from viz import agreement

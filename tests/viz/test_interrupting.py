@@ -191,7 +191,7 @@ def test_a_background_job_goes_on(tmp_path: Path) -> None:
 def test_next_to_nothing_is_loaded_before_ctrl_c_is_minded() -> None:
     code = "import sys; before = {*sys.modules}; import viz.entry; print(*sorted({*sys.modules} - before))"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    assert set(loaded.split()) <= {"__future__", "simulator", "simulator.exporting", "viz", "viz.entry"}
+    assert set(loaded.split()) <= {"__future__", "simulator", "simulator.lazy", "viz", "viz.entry"}
 
 
 def test_what_was_written_before_the_interruption_is_named(

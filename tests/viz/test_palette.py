@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulator.costs.categories import CATEGORIES
+from simulator.costs.rules import CATEGORIES
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, UNPACKING, device_colour, device_colours, mixed, rgb
 
 # What a dichromat sees, on linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster, with_protocol
-from simulator.cluster.reading import default_cluster, load_cluster
+from simulator.cluster.description import load_cluster
+from simulator.cluster.device_strings import default_cluster
+from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate, read_measurement
-from simulator.costs.measuring import Measurement
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
+from simulator.costs.measured import Measurement
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph, Shape

@@ -10,7 +10,7 @@ from placement.placing import name_of, place
 from simulator.assignment import Assignment
 from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Cluster
-from simulator.cluster.ignoring import without_devices
+from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
 from simulator.errors import GraphError, InfeasibleError, SimvizError
 from simulator.execution.choosing import is_warm

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import parse
 from simulator.cluster.notation import is_notation
-from simulator.cluster.reading import load_cluster
 from simulator.errors import SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed, names_jobs

@@ -8,8 +8,8 @@ from functools import partial
 
 from placement.sessions import clients
 from simulator.assignment import Assignment
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import connected
 from simulator.costs.table import CostTable
 from simulator.execution.loops import SharedChoices
 from simulator.execution.simulate import simulate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator import __version__
-from simulator.cluster.client import short_task
+from simulator.cluster.master import short_task
 from simulator.execution.memory import out_of_memory
 from simulator.training.training import WAITING
 from viz import figures, training_figures

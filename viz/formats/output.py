@@ -12,8 +12,8 @@ from google.protobuf.message import EncodeError
 
 from simulator.errors import GraphError, SimvizError
 from simulator.files import mode, replace_file
-from simulator.graph.exporting import placed_graph_def, placed_meta_graph, to_text
-from simulator.graph.loading.sources import SAVED_MODEL_FILES
+from simulator.graph.graph_def import placed_graph_def, placed_meta_graph, to_text
+from simulator.graph.sources import SAVED_MODEL_FILES
 from simulator.wording import counted
 from viz.scene import Scene
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from viz.tracks import LINKS, Place, processes
 
 Args: TypeAlias = "dict[str, str | int | float]"

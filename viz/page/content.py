@@ -12,10 +12,10 @@ from dataclasses import asdict
 import numpy as np
 
 from simulator.assignment import RULES
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from simulator.columns import Ints
-from simulator.costs.categories import category
+from simulator.costs.rules import category
 from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.training.crew.combining import Client
 from simulator.training.training import Training

@@ -14,9 +14,9 @@ from itertools import chain
 
 import numpy as np
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
-from simulator.costs.categories import category
+from simulator.cluster.master import short_task
+from simulator.costs.rules import category
 from viz.figures import notes
 from viz.formats.trace_events import MAX_BYTES, Args, Event, named, named_places, shortened, slice_of, written
 from viz.palette import PACKING, UNPACKING

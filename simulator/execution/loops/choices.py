@@ -21,7 +21,7 @@ from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
 from simulator.execution.loops.origins import Merged, Mixed, origin
 from simulator.execution.loops.predicates import Branches, Choice, find_branches, label
 from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
-from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS, TRIGGERS
+from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.graph.control_flow import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import ENTERS, EXITS, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import printable
 

@@ -15,7 +15,7 @@ from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import EdgeKind
 from simulator.execution.loops.iterations import rows
 from simulator.execution.loops.liveness import Liveness
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 
 Tag: TypeAlias = "tuple[int, ...]"  # iteration of each loop around, the outermost first
 

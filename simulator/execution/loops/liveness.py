@@ -31,7 +31,7 @@ import numpy as np
 from simulator.errors import UnsupportedError
 from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.iterations import IterationSpace, mask, rows
-from simulator.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, TRIGGERS
+from simulator.graph.op_classes import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES, TRIGGERS
 
 MAX_ROUNDS = 100  # a graph that needs more was made to need more
 

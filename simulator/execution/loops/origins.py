@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from simulator.execution.loops.frames import Flow, Output
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 
 Mixed: TypeAlias = "list[tuple[Output, int]]"

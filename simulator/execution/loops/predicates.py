@@ -23,7 +23,7 @@ from simulator.execution.loops.iterations import IterationSpace, mask
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
 from simulator.execution.loops.trips import NAMED, Reason, Trips, UnknownNameError, find_conditions
 from simulator.execution.loops.values import Columns, Values, column, have_equal_trips, popped
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.units import is_whole

@@ -16,7 +16,7 @@ from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.origins import Merged, find_pops, origin
 from simulator.execution.loops.values import Values, holds_for
-from simulator.graph.control_flow import EXITS, SWITCHES
+from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.units import is_whole
 from simulator.wording import counted, near, printable, some

@@ -29,7 +29,7 @@ from simulator.execution.loops.liveness import Liveness
 from simulator.execution.loops.predicates import Choice, branch_notes, check_branches, check_seed
 from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
-from simulator.graph.control_flow import MERGES
+from simulator.graph.op_classes import MERGES
 from simulator.partitioning.partitions import RECVS
 from simulator.wording import printable
 

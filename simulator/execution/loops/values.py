@@ -21,8 +21,8 @@ from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, rows
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, Merged, loop_variable, origin
 from simulator.graph.constants import elements
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.graph.dtypes import BOOL, INT32
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.partitions import RECVS, SENDS
 
 _MAX_SIZE = 2**62  # beyond it a counter would have wrapped around

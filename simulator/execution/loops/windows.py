@@ -22,7 +22,7 @@ from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.instances import Delivered, Instances, dead_exits
 from simulator.execution.loops.iterations import IterationSpace
 from simulator.execution.loops.liveness import Liveness
-from simulator.graph.control_flow import MERGES, NEXT_ITERATIONS
+from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from simulator.errors import GraphError
-from simulator.graph import ops
+from simulator.graph import ops, registry
 from simulator.graph.building import build
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, Proto
-from simulator.graph.ops import registry
-from simulator.graph.ops.signatures import Ranges, ranges_of, values_of
+from simulator.graph.ops import Ranges, ranges_of, values_of
 
 Endpoint = tuple[int, int]  # node, output port
 

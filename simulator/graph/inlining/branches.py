@@ -22,13 +22,13 @@ from simulator.graph.attributes import (
     texts,
     typed,
 )
-from simulator.graph.control_flow import IFS
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.editor import Editor
 from simulator.graph.graph import Attrs
 from simulator.graph.inlining.bodies import Endpoint
 from simulator.graph.inlining.calls import keep_fetchable, part
 from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.op_classes import IFS
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,11 @@ import numpy as np
 from simulator.cluster import devicespec
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.attributes import COLOCATION, NO_ATTRS, beside, is_true, shaped, texts, typed, types
-from simulator.graph.calling import PARTITIONED
-from simulator.graph.control_flow import ENTERS
 from simulator.graph.editor import Editor, Endpoint
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.op_classes import ENTERS, PARTITIONED
 
 MAX_NODES = 1_000_000  # of an expanded graph: fifty times the largest that people look at
 MAX_DEPTH = 100  # calls within calls; a name grows by one part with each

@@ -20,14 +20,13 @@ from itertools import chain as chained
 
 import numpy as np
 
+from simulator.graph import registry
 from simulator.graph.attributes import is_true
-from simulator.graph.calling import PARTITIONED
-from simulator.graph.control_flow import CASES, IFS, WHILES
 from simulator.graph.editor import Editor, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import branches, calls, loops, rewriting
 from simulator.graph.messages import Proto
-from simulator.graph.ops import registry
+from simulator.graph.op_classes import CASES, IFS, PARTITIONED, WHILES
 from simulator.wording import counted
 
 _KINDS = {"call": "function call", "branch": "conditional", "loop": "loop"}

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from simulator.graph import ops
 from simulator.graph.attributes import number, shaped, typed
-from simulator.graph.calling import PARTITIONED
-from simulator.graph.control_flow import ENTERS, EXITS
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.editor import CONTROL, Editor
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.calls import target
 from simulator.graph.messages import AttrValue, Proto, TensorProto
+from simulator.graph.op_classes import ENTERS, EXITS, PARTITIONED
 from simulator.graph.tensors import SHAPES
 
 ACCUMULATE, PARALLEL = "AccumulateNV2", "ParallelConcat"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.crew.resources import Key

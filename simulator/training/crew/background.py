@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.assignment import REQUESTED, Assignment
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from simulator.errors import GraphError
 from simulator.graph.constants import elements
-from simulator.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.graph import Graph
+from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import SENDS
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 

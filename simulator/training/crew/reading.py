@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.columns import Ids, ids
-from simulator.graph.control_flow import ENTERS, SWITCHES
-from simulator.graph.ops import registry
+from simulator.graph import registry
+from simulator.graph.op_classes import ENTERS, SWITCHES
 from simulator.training.recognition.anatomy import trained
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.costs.table import MAX_NS, CostTable
 from simulator.errors import ClusterError, SimvizError

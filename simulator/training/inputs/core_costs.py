@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simulator.cluster.cluster import Cluster, Device
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
 from simulator.costs.table import MEASURED
 from simulator.units import Nanos
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.cluster.devicespec import parse
-from simulator.graph.step.fanin import PLACEHOLDERS, fan_in
+from simulator.graph.traversal import PLACEHOLDERS, fan_in
 from simulator.training.crew.operations import UNKNOWN, Operation, operations
 from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.inputs.core_costs import RUN_NS, Processor, core_ns, hidden, work

@@ -8,11 +8,11 @@ import numpy as np
 
 from simulator.errors import UnsupportedError
 from simulator.graph.attributes import COLOCATION, number, shaped, texts, typed
-from simulator.graph.control_flow import ENTERS
 from simulator.graph.dtypes import INT32, NAMES, base
 from simulator.graph.editor import Editor, Endpoint, Output
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
+from simulator.graph.op_classes import ENTERS
 from simulator.training.recognition.variables import VARIABLES, colocated_with
 
 # DataType -> numpy's name of it; bfloat16 is the upper half of a float32

@@ -14,9 +14,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.cluster.client import short_task
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
+from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.training.crew.starting import waits_for
 from simulator.training.programs.program import Program

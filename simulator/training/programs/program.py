@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from simulator.cluster.cluster import Cluster
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.errors import GraphError
+from simulator.graph import registry
 from simulator.graph.graph import Graph
-from simulator.graph.ops import registry
+from simulator.graph.purposes import apply_nodes, computes
+from simulator.graph.set_cover import smallest_cover
 from simulator.graph.step import Step, choose_step
-from simulator.graph.step.covering import smallest_cover
-from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out
-from simulator.graph.step.purposes import apply_nodes, computes
 from simulator.graph.tensors import shape_of
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.dataflow import sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from simulator.errors import GraphError
 from simulator.graph.attributes import COLOCATION, beside, shaped
-from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.dtypes import RESOURCE
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
-from simulator.graph.step.fanin import PLACEHOLDERS
+from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.graph.traversal import PLACEHOLDERS
 from simulator.training.recognition.dataflow import readers
 from simulator.training.recognition.plain_updates import plain_updates
 from simulator.wording import counted, some

@@ -20,7 +20,7 @@ import numpy as np
 from simulator.cluster.devicespec import DeviceSpec, parse
 from simulator.columns import Flags, flags
 from simulator.graph.graph import Graph
-from simulator.graph.step.fanin import fan_in
+from simulator.graph.traversal import fan_in
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.batch import SUMS
 from simulator.training.recognition.clipping import as_computed

@@ -17,7 +17,7 @@ import numpy as np
 from simulator.graph import ops
 from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph import Graph
-from simulator.graph.step.fanin import PLACEHOLDERS, fan_in, fan_out
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.training.recognition.anatomy import Anatomy
 from simulator.training.recognition.variables import VARIABLES, variable_of
 

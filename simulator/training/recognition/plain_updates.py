@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simulator.columns import Flags
-from simulator.graph.control_flow import ENTERS, SWITCHES
 from simulator.graph.graph import Graph
-from simulator.graph.step.purposes import SAVES
+from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.graph.purposes import SAVES
 from simulator.partitioning.partitions import SENDS
 from simulator.training.recognition.dataflow import depending_on
 from simulator.training.recognition.variables import VARIABLES, is_whole, variable_of

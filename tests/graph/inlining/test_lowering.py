@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.checking import graph_laws
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
+from simulator.laws import graph_laws
 from tests.graph.inlining.functional import FLOAT, T, call, calls, conditional, function, graph
 from tests.graph.inlining.test_inlining import DOUBLE, P, X, a_loop
 from tests.strategies import type_attr

@@ -6,8 +6,8 @@ import numpy as np
 
 from placement import clients
 from simulator import estimate_each, load_cluster, read_regime, replicate, simulate
-from simulator.cluster.client import connected
 from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import connected
 from simulator.execution.trace import Trace
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.crew.combining import Client

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
 from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
 from simulator.training.answers.answers import answers

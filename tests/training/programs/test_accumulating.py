@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import DeadlockError, GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.loading import read_graph
+from simulator.graph.importer import read_graph
 from simulator.graph.shapes import with_shapes
 from simulator.graph.step import choose_step
 from simulator.training.crew.resources import find, joined

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.cluster.reading import load_cluster
+from simulator.cluster.description import load_cluster
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
-from simulator.graph.loading import read_graph
+from simulator.graph.importer import read_graph
 from simulator.training.crew.resources import find, joined
 from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed

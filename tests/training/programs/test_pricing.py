@@ -9,8 +9,8 @@ import pytest
 from placement import clients
 from simulator import answers, load_cluster, train
 from simulator.costs.calibration import calibrate
-from simulator.costs.measuring import Measurement, Sample
-from simulator.costs.roofline import estimate
+from simulator.costs.estimate import estimate
+from simulator.costs.measured import Measurement, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
 from simulator.training.programs.program import Program, estimate_each

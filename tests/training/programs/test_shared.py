@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from placement.sessions import clients
-from simulator.cluster.reading import load_cluster
-from simulator.costs.roofline import estimate
+from simulator.cluster.description import load_cluster
+from simulator.costs.estimate import estimate
 from simulator.graph.graph import Graph
 from simulator.training.programs.distributed import distributed
 from simulator.training.regimes import Regime, read_regime

@@ -1,0 +1,140 @@
+"""Device strings of a graph: the cluster that they name, and the graph without them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.devicespec import parse
+from simulator.cluster.notation import read_notation
+from simulator.errors import ClusterError, SimvizError
+from simulator.graph.graph import Graph
+from simulator.graph.messages import Proto
+from simulator.wording import by_count, counted
+
+NO_DEVICES = "4gpu"  # the cluster of a graph that names none
+
+
+def named_cluster(graph: Graph) -> str | None:
+    """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
+
+    A job has as many tasks as its highest task number asks for, and each of them as many GPUs as the highest GPU
+    number of the job. The CPU:0 that every task has anyway names nothing. Malformed strings are the placer's business
+    and count for nothing here.
+    """
+    tasks: dict[str, int] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for text in dict.fromkeys(graph.requested):
+        try:
+            spec = parse(text)
+        except SimvizError:
+            continue  # reported with the node's name when it is placed
+        job = spec.job or ""
+        tasks[job] = max(tasks.get(job, 0), (spec.task or 0) + 1)
+        if spec.type in ("CPU", "GPU"):
+            counts[job, spec.type] = max(counts.get((job, spec.type), 0), (spec.id or 0) + 1)
+    return _written(tasks, counts)
+
+
+def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) -> str | None:
+    jobs = sorted(job for job in tasks if job not in ("", "localhost"))
+    free_gpus = counts.get(("", "GPU"), 0)
+    parts = []
+    for job in jobs:
+        # devices without a job may stand in any: every job but the parameter servers can have them
+        gpus = max(counts.get((job, "GPU"), 0), 0 if job == "ps" and len(jobs) > 1 else free_gpus)
+        parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else ""))
+    gpus = max(counts.get(("localhost", "GPU"), 0), 0 if jobs else free_gpus)
+    cpus = max(counts.get(("localhost", "CPU"), 0), 0 if jobs else counts.get(("", "CPU"), 0))
+    if cpus > 1 and not jobs:
+        return f"{cpus}cpu,{gpus}gpu" if gpus else f"{cpus}cpu,{NO_DEVICES}"
+    if gpus:
+        parts.insert(0, f"{gpus}gpu")
+    return ",".join(parts) or None
+
+
+def default_cluster(graph: Graph, *, ignored: bool = False) -> Cluster:
+    """The cluster of a graph when none was given: what it names, else one host with four GPUs; the notes say which.
+
+    `ignored` says that the graph had device strings, which were dropped.
+
+    Raises ClusterError when the graph names more devices than a cluster may have.
+    """
+    named = named_cluster(graph)
+    if named is None:
+        cluster = read_notation(NO_DEVICES)
+        said = f"no cluster was given and {_unnamed(graph, ignored=ignored)}: one host with four GPUs ({NO_DEVICES})"
+    else:
+        try:
+            cluster = read_notation(named)
+        except ClusterError as error:
+            raise ClusterError(
+                f"the devices that the graph names make no cluster ({named}): {error}; give --cluster"
+            ) from None
+        said = f"no cluster was given: {named}, as the graph's device strings name it"
+    return replace(cluster, notes=(said, *cluster.notes))
+
+
+def _unnamed(graph: Graph, *, ignored: bool) -> str:
+    """What the device strings say of a graph that names no cluster."""
+    if ignored:
+        return "the graph's device strings are ignored"
+    strings = Counter(repr(text) for text in graph.requested if text)
+    if not strings:
+        return "the graph names no device"
+    return f"the graph's device strings ({by_count(strings, 3)}) name no GPU and no second task"
+
+
+_SHOWN = 3  # device strings that the note names
+
+
+def without_devices(graph: Graph, device_type: str | None = None) -> Graph:
+    """The same graph without its device strings, in the bodies of its functions, too; a note counts them.
+
+    With a `device_type`, such as "CPU", only type and number are dropped, and only of strings that ask for that type.
+    What else ties nodes stays: colocation (`_class`), references, resources, and attributes that hold device names.
+    Malformed strings are dropped with the others, and stay where a type is given.
+    """
+    bare = {text: _bare(text, device_type) for text in dict.fromkeys(graph.requested)}
+    strings = [*graph.requested, *(node.device for function in graph.library.values() for node in function.node_def)]
+    dropped = Counter(text for text in strings if _bare(text, device_type) != text)
+    free = replace(
+        graph,
+        requested=tuple([bare[text] for text in graph.requested]),
+        library=_free_bodies(graph.library, device_type),
+        lowered=graph.lowered and replace(graph.lowered, given=without_devices(graph.lowered.given, device_type)),
+    )
+    if not dropped:
+        return free
+    count = dropped.total()
+    shown = by_count({repr(text): times for text, times in dropped.items()}, _SHOWN)
+    return free.noting(
+        f"{counted(count, 'device string')} of the graph {'is' if count == 1 else 'are'} ignored: {shown}."
+    )
+
+
+def _bare(text: str, device_type: str | None) -> str:
+    if device_type is None:
+        return ""
+    try:
+        spec = parse(text)
+    except ClusterError:  # the placer reports it with the name of the node
+        return text
+    return str(spec._replace(type=None, id=None)) if spec.type == device_type else text
+
+
+def _free_bodies(library: Mapping[str, Proto], device_type: str | None) -> Mapping[str, Proto]:
+    """The functions without device strings; those that have none are the same messages."""
+    return {name: _free_body(function, device_type) for name, function in library.items()}
+
+
+def _free_body(function: Proto, device_type: str | None) -> Proto:
+    if all(_bare(node.device, device_type) == node.device for node in function.node_def):
+        return function
+    free = type(function)()
+    free.CopyFrom(function)
+    for node in free.node_def:
+        node.device = _bare(node.device, device_type)
+    return free

@@ -1,0 +1,313 @@
+"""Estimate how long each op takes on each kind of device, by a roofline (`work`) with a launch overhead.
+
+Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device; so does, on a GPU, the
+launch of a kernel that works in host memory alone.
+
+A graph of thousands of nodes has some hundred different ones: each is priced once, by exact integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster, Device
+from simulator.columns import Ints, flags, ids, ints
+from simulator.costs.formulas.instance import Instance
+from simulator.costs.roofline import DISPATCH_NS, Work, speed_of, time_of, work_of
+from simulator.costs.rules import FALLBACK_RULE, Rule, rule
+from simulator.costs.table import FALLBACK, STATIC, CostTable
+from simulator.errors import ClusterError
+from simulator.graph import ops
+from simulator.graph.dtypes import INT32, SIZE, STRING, base
+from simulator.graph.graph import Attrs, Graph, Shape
+from simulator.graph.tensors import MAX_BYTES
+from simulator.wording import by_count, some
+
+
+def estimate(graph: Graph, cluster: Cluster) -> CostTable:
+    """Price every node on every device kind of the cluster.
+
+    Ops that the table of `costs/rules.py` lacks cost a launch and the bytes of their known tensors, and calls of what
+    is not in the graph (py_func) a call; both are marked FALLBACK and named in the notes, as are ops that lack
+    attributes and sizes that are assumed. Tensors of unknown size count no bytes. Raises
+    ClusterError if two devices of one kind differ in type or speed.
+    """
+    priced, which = _instances(graph)
+    works = [work_of(rule, instance) for rule, instance in priced]
+    column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
+    rules = [rule for rule, _ in priced]
+    fallback = np.array([rule is FALLBACK_RULE or rule.opaque for rule in rules], bool)[which]
+    resident, resident_notes = resident_bytes(graph)
+    models = _models(cluster)
+    run_ns = _run_ns(graph, models, rules, works, which)
+    return CostTable(
+        kinds=cluster.kinds,
+        run_ns=run_ns,
+        scratch_bytes=ints(column[:, 2]),
+        resident_bytes=resident,
+        source=ids(np.where(fallback, FALLBACK, STATIC)),
+        flops=ints(column[:, 0]),
+        moved_bytes=ints(column[:, 1]),
+        notes=(*assumptions(graph, models, rules, works, which, run_ns), *resident_notes),
+    )
+
+
+def _run_ns(
+    graph: Graph,
+    models: Sequence[Device],
+    rules: Sequence[Rule],
+    works: Sequence[Work],
+    which: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """[N, K] time per node and kind, -1 without a kernel."""
+    times = [[time_of(rule, work, model) for model in models] for rule, work in zip(rules, works, strict=True)]
+    run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
+    core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
+    launched = np.array([rule.launches for rule in rules], bool)[which]
+    if any(model.type == "GPU" for model in models):
+        hosted = launched & _in_host_memory(graph, core_ns > 0)
+        for column, model in enumerate(models):
+            if model.type == "GPU":
+                run_ns[hosted, column] -= model.launch_ns - DISPATCH_NS
+                run_ns[hosted, column] = np.maximum(run_ns[hosted, column], DISPATCH_NS + core_ns[hosted])
+    run_ns[~_kernels(graph, models)] = -1
+    run_ns.setflags(write=False)
+    return run_ns
+
+
+def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[np.int64]]:
+    """The different ops of the graph with their shapes, and [N] which of them each node is."""
+    tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
+    sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
+    kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
+    first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
+    outputs = graph.tensor_ptr.tolist()
+    rows: dict[object, int] = {}
+    priced: list[tuple[Rule, Instance]] = []
+    which = []
+    for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
+        priced_by = rule(op) or FALLBACK_RULE
+        taken = [t for t in sources[first[node] : first[node + 1]] if t >= 0]
+        given = range(outputs[node], outputs[node + 1])
+        read = [attrs[name].SerializeToString() if name in attrs else None for name in priced_by.attrs]
+        key = (op, tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = len(priced)
+            instance = Instance(
+                op,
+                tuple(_bounded(graph.tensor_shape[t]) for t in taken),
+                tuple(_bounded(graph.tensor_shape[t]) for t in given),
+                tuple(max(0, sizes[t]) for t in taken),
+                tuple(max(0, sizes[t]) for t in given),
+                attrs,
+                tuple(types[t] for t in taken),
+                tuple(types[t] for t in given),
+            )
+            priced.append((priced_by, instance))
+        which.append(row)
+    return priced, np.array(which, np.int64)
+
+
+def _bounded(shape: Shape | None) -> Shape | None:
+    """The shape; unknown where it has more dimensions than TensorFlow allows, which only a broken file has."""
+    return None if shape is not None and len(shape) > MAX_RANK else shape
+
+
+def _models(cluster: Cluster) -> list[Device]:
+    """[K] one device of each kind; all of a kind must have the same speed, and the fewest cores of one count."""
+    models: dict[str, Device] = {}
+    for device in cluster.devices:
+        if min(device.flop_per_s, device.bytes_per_s) < 1:
+            raise ClusterError(
+                f"{cluster.name}: {device.name} does nothing per second; give it a speed and a bandwidth"
+            )
+        model = models.setdefault(device.kind, device)
+        for name in ("type", "flop_per_s", "peaks", "bytes_per_s", "launch_ns"):
+            if getattr(device, name) != getattr(model, name):
+                raise ClusterError(
+                    f"{cluster.name}: {model.name} and {device.name} are both of kind {device.kind!r} but differ in "
+                    f"{name}; give them kinds of their own"
+                )
+    fewest = {kind: min(device.cores for device in cluster.devices if device.kind == kind) for kind in cluster.kinds}
+    return [replace(models[kind], cores=fewest[kind]) for kind in cluster.kinds]
+
+
+def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """[N] nodes whose GPU kernel works on the host: all inputs and outputs lie there, so that nothing is launched.
+
+    These are the int32 kernels, which compute shapes and indices, and some of scalar code; only they are looked up.
+    """
+    found = np.zeros(len(graph), bool)
+    narrow = scalar.copy()
+    narrow[graph.tensor_node[graph.tensor_dtype == INT32]] = True
+    slots = np.bincount(graph.edge_dst[graph.edge_tensor >= 0], minlength=len(graph))
+    for node in np.flatnonzero(narrow).tolist():
+        taken, given = ops.host_memory(graph.ops[node], graph.attrs[node], "GPU", graph.library)
+        outputs = int(graph.tensor_ptr[node + 1] - graph.tensor_ptr[node])
+        found[node] = len(taken) == slots[node] and len(given) == outputs
+    return found
+
+
+def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
+    """[N, K] whether TensorFlow has a kernel for the node on the kind's device type."""
+    types = [device.type for device in models]
+    answers: dict[object, tuple[bool, ...]] = {}
+    exists = []
+    for op, attrs in zip(graph.ops, graph.attrs, strict=True):
+        supported = ops.kernel_types(op, attrs)
+        if supported not in answers:
+            found = {device_type for device_type, _ in supported}
+            answers[supported] = tuple(device_type in found for device_type in types)
+        exists.append(answers[supported])
+    return flags(np.array(exists, bool).reshape(len(graph), len(types)))
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+_WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a checkpoint, is no matter
+
+
+def assumptions(
+    graph: Graph,
+    models: Sequence[Device],
+    rules: Sequence[Rule],
+    works: Sequence[Work],
+    which: npt.NDArray[np.int64],
+    run_ns: npt.NDArray[np.int64],
+) -> tuple[str, ...]:
+    """The notes of a cost table; `which` is the row of each node in `rules` and `works`."""
+    notes = []
+    lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
+    if lacking:
+        notes.append(
+            f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
+            f"kernel of their op: {by_count(lacking)}"
+        )
+    unlisted = _nodes([rule is FALLBACK_RULE for rule in rules], which)
+    if unlisted:
+        counts = Counter(graph.ops[node] for node in unlisted)
+        notes.append(
+            f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_count(counts)}"
+        )
+    opaque = _nodes([rule.opaque for rule in rules], which)
+    if opaque:
+        counts = Counter(graph.ops[node] for node in opaque)
+        names = some([graph.names[node] for node in opaque])
+        notes.append(
+            f"what {by_count(counts)} compute is not in the graph, and only their calls are priced; measured times "
+            f"(--costs) can say how long they take: {names}"
+        )
+    capped = len(_nodes([work.capped for work in works], which))
+    if capped:
+        notes.append(f"work or bytes of {capped} nodes are beyond 2^60 and were capped: are their shapes right?")
+    notes += _sizes(graph, works, which)
+    notes += _speeds(models, works, which, run_ns)
+    return tuple(notes)
+
+
+def _nodes(chosen: Sequence[bool], which: npt.NDArray[np.int64]) -> list[int]:
+    """The nodes whose row is chosen."""
+    return [int(node) for node in np.flatnonzero(np.array(chosen, bool)[which])]
+
+
+def _sizes(graph: Graph, works: Sequence[Work], which: npt.NDArray[np.int64]) -> list[str]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for node in _nodes([bool(work.assumed) and work.core_ps > _WORTH_A_NOTE_PS for work in works], which):
+        found[works[which[node]].assumed][graph.ops[node]] += 1
+    return [
+        f"sizes that the graph does not hold: {words} are assumed for {counts.total()}: {by_count(counts)}"
+        for words, counts in sorted(found.items())
+    ]
+
+
+def _speeds(
+    models: Sequence[Device],
+    works: Sequence[Work],
+    which: npt.NDArray[np.int64],
+    run_ns: npt.NDArray[np.int64],
+) -> list[str]:
+    """A note for each kind that lacks the speed in a format in which ops compute."""
+    notes = []
+    for column, model in enumerate(models):
+        guessed = _nodes([work.flops > 0 and speed_of(work, model)[1] for work in works], which)
+        counts = Counter(works[which[node]].number for node in guessed if run_ns[node, column] >= 0)
+        if counts:
+            notes.append(
+                f"number formats whose speed {model.kind} does not give, and how many nodes compute in them: "
+                f"{by_count(counts)}; float64 is taken as half as fast as float32, the others as equally fast"
+            )
+    return notes
+
+
+# --- resident memory -------------------------------------------------------------------------------------------------
+
+
+MAX_RANK = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
+_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+_CONSTANTS = frozenset(("Const", "HostConst", "_EagerConst"))
+_TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors")
+_UNSIZED = frozenset((*_TABLES, "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"))
+
+
+def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
+    """[N] resident bytes per node, 0 for most, and notes on what could not be sized.
+
+    An optimizer's slots are variables themselves. A VarHandleOp hands out a handle; its size is in its attributes. How
+    many entries a lookup table has is not in the graph: it counts nothing, and a note says so.
+    """
+    held = [0] * len(graph)
+    unknown: Counter[str] = Counter()
+    for node, op in enumerate(graph.ops):
+        if op in _VARIABLES:
+            size = _declared_bytes(graph.attrs[node])
+            if size < 0 and op != "VarHandleOp":
+                size = _output_bytes(graph, node)
+        elif op in _CONSTANTS:
+            size = _constant_bytes(graph, node)
+        elif op in _UNSIZED:
+            size = -1
+        else:
+            continue
+        held[node] = size if 0 <= size <= MAX_BYTES else 0
+        if not 0 <= size <= MAX_BYTES:
+            unknown[op] += 1
+    note = f"memory held by {unknown.total()} nodes is unknown and counts 0: {by_count(unknown)}"
+    return ints(held), (note,) if unknown else ()
+
+
+def _declared_bytes(attrs: Attrs) -> int:
+    """Bytes of the attributes `dtype` and `shape`; -1 if they do not say."""
+    if "dtype" not in attrs or "shape" not in attrs:
+        return -1
+    shape, size = attrs["shape"].shape, SIZE.get(base(attrs["dtype"].type), -1)
+    sides = [side.size for side in shape.dim]
+    if shape.unknown_rank or size < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides):
+        return -1
+    return int(prod(sides) * size)
+
+
+def _output_bytes(graph: Graph, node: int) -> int:
+    first, last = graph.tensor_ptr[node], graph.tensor_ptr[node + 1]
+    return int(graph.tensor_bytes[first]) if last > first else -1
+
+
+def _constant_bytes(graph: Graph, node: int) -> int:
+    """Bytes of a constant; strings by their length in the file."""
+    size = _output_bytes(graph, node)
+    value = graph.attrs[node].get("value")
+    if size >= 0 or value is None:
+        return size
+    proto = value.tensor
+    if proto.dtype == STRING:
+        return sum(map(len, proto.string_val)) or len(proto.tensor_content)
+    sides = [side.size for side in proto.tensor_shape.dim]
+    each = SIZE.get(proto.dtype, -1)
+    return -1 if each < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides) else prod(sides) * each

@@ -1,0 +1,194 @@
+"""Convolutions, pooling, normalisation, softmax and recurrent kernels.
+
+An output of a convolution takes one multiplication and one addition per weight of its filter. So the output's number
+of elements and the filter's shape, [spatial.., input channels, output channels], decide. Strides, padding, dilation,
+data format and groups are in the output's shape.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, numbers, tensors
+from simulator.graph.dtypes import FLOAT, SIZE, base
+from simulator.graph.graph import Shape
+
+# --- convolutions and pooling ----------------------------------------------------------------------------------------
+
+
+_WORKSPACE_LIMIT = 2**32  # bytes; TF_CUDNN_WORKSPACE_LIMIT_IN_MB, tensorflow/core/kernels/gpu_utils.cc
+
+
+def _weights(shape: Shape | None, behind: int) -> int:
+    """Product of a filter's dimensions without the last `behind` ones."""
+    return elements(shape[:-behind]) if shape else 1
+
+
+def convolution(instance: Instance) -> int:
+    """2 operations per output and per weight of one output channel."""
+    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 1)
+
+
+def convolution_input_gradient(instance: Instance) -> int:
+    """As many as forward: the output of the forward convolution has the shape of the incoming gradient."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 1)
+
+
+def convolution_filter_gradient(instance: Instance) -> int:
+    """As many as forward; the filter is the result."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 1)
+
+
+def depthwise(instance: Instance) -> int:
+    """2 operations per output and spatial weight: [spatial.., channels, multiplier]."""
+    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 2)
+
+
+def depthwise_input_gradient(instance: Instance) -> int:
+    """As many as forward."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 2)
+
+
+def depthwise_filter_gradient(instance: Instance) -> int:
+    """As many as forward."""
+    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 2)
+
+
+def unrolled(instance: Instance) -> int:
+    """A guess of the workspace: one image's patches, laid out as a matrix, as a convolution by one product needs them.
+
+    cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
+    """
+    backward, of_filter = "Backprop" in instance.op, "BackpropFilter" in instance.op
+    filters = at(instance.outputs, 0) if of_filter else at(instance.inputs, 1)
+    pixels = at(instance.inputs, 2) if backward else at(instance.outputs, 0)
+    if not filters or not pixels:
+        return 0
+    per_pixel = max(1, pixels[0]) * max(1, filters[-1])  # images and channels
+    number = SIZE.get(base(instance.output_types[0]), 0) if instance.output_types else 0
+    each = number if number > 0 else SIZE[FLOAT]
+    return min(_WORKSPACE_LIMIT, each * _weights(filters, 1) * (elements(pixels) // per_pixel))
+
+
+def _window(instance: Instance) -> int:
+    """Elements of a pooling window, from `ksize`; where that is an input, the ratio of input and output."""
+    sizes = numbers(instance, "ksize")
+    if sizes:
+        return max(1, prod(sizes))
+    return max(1, -(-elements(at(instance.inputs, 0)) // max(1, elements(at(instance.outputs, 0)))))
+
+
+def _overlapping(instance: Instance) -> bool:
+    pairs = zip(numbers(instance, "ksize"), numbers(instance, "strides"), strict=False)
+    return any(size > stride for size, stride in pairs)
+
+
+def max_pool(instance: Instance) -> int:
+    """A comparison less than the window has elements, per output."""
+    return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
+
+
+def max_pool_gradient(instance: Instance) -> int:
+    """Finds the maximum again, per output; then clears and adds, per input."""
+    pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), _window(instance)
+    if window == 1:
+        return whole
+    return pooled * (window - 1) + whole * (2 if _overlapping(instance) else 1)
+
+
+def average_pool(instance: Instance) -> int:
+    """An addition per element of the window, per output."""
+    return elements(at(instance.outputs, 0)) * _window(instance)
+
+
+def average_pool_gradient(instance: Instance) -> int:
+    """A division per gradient and a copy per input; an addition per element of the window where windows overlap."""
+    pooled, whole = elements(at(instance.inputs, 1)), elements(at(instance.outputs, 0))
+    return whole + pooled * (1 + (_window(instance) if _overlapping(instance) else 0))
+
+
+def response_normalization(operations: int) -> Formula:
+    """Local response normalisation: 2 operations per neighbouring channel and so many more, per element."""
+
+    def count(instance: Instance) -> int:
+        attr = instance.attrs.get("depth_radius")
+        radius = min(int(attr.i), 2**16) if attr is not None else 5
+        return elements(at(instance.inputs, 0)) * (2 * (2 * max(0, radius) + 1) + operations)
+
+    return count
+
+
+# --- layers ----------------------------------------------------------------------------------------------------------
+
+
+_RSQRT = 5
+_LSTM_GATES = 3 * 40 + 2 * 36 + 9  # three sigmoids, two tanh, products and sums
+_GRU_GATES = 2 * 40 + 36 + 7
+
+
+def batch_normalization(instance: Instance) -> int:
+    """Training: mean, variance, scale and shift, 4 per element; inference: 2 per element."""
+    count, channels = elements(at(instance.inputs, 0)), elements(at(instance.inputs, 1))
+    return 4 * count + channels * (6 + _RSQRT) if flag(instance, "is_training", True) else 2 * count
+
+
+def normalized(instance: Instance) -> int:
+    """Every tensor once; to train, the first input a second time, for a first pass takes statistics."""
+    training = flag(instance, "is_training", True)
+    return tensors(instance) + (instance.input_bytes[0] if training and instance.input_bytes else 0)
+
+
+def batch_normalization_gradient(instance: Instance) -> int:
+    """11 per element of the gradient, and the inverse deviation per channel."""
+    return 11 * elements(at(instance.inputs, 0)) + elements(at(instance.inputs, 2)) * (5 + _RSQRT)
+
+
+def softmax(instance: Instance) -> int:
+    """36 per element (exp, a difference, a division by a product) and 4 per row."""
+    logits = at(instance.inputs, 0)
+    return 36 * elements(logits) + 4 * dims(logits, len(logits or ()) or 1)[0]
+
+
+def _cell(batch: int, weights: int, gates: int, state: int) -> int:
+    return 2 * batch * weights + gates * state
+
+
+def lstm_cell(instance: Instance) -> int:
+    """One product of [x, h] with the four gates' weights, then the gates."""
+    batch = dims(at(instance.inputs, 0), 2)[0]
+    return _cell(batch, elements(at(instance.inputs, 3)), _LSTM_GATES, elements(at(instance.inputs, 1)))
+
+
+def lstm_sequence(passes: int) -> Formula:
+    """The cell for every step of a sequence [time, batch, inputs]; backward takes two products for one."""
+
+    def count(instance: Instance) -> int:
+        time, batch, _ = dims(at(instance.inputs, 1), 3)
+        state = elements(at(instance.inputs, 2))
+        return passes * time * _cell(batch, elements(at(instance.inputs, 4)), _LSTM_GATES, state)
+
+    return count
+
+
+def gru_cell(instance: Instance) -> int:
+    """Products with the weights of the gates and of the candidate, then the gates."""
+    batch = dims(at(instance.inputs, 0), 2)[0]
+    weights = elements(at(instance.inputs, 2)) + elements(at(instance.inputs, 3))
+    return _cell(batch, weights, _GRU_GATES, elements(at(instance.inputs, 1)))
+
+
+def cudnn_rnn(passes: int) -> Formula:
+    """Every parameter meets every step of every sequence once; backward twice."""
+
+    def count(instance: Instance) -> int:
+        time, batch, _ = dims(at(instance.inputs, 0), 3)
+        gates = _LSTM_GATES * time * elements(at(instance.inputs, 1))
+        return passes * (2 * time * batch * elements(at(instance.inputs, 3)) + gates)
+
+    return count
+
+
+def suppression(instance: Instance) -> int:
+    """Non-maximum suppression: sort the boxes, then compare each kept box with all, 16 per overlap."""
+    boxes = elements(at(instance.inputs, 1))
+    return boxes * boxes.bit_length() + 16 * boxes * elements(at(instance.outputs, 0))

@@ -1,0 +1,99 @@
+"""The smallest set of sinks whose fan-in holds every one of the given nodes.
+
+Set cover: exact while few sinks compete, greedy (Chvátal 1979) beyond. In practice one train op holds everything, or
+every optimizer has one of its own, and the reductions alone decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from itertools import combinations
+from operator import or_
+
+import numpy as np
+
+from simulator.graph.graph import Graph
+from simulator.graph.traversal import fan_in, fan_out
+
+MAX_EXACT = 12  # sinks that still compete after the reductions: at most 4096 sets are tried
+MAX_COMPARED = 300  # sinks that are compared pair by pair
+
+
+def smallest_cover(graph: Graph, rows: list[int], avoid: Callable[[list[int]], list[int]]) -> list[int]:
+    """The sinks to run so that all of `rows` run, ascending; [] when no sink depends on some of them.
+
+    Ties: a sink that `avoid` lets pass before one that it drops, then the smaller fan-in, then the lower row.
+    """
+    reached = _reached_by(graph, rows)
+    is_sink = np.diff(graph.out_ptr) == 0
+    candidates = [row for row in reached if is_sink[row]]
+    if _union(reached[row] for row in candidates) != (1 << len(rows)) - 1:
+        return []
+    preferred = set(avoid(candidates))
+    sizes = {row: int(fan_in(graph, [row]).sum()) for row in candidates} if len(candidates) > 1 else {}
+    ranked = sorted(candidates, key=lambda row: (row not in preferred, sizes.get(row, 0), row))
+    return sorted(cover({row: reached[row] for row in ranked}))
+
+
+def cover(sets: Mapping[int, int]) -> list[int]:
+    """Keys of the fewest bit sets whose union is the union of all; earlier keys win ties."""
+    seen = twice = 0
+    for bits in sets.values():
+        twice |= seen & bits
+        seen |= bits
+    chosen = [key for key, bits in sets.items() if bits & ~twice]  # the only one that holds some bit
+    open_bits = seen & ~_union(sets[key] for key in chosen)
+    left: dict[int, int] = {}  # distinct remainders, the earliest key of each
+    for key, bits in sets.items():
+        if bits & open_bits:
+            left.setdefault(bits & open_bits, key)
+    rivals = {key: bits for bits, key in left.items()}
+    if len(rivals) <= MAX_COMPARED:
+        rivals = {
+            key: bits
+            for key, bits in rivals.items()
+            if not any(bits != other and bits | other == other for other in rivals.values())
+        }
+    return chosen + (_exact(rivals, open_bits) if len(rivals) <= MAX_EXACT else _greedy(rivals, open_bits))
+
+
+def _union(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)
+
+
+def _exact(sets: Mapping[int, int], goal: int) -> list[int]:
+    for count in range(len(sets) + 1):
+        for keys in combinations(sets, count):
+            if _union(sets[key] for key in keys) == goal:
+                return list(keys)
+    return list(sets)
+
+
+def _greedy(sets: Mapping[int, int], goal: int) -> list[int]:
+    chosen: list[int] = []
+    while goal:
+        best = max(sets, key=lambda key: (sets[key] & goal).bit_count())  # the first of equals
+        chosen.append(best)
+        goal &= ~sets[best]
+    return chosen
+
+
+def _reached_by(graph: Graph, rows: list[int]) -> dict[int, int]:
+    """Per node that depends on some of the rows a bit set of which ones; values go round a loop until none changes."""
+    reached = dict.fromkeys(fan_out(graph, rows), 0)
+    for bit, row in enumerate(rows):
+        reached[row] |= 1 << bit
+    inside = [row for row in graph.topological.tolist() if row in reached]
+    in_ptr = graph.in_ptr.tolist()
+    edge_src = graph.edge_src.tolist()
+    changed = True
+    while changed:
+        changed = False
+        for row in inside:
+            before = reached[row]
+            after = _union([before, *(reached.get(source, 0) for source in edge_src[in_ptr[row] : in_ptr[row + 1]])])
+            if after != before:
+                reached[row] = after
+                changed = changed or bool(graph.edge_back.any())
+    return reached

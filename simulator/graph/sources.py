@@ -1,0 +1,222 @@
+"""Bytes of a source, and what they hold: a graph in text or binary, or something else."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from simulator.errors import GraphError
+from simulator.units import show_bytes
+from simulator.wording import near
+
+# --- fetch -----------------------------------------------------------------------------------------------------------
+
+
+MAX_FILE_BYTES = 2**31  # no protobuf message is larger
+MAX_STREAM_BYTES = 2**29  # from a pipe or out of gzip, where the size is not known beforehand
+STANDARD_INPUT = "-"
+_GZIP = b"\x1f\x8b"
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz", "saved_model.pbtxt.gz")
+
+
+def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
+    """The bytes of a file, of the SavedModel in a folder, or of standard input ("-"), and what to call them.
+
+    Raises GraphError when there is nothing to read, it may not be read, or it is too large.
+    """
+    label = os.fspath(source)
+    if label == STANDARD_INPUT:
+        if sys.stdin is None:  # started with it closed
+            raise GraphError("standard input is closed. Give a GraphDef, MetaGraph or SavedModel.")
+        return _unzipped(_bounded(sys.stdin.buffer, "standard input"), "standard input"), "standard input"
+    try:
+        path = Path(label)
+        if path.is_dir():
+            path = _saved_model(path)
+        with path.open("rb") as stream:
+            limit = MAX_FILE_BYTES if path.is_file() else MAX_STREAM_BYTES
+            return _unzipped(_bounded(stream, label, limit), label), label
+    except FileNotFoundError:
+        raise GraphError(f"{label}: there is no such file.{_siblings(label)}") from None
+    except PermissionError:
+        raise GraphError(f"{label}: you may not read it; ask its owner, or change its mode with chmod.") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise GraphError(f"{label!r} cannot be read: {reason}.") from None
+
+
+def _saved_model(folder: Path) -> Path:
+    for name in SAVED_MODEL_FILES:
+        if (folder / name).is_file():
+            return folder / name
+    versions = sorted({found.parent.name for name in SAVED_MODEL_FILES for found in folder.glob(f"*/{name}")})
+    hint = f" Did you mean {folder / versions[-1]}?" if versions else " Name the file in it that holds the graph."
+    raise GraphError(f"{folder} is a folder without saved_model.pb or saved_model.pbtxt.{hint}")
+
+
+def _siblings(label: str) -> str:
+    try:
+        names = sorted(os.listdir(os.path.dirname(label) or "."))
+    except (OSError, ValueError):  # no folder to look into: nothing to propose
+        return ""
+    return near(os.path.basename(label), names)
+
+
+def _bounded(stream: BinaryIO, label: str, limit: int = MAX_STREAM_BYTES) -> bytes:
+    raw = stream.read(limit + 1)
+    if len(raw) > limit:
+        raise GraphError(
+            f"{label} holds more than {show_bytes(limit)}. A graph is smaller: if constants make it so large, keep "
+            "them in a checkpoint instead of freezing them."
+        )
+    return raw
+
+
+def _unzipped(raw: bytes, label: str) -> bytes:
+    """The content of gzip (all its members), or the bytes as they are; never more than MAX_STREAM_BYTES."""
+    if not raw.startswith(_GZIP):
+        return raw
+    parts, size, left = [], 0, raw
+    while left.startswith(_GZIP):
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(left, MAX_STREAM_BYTES - size + 1)
+        except zlib.error:
+            raise GraphError(f"{label} is gzip, but damaged. Fetch it again.") from None
+        size += len(part)
+        if size > MAX_STREAM_BYTES:
+            raise GraphError(
+                f"{label} unfolds to more than {show_bytes(MAX_STREAM_BYTES)}; unzip it yourself if you trust it."
+            )
+        if not member.eof:
+            raise GraphError(f"{label} is gzip, but ends too early: it was cut. Fetch it again.")
+        parts.append(part)
+        left = member.unused_data
+    return b"".join(parts)
+
+
+# --- recognise -------------------------------------------------------------------------------------------------------
+
+
+GRAPH, META_GRAPH, SAVED_MODEL = "GraphDef", "MetaGraphDef", "SavedModel"
+
+_KIND_OF_FIELD = {
+    **dict.fromkeys(("node", "library", "versions", "version", "debug_info"), GRAPH),
+    **dict.fromkeys(
+        ("meta_info_def", "graph_def", "saver_def", "collection_def", "signature_def", "asset_file_def"), META_GRAPH
+    ),
+    "object_graph_def": META_GRAPH,
+    **dict.fromkeys(("saved_model_schema_version", "meta_graphs"), SAVED_MODEL),
+}
+_FIRST_FIELD = re.compile(r"(?:\s|#[^\n]*\n)*([A-Za-z_]\w*)\s*[:{<]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # never in text; a NodeDef's op has the tag \x12
+_SAMPLE = 1 << 16  # bytes that are looked at to tell text from binary
+
+_GET_GRAPH = "Give a GraphDef, MetaGraph or SavedModel"
+# How what is often mistaken for a graph begins, and what it is. A binary GraphDef begins with a line feed and the
+# length of its first node, which may look like anything; so what begins with blanks is only looked for in text.
+_BINARY_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF....WEBP", f"an image, not a graph. {_GET_GRAPH}"),
+    (rb"%PDF", f"a PDF document, not a graph. {_GET_GRAPH}"),
+    (rb"PK\x03\x04", "a zip archive (a .keras file, perhaps). Export the model as a SavedModel"),
+    (rb"\x89HDF", "an HDF5 file (Keras weights, perhaps). Export the model as a SavedModel"),
+    (rb"....TFL3", "a TensorFlow Lite model. Give the graph from which it was converted"),
+    (
+        rb"BZh|\xfd7zXZ|7z\xbc\xaf|\x28\xb5\x2f\xfd",
+        "a compressed archive. Unpack it first (gzip alone is read as it is)",
+    ),
+    (rb"\x7fELF|MZ.{58}", f"a program, not a graph. {_GET_GRAPH}"),
+)
+_TEXT_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (rb"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull` to fetch it"),
+    (rb"\s*(#[^\n]*\n\s*)*item\s*[:{]", f"a label map, not a graph. {_GET_GRAPH}"),
+    (rb"(?i)\s*(<!doctype html|<html|<head|<body)", "a web page (HTML), not a graph. Download the raw file"),
+    (rb"\s*<(\?xml|svg)", f"XML, not a graph. {_GET_GRAPH}"),
+    (rb"\s*model_checkpoint_path\s*:", f"a checkpoint's index, not a graph. {_GET_GRAPH}, e.g. the .meta beside it"),
+    (rb"\s*[{\[]", f"JSON, perhaps, but not a graph. {_GET_GRAPH}"),
+    (
+        rb"([^\n]*\n){0,20}?[^\n]*: \(\w+\)(: ?)?/job:",
+        "a log of device placements, not a graph. Name the graph first, then the log: GRAPH --check LOG",
+    ),
+    (rb"(import |from |def |class |#!)", f"a program's source, not a graph. {_GET_GRAPH}"),
+)
+
+
+def check_is_no_stranger(raw: bytes, label: str) -> None:
+    """Raise GraphError when the content is well known and is not a graph, or when there is none."""
+    if not raw.strip():
+        raise GraphError(f"{label} is empty. {_GET_GRAPH}.")
+    if not raw.strip(b"\0"):
+        raise GraphError(f"{label} holds nothing but zero bytes: it was not written completely. Fetch it again.")
+    beginnings = _BINARY_BEGINNINGS if _BINARY.search(raw, 0, _SAMPLE) else _BINARY_BEGINNINGS + _TEXT_BEGINNINGS
+    for pattern, what in beginnings:
+        if re.match(pattern, raw[:4096], re.DOTALL):
+            raise GraphError(f"{label} is {what}.")
+
+
+def text_of(raw: bytes, label: str) -> str | None:
+    """The content as text, or None when it is binary. UTF-16 with its mark is read too (PowerShell writes it)."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif _BINARY.search(raw, 0, _SAMPLE):
+        return None
+    else:
+        encoding = "utf-8-sig"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding == "utf-16" or not _FIRST_FIELD.match(raw[:_SAMPLE].decode("latin-1")):
+            return None
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise GraphError(f"{label}, line {line}: the text holds a byte that is not UTF-8. Fetch it again.") from None
+
+
+def kind_of_text(text: str, label: str) -> str:
+    """Which message the text is, by its first field; GraphError when it is none that holds a graph."""
+    found = _FIRST_FIELD.match(text)
+    kind = _KIND_OF_FIELD.get(found[1]) if found else None
+    if kind is not None:
+        return kind
+    shown = next((line for line in text.splitlines() if line.strip()), "")[:60]
+    reason = f"it begins with the field {found[1][:60]!r}" if found else f"it begins with {shown!r}"
+    raise GraphError(f"{label} is text, but not a graph: {reason}. {_GET_GRAPH}.")
+
+
+def fields(raw: bytes, limit: int) -> Iterator[tuple[int, int, int]]:
+    """The first fields of a protobuf message as (number, begin, end), those of wire type 2; ends where it is broken."""
+    at = 0
+    for _ in range(limit):
+        tag, after = _varint(raw, at)
+        number, wire = tag >> 3, tag & 7
+        if after < 0 or not number:
+            return
+        if wire == 0:
+            _, end = _varint(raw, after)
+        elif wire == 2:
+            length, begin = _varint(raw, after)
+            end = begin + length if begin >= 0 else -1
+        else:
+            end = after + {1: 8, 5: 4}.get(wire, len(raw) + 1)
+        if end < 0 or end > len(raw):
+            return
+        if wire == 2:
+            yield number, at, end
+        at = end
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number at that place and the place after it; -1 for the place when there is none."""
+    value = shift = 0
+    while at < len(raw) and shift < 70:
+        byte = raw[at]
+        value |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return value, at
+        shift += 7
+    return 0, -1

@@ -1,0 +1,271 @@
+"""Choose what one step runs: feeds and fetches -> the nodes that they need.
+
+TensorFlow places the whole graph and prunes afterwards; time and memory cover the pruned part, which is a `Step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, flags, ids
+from simulator.errors import GraphError
+from simulator.graph.dtypes import REF, RESOURCE
+from simulator.graph.graph import Graph
+from simulator.graph.purposes import apply_nodes, computes, filling_nodes
+from simulator.graph.set_cover import smallest_cover
+from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out, sinks
+from simulator.wording import counted, some
+
+SERVING = "serving_default"
+INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/cc/saved_model/constants.h
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The part of a graph that one `Session.run` executes.
+
+    A fed tensor comes from the client, so its node runs only if something else needs it. What is fetched goes to the
+    client; of a fed tensor that is no part of the step, for the client has it already.
+    """
+
+    feeds: tuple[str, ...]  # tensor names "node:port", sorted
+    fetches: tuple[str, ...]  # "node:port" for a tensor, "node" for a node that only has to run; sorted
+    runs: Flags  # [N]
+    rule: str  # one sentence: by which rule the step was chosen
+
+
+def choose_step(
+    graph: Graph, *, feeds: Sequence[str] = (), fetches: Sequence[str] | None = None, signature: str | None = None
+) -> Step:
+    """Choose the feeds, the fetches and the nodes that run.
+
+    Fetches and feeds are written "node:port" (a tensor) or "node"; one may stand without a list. A fetched node
+    only has to run; of a fed one all outputs are handed in. Placeholders that the fetches need are fed whether they are
+    named or not. A tensor that is both fed and fetched comes back as it was handed in and asks for nothing, as in
+    TensorFlow's Python session. Without fetches and signature the first rule that applies decides:
+
+    1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
+    2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
+       in both cases, where gradients are taken from accumulators, with the fewest sinks that hand them over;
+    3. a signature: `serving_default`, else the first by name;
+    4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
+       calls were expanded, those of the graph before, for what ends inside a body is not asked for;
+    5. all sinks.
+
+    Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for what is no name,
+    for fetches together with a signature, and for a graph without nodes.
+    """
+    if not len(graph):
+        raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")
+    feeds = _listed("feeds", feeds)
+    fetches = None if fetches is None else _listed("fetches", fetches)
+    if fetches is not None and signature is not None:
+        raise GraphError(f"{graph.source}: give fetches or the signature {signature!r}, not both.")
+    if fetches is not None:
+        if not fetches:
+            raise GraphError(f"{graph.source}: the list of fetches is empty; name at least one node or tensor.")
+        return _step(graph, feeds, fetches, "the fetches that were asked for")
+    if signature is not None:
+        return _signature(graph, feeds, signature, f"the signature {signature!r} that was asked for")
+    return _default(graph, feeds)
+
+
+def _listed(what: str, names: str | Iterable[str]) -> tuple[str, ...]:
+    """The names; one may stand without a list. Raises GraphError for what is none."""
+    if isinstance(names, str):
+        return (names,)
+    found = tuple(names) if isinstance(names, Iterable) else (names,)
+    if not all(isinstance(one, str) for one in found):
+        raise GraphError(f"{what} are nodes and tensors by name, not {names!r}.")
+    return found
+
+
+def _default(graph: Graph, feeds: Sequence[str]) -> Step:
+    listed = [name.partition(":")[0] for name in graph.train_ops]
+    trained = [name for name in listed if name in graph.index]
+    if trained:
+        absent = len(listed) - len(trained)
+        rule = "the graph's train_op collection" + (f" ({absent} of its entries not in the graph)" if absent else "")
+        rows = [graph.row(name) for name in trained]
+        groups = _groups(graph, rows)
+        names = [repr(graph.names[row]) for row in groups]
+        if len(groups) == 1:
+            return _training(graph, feeds, groups, f"{names[0]}, which groups {rule} with more")
+        if groups:
+            rule += f"; {some(names)} run it with more: fetch the one that is the step"
+        return _training(graph, feeds, rows, rule)
+    updates = apply_nodes(graph)
+    covering = _cover(graph, updates) if updates else []
+    if covering:
+        rule = f"the fewest sinks whose fan-in holds every optimizer update ({counted(len(updates), 'Apply op')})"
+        return _training(graph, feeds, covering, rule)
+    named = sorted(name for name in graph.signatures if name != INIT_SIGNATURE and graph.signatures[name].outputs)
+    if named:
+        chosen = SERVING if SERVING in named else named[0]
+        return _signature(graph, feeds, chosen, f"no train op: the signature {chosen!r}")
+    ends = sorted(graph.index[name] for name in graph.ends if name in graph.index) or sinks(graph)
+    working = computes(graph, ends)
+    if working:
+        left_out = len(ends) - len(working)
+        rule = "no train op: all sinks" + (
+            f" but {left_out} that only initialise, save, check readiness, run queues, summarise or are left over"
+            if left_out
+            else ""
+        )
+        return _step(graph, feeds, _fetched(graph, working), rule)
+    rule = "no train op, and every sink only initialises, saves, checks, feeds queues or summarises: all sinks"
+    return _step(graph, feeds, _fetched(graph, ends or range(len(graph))), rule)
+
+
+def _groups(graph: Graph, trained: list[int]) -> list[int]:
+    """What a script groups its train ops and more in, such as moving averages: `tf.group`, or a `tf.no_op` that waits.
+
+    Only where the train ops are all updates that the graph has, for else somebody chose these of them.
+    """
+    if not fan_in(graph, trained)[apply_nodes(graph)].all():
+        return []
+    above = set.intersection(*(set(fan_out(graph, [row])) for row in trained)) - set(trained)
+    ends = sorted(row for row in above.intersection(sinks(graph)) if graph.ops[row] == "NoOp")
+    return computes(graph, ends) if ends else []
+
+
+def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:
+    """The step that runs these nodes and what fills the gradient accumulators that they take from."""
+    filling = filling_nodes(graph, fan_in(graph, rows))
+    also = _cover(graph, filling) if filling else []
+    names = [graph.names[row] for row in (*rows, *also)]
+    return _step(graph, feeds, names, f"{rule}, and what fills its gradient accumulators" if also else rule)
+
+
+def _cover(graph: Graph, rows: list[int]) -> list[int]:
+    """The fewest sinks; a handle read that nobody reads comes along with an assignment and is nobody's goal."""
+
+    def goals(candidates: list[int]) -> list[int]:
+        return [row for row in computes(graph, candidates) if graph.ops[row] != "ReadVariableOp"]
+
+    return smallest_cover(graph, rows, goals)
+
+
+def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:
+    """Values are fetched; a node whose outputs are references or handles, or that has none, only runs."""
+    fetches = []
+    for row in rows:
+        ports = range(int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1]))
+        values = [at for at in ports if graph.tensor_dtype[at] < REF and graph.tensor_dtype[at] != RESOURCE]
+        fetches += [graph.tensor_name(at) for at in values] or [graph.names[row]]
+    return fetches
+
+
+def _signature(graph: Graph, feeds: Sequence[str], name: str, rule: str) -> Step:
+    found = graph.signatures.get(name)
+    if found is None:
+        if not graph.signatures:
+            raise GraphError(f"{graph.source} has no signatures; name fetches instead of {name!r}.")
+        known = ", ".join(map(repr, sorted(graph.signatures)))
+        raise GraphError(f"{graph.source} has no signature {name!r}; it has {known}.")
+    return _step(graph, (*feeds, *found.inputs.values()), tuple(found.outputs.values()) or (), rule)
+
+
+def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str) -> Step:
+    fed = {tensor for name in feeds for tensor in _fed(graph, name)}
+    targets = {_read(graph, name) for name in fetches}
+    runs, wanted = _pruned(graph, targets, fed)
+    placeholders = [row for row in np.flatnonzero(runs).tolist() if graph.ops[row] in PLACEHOLDERS]
+    handed = fed | {at for row in placeholders for at in range(graph.tensor_ptr[row], graph.tensor_ptr[row + 1])}
+    if handed != fed:
+        runs, wanted = _pruned(graph, targets, handed)
+    return Step(tuple(sorted(graph.tensor_name(tensor) for tensor in handed)), wanted, runs, rule)
+
+
+def _pruned(graph: Graph, targets: Set[tuple[int, int | None]], fed: Collection[int]) -> tuple[Flags, tuple[str, ...]]:
+    """What runs for the targets, and their names, sorted; one that is fed is handed back as it came."""
+    wanted = [(row, port) for row, port in targets if port is None or int(graph.tensor_ptr[row]) + port not in fed]
+    names = [graph.names[row] if port is None else f"{graph.names[row]}:{port}" for row, port in wanted]
+    return fan_in(graph, [row for row, _ in wanted], fed), tuple(sorted(names))
+
+
+def _fed(graph: Graph, name: str) -> list[int]:
+    row, port = _read(graph, name)
+    begin, end = int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1])
+    if begin == end:
+        raise GraphError(f"{graph.source}: {graph.names[row]!r} has no output, so it cannot be fed.", node=name)
+    return [begin + port] if port is not None else list(range(begin, end))
+
+
+def _read(graph: Graph, text: str) -> tuple[int, int | None]:
+    """Row and port of "node:port", row and None of "node"."""
+    name, colon, port = text.rpartition(":")
+    if not colon or text in graph.index:
+        return graph.row(text.removeprefix("^")), None
+    row = graph.row(name)
+    outputs = int(graph.tensor_ptr[row + 1] - graph.tensor_ptr[row])
+    if not (port.isascii() and port.isdigit()) or len(port) > 9 or int(port) >= outputs:
+        there = {0: f"; write {name!r} to only run it", 1: f", {name}:0"}
+        raise GraphError(
+            f"{graph.source} has no tensor {text!r}: {name!r} has {counted(outputs, 'output')}"
+            f"{there.get(outputs, f', {name}:0 to {name}:{outputs - 1}')}.",
+            node=name,
+        )
+    return row, int(port)
+
+
+# --- exchange with the client ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Axes: F fed tensors that something reads, R fetched tensors, E edges of the graph."""
+
+    fed: Ids  # [F] tensor, in order of the step's feeds
+    fed_place: Ids  # [F] position among the step's feeds
+    fetched: Ids  # [R] tensor, in order of the step's fetches
+    of_edge: Ids  # [E] row of `fed` that the edge comes from, -1: it comes from its own source, or does not exist
+    edges: Ids  # [..] the edges of the step, ascending
+    replaced: Flags  # [N] fed placeholders: the client takes over their control edges too
+
+    @property
+    def tensors(self) -> Ids:
+        """[F + R] the fed tensors, then the fetched ones."""
+        return ids(np.concatenate([self.fed, self.fetched]))
+
+
+def exchange(graph: Graph, step: Step) -> Exchange:
+    """What the client and the step exchange.
+
+    A fed tensor takes over the data edges of its producer's output; of a placeholder also the control edges, for that
+    does not run any more. What nothing reads is not taken in at all. A fetch without a port is no tensor: its node has
+    to run, and that is all.
+    """
+    given = [_tensor(graph, name) for name in step.feeds]
+    by_tensor = np.full(len(graph.tensor_node) + 1, -1)  # the last row answers for control edges
+    by_tensor[given] = np.arange(len(given))
+    by_node = np.full(len(graph), -1)
+    for row, tensor in enumerate(given):
+        if graph.ops[node := int(graph.tensor_node[tensor])] in PLACEHOLDERS:
+            by_node[node] = row
+    place = np.where(graph.edge_tensor < 0, by_node[graph.edge_src], by_tensor[graph.edge_tensor])
+    alive = step.runs[graph.edge_dst] & ((place >= 0) | step.runs[graph.edge_src])
+    read = np.unique(place[alive & (place >= 0)])
+    row_of = np.full(len(given) + 1, -1)
+    row_of[read] = np.arange(len(read))
+    return Exchange(
+        fed=ids([given[at] for at in read.tolist()]),
+        fed_place=ids(read),
+        fetched=ids([_tensor(graph, name) for name in step.fetches if is_tensor(graph, name)]),
+        of_edge=ids(row_of[np.where(alive, place, -1)]),
+        edges=ids(np.flatnonzero(alive)),
+        replaced=flags(by_node >= 0),
+    )
+
+
+def is_tensor(graph: Graph, fetch: str) -> bool:
+    """Whether a fetch of a Step is a tensor, "node:port", and not a node that only has to run."""
+    return ":" in fetch and fetch not in graph.index
+
+
+def _tensor(graph: Graph, name: str) -> int:
+    node, _, port = name.rpartition(":")
+    return int(graph.tensor_ptr[graph.row(node)]) + int(port)

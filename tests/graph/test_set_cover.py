@@ -1,0 +1,42 @@
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.graph.set_cover import MAX_EXACT, cover
+
+
+@given(st.lists(st.integers(1, 2**7 - 1), min_size=1, max_size=8))
+def test_the_cover_is_the_smallest(masks: Sequence[int]) -> None:
+    sets = dict(enumerate(masks))
+    goal = 0
+    for mask in masks:
+        goal |= mask
+    chosen = cover(sets)
+    smallest = next(
+        count
+        for count in range(1, len(masks) + 1)
+        if any(union(sets[key] for key in keys) == goal for keys in combinations(sets, count))
+    )
+    assert union(sets[key] for key in chosen) == goal
+    assert len(chosen) == len(set(chosen)) == smallest
+
+
+def union(masks: Iterable[int]) -> int:
+    whole = 0
+    for mask in masks:
+        whole |= mask
+    return whole
+
+
+def test_many_rivals_are_covered_greedily() -> None:
+    rivals = MAX_EXACT * 3
+    sets = {key: 0b11 << key for key in range(rivals)} | {rivals: 1 | 1 << rivals}  # a ring: every bit stands twice
+    chosen = cover(sets)
+    assert union(sets[key] for key in chosen) == union(sets.values())
+    assert len(chosen) < len(sets)
+
+
+def test_of_equal_sets_the_first_is_taken() -> None:
+    assert cover({5: 0b11, 2: 0b11, 9: 0b01}) == [5]
