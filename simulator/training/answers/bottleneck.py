@@ -87,7 +87,7 @@ def bottleneck(
 
 
 def _together(reliefs: Sequence[Relief], tries: Callable[[Relief], Tried | None]) -> list[Tried]:
-    """Where several limits are equal no single relief helps: relieve the likeliest two, three, .. together.
+    """Relieve the likeliest two, three, .. together: where several limits are equal no single relief helps.
 
     Of more than two that help, each but the last is left out once, so that a relief without effect is not named. With n
     reliefs there are at most 2 n - 2 runs. Returns the one combination to be named, else all that were tried.

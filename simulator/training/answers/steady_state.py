@@ -126,8 +126,8 @@ def _half_width(rounds: list[float], batches: int) -> float:
 #
 #     gaps   30  4  4  9 | 7  4  4  9 | 7  4  4  9 | 7  4  4  9          the cycle is 4 updates and 24 ns long
 #
-# Then the rate is known exactly, by whole cycles. Two updates are compared by all that a run tells of them: when they
-# came, who made them, of what, and which steps ended before them, how long these were and how long they waited.
+# Then the rate is known exactly, by whole cycles. Two updates are compared by all recorded facts: their time, client,
+# gradients and examples, and the steps that ended before them with their lengths and waits.
 
 
 class Cycle(NamedTuple):
@@ -191,6 +191,6 @@ def _pattern(training: Training) -> list[Hashable]:
             client, start, end, waiting = step
             ended[row].append((client, moments[row] - end, end - start, waiting))
     gaps = np.diff(training.update_ns, prepend=0).tolist()
-    told = (training.update_client, training.update_staleness, training.update_gradients, training.update_examples)
-    facts = zip(gaps, *(column.tolist() for column in told), strict=True)
+    of_update = (training.update_client, training.update_staleness, training.update_gradients, training.update_examples)
+    facts = zip(gaps, *(column.tolist() for column in of_update), strict=True)
     return [(*fact, *steps) for fact, steps in zip(facts, ended, strict=True)]

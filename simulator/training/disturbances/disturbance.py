@@ -282,7 +282,7 @@ _EXAMPLES: Mapping[str, str] = MappingProxyType(
 
 
 class Upsets(NamedTuple):
-    """What makes one time of a run unlike another."""
+    """Events and chances that make one time of a run unlike another, as statistics need them."""
 
     chance: bool = False  # some task's work is longer or shorter by chance
     once_ns: tuple[tuple[Nanos, Nanos], ...] = ()  # begin and end of crashes and of pauses that come once, ascending

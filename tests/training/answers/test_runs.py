@@ -1,4 +1,4 @@
-"""What answers say of simulated runs: their laws, a longer run begins as a shorter one, bottlenecks that are known."""
+"""Answers of simulated runs: their laws, a longer run begins as a shorter one, known bottlenecks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people write about disturbances, and what becomes of it on a cluster."""
+"""Disturbances as people write them, and applied to a cluster."""
 
 from __future__ import annotations
 

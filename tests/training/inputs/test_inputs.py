@@ -1,4 +1,4 @@
-"""Who fills a queue and how fast; what a step that takes from it waits."""
+"""Producers of queues and their rates; waits of steps that take from them."""
 
 from __future__ import annotations
 

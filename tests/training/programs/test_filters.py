@@ -1,4 +1,4 @@
-"""Which tasks a session sees: as it is written, whose it is, and what is refused."""
+"""Device filters: their notation, the sessions that they are for, and refusals."""
 
 from __future__ import annotations
 

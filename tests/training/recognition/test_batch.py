@@ -1,4 +1,4 @@
-"""How many examples a step works on, also where a graph already holds towers."""
+"""The examples of a step, also where a graph already holds towers."""
 
 from __future__ import annotations
 
