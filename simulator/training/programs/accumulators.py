@@ -22,9 +22,10 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
-from simulator.training.programs.copying import constant, dtype_of, new_op, read_by, reads, unused_prefix
+from simulator.training.programs.copying import dtype_of, read_by, reads, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
+from simulator.training.programs.tensor_ops import TensorOps, shape_message
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.variables import colocated_with
@@ -40,15 +41,15 @@ class Accumulating:
 
     graph: Graph
     worker: str  # its task, as the devices of the new nodes name it
-    train: tuple[str, ...]  # what its step runs
-    updates: tuple[str, ...]  # what the chief's loop runs
-    counts: tuple[str, ...]  # what counts updates
-    moved: frozenset[int]  # rows that stood on the worker and now stand beside the global step
+    train: tuple[str, ...]  # fetches of its step
+    updates: tuple[str, ...]  # fetches of the chief's loop
+    counts: tuple[str, ...]  # nodes that count updates
+    moved: frozenset[int]  # rows that were on the worker and are now beside the global step
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Where the steps are counted, and how their numbers are read."""
+    """The global step: its place and type, and ops that read and assign it."""
 
     editor: Editor
     prefix: str
@@ -64,17 +65,17 @@ class _Steps:
         return self.editor.add(self.editor.free(self.prefix + name), op, inputs, after, attrs, device=device)
 
     def assign(self, name: str, variable: int, value: int) -> int:
-        """Let the worker's own variable, which is no resource, have a value."""
+        """Assign to the worker's own variable, which is no resource."""
         return self.add(name, "Assign", [variable, value], self.worker, {**typed(self.dtype), **shaped([SCALAR])})
 
     def read(self, name: str, device: str, after: Sequence[int] = ()) -> int:
-        """The global step as it is once those nodes have ended."""
+        """A read of the global step that waits for some nodes."""
         attrs = {"dtype": AttrValue(type=self.dtype)} if self.is_handle else typed(self.dtype)
         op = "ReadVariableOp" if self.is_handle else "Identity"
         return self.add(name, op, [self.variable], device, {**attrs, **shaped([SCALAR])}, [*dict.fromkeys(after)])
 
     def wide(self, name: str, step: int, device: str) -> int:
-        """A step's number as accumulators take it."""
+        """A step's number as int64, the type of accumulators."""
         if self.dtype == INT64:
             return step
         kinds = {"SrcT": AttrValue(type=self.dtype), "DstT": AttrValue(type=INT64)}
@@ -89,9 +90,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     graph = program.graph
     found = anatomy(graph, fetches=program.fetches)
     parted = separate(graph, found)
-    # an optimizer without an op for sparse gradients first adds them to a slot, but they are its variable's
-    gradients = [replace(one, variable=found.slot_of.get(one.variable, one.variable)) for one in found.gradients]
-    places = [_place(graph, one.variable, program, alone=alone) for one in gradients]
+    places = [_place(graph, one.variable, program, alone=alone) for one in found.gradients]
     editor = edited(graph, as_made=False)
     for edge in parted.cut:  # the editor numbers the graph's edges as the graph does
         editor.cut(edge)
@@ -108,8 +107,8 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     steps.assign("local_step/start", local, steps.read("local_step/global", steps.worker))
     start = steps.wide("start/cast", steps.read("start", steps.home), steps.home)
     pushed = []
-    for row, (gradient, where) in enumerate(zip(gradients, places, strict=True)):
-        again = [one.variable for one in gradients[:row]].count(gradient.variable)
+    for row, (gradient, where) in enumerate(zip(found.gradients, places, strict=True)):
+        again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
         pushed.append(_accumulate(steps, gradient, where, again, regime.aggregate or 1, (now, start)))
 
     queue = steps.add("token_queue", "FIFOQueueV2", (), steps.home, _queue_attrs(steps.dtype))
@@ -126,7 +125,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
 
 
 def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str:
-    """The device string of a variable, or its task's where accumulators have no kernel; refuse what is not shared."""
+    """The device string of a variable, or its task's where accumulators have no kernel; GraphError if unshared."""
     spec = parse(graph.requested[variable])
     own = of_task(parse(program.task))
     if not alone and (spec.job is None or of_task(spec) == own):
@@ -140,10 +139,10 @@ def _place(graph: Graph, variable: int, program: Program, *, alone: bool) -> str
 
 
 def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[int]:
-    """What of an update a plain optimizer leaves to the worker, such as the NoOp that gathers what was applied.
+    """Nodes of an update that a plain optimizer leaves on the worker, such as the NoOp that groups the updates.
 
-    SyncReplicasOptimizer lets the optimizer write it all with `ops.device(global_step.device)`: otherwise each update
-    would take a way to the worker and back before it is counted. What stands beside a variable stays there.
+    SyncReplicasOptimizer lets the optimizer write them with `ops.device(global_step.device)`. Otherwise each update
+    would travel to the worker and back before it is counted. Nodes that are colocated with a variable stay there.
     """
     here = (of_task(parse("")), of_task(parse(program.task)))
     stays = (row for row in update if of_task(parse(graph.requested[row])) not in here)
@@ -157,7 +156,7 @@ def _moved(graph: Graph, update: Sequence[int], program: Program) -> frozenset[i
 def _counted(
     editor: Editor, found: Anatomy, parted: Separated, home: str, worker: str
 ) -> tuple[_Steps, tuple[int, ...], list[int]]:
-    """The steps, what counts them, and what has ended when an update is made; the step is added where there is none."""
+    """The steps, the nodes that count them, and the ends of an update; a global step is added where there is none."""
     graph = editor.given
     prefix = unused_prefix(graph, "sync_replicas")
     ends = _grouped(editor, prefix, parted.ends)
@@ -167,18 +166,18 @@ def _counted(
         is_handle = graph.ops[variable] == "VarHandleOp"
         steps = _Steps(editor, prefix, worker, home, variable, dtype, is_handle)
         return steps, tuple(found.counts), [*ends, *found.counts]
-    step = new_op(editor, "global_step", "VariableV2", (), home, {"dtype": AttrValue(type=INT64), **_SHAPED})
+    ops = TensorOps(editor, home, INT64)
+    step = ops.add("global_step", "VariableV2", (), {"dtype": AttrValue(type=INT64), **_SHAPED})
     name = editor.names[step]
-    zero = constant(editor, f"{name}/zero", 0, INT64, home)
-    one = constant(editor, f"{name}/one", 1, INT64, home)
+    zero, one = ops.constant(f"{name}/zero", 0, INT64), ops.constant(f"{name}/one", 1, INT64)
     attrs = {**typed(INT64), **shaped([SCALAR])}
-    new_op(editor, f"{name}/Assign", "Assign", [step, zero], home, attrs)
+    ops.add(f"{name}/Assign", "Assign", [step, zero], attrs)
     count = editor.add(editor.free(f"{name}/count"), "AssignAdd", [step, one], ends, attrs, device=home)
     return _Steps(editor, prefix, worker, home, step, INT64, False), (count,), [count]
 
 
 def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
-    """The ends, as one per device where there are many: a control edge between devices is a message."""
+    """The ends of an update, grouped by device, as a control edge between devices is a message."""
     by_device: dict[str, list[int]] = {}
     for row in ends:
         by_device.setdefault(editor.devices[row], []).append(row)
@@ -194,8 +193,8 @@ def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
 def _accumulate(
     steps: _Steps, gradient: Gradient, where: str, again: int, needed: int, numbers: tuple[int, int]
 ) -> int:
-    """An accumulator for a gradient: the update reads what is taken from it. Returns the node that pushes."""
-    editor, graph = steps.editor, steps.editor.given
+    """Add an accumulator for a gradient, from which the update takes; return the node that pushes."""
+    editor, graph, ops = steps.editor, steps.editor.given, TensorOps(steps.editor, where)
     variable = graph.names[gradient.variable]
     shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
     kind = {"dtype": AttrValue(type=dtype_of(graph, gradient.values))}
@@ -206,7 +205,7 @@ def _accumulate(
     attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
     name = f"{variable}/accumulator"
     made = steps.add(name, f"{family}ConditionalAccumulator", (), where, {**attrs, "reduction_type": _text("MEAN")})
-    count = constant(editor, f"{editor.names[made]}/needed", needed, INT32, where)
+    count = ops.constant(f"{editor.names[made]}/needed", needed)
     steps.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start], where, {})
     values = read_by(graph, gradient.values)
     if gradient.indices is None:
@@ -218,7 +217,7 @@ def _accumulate(
         return push
     index = dtype_of(graph, gradient.indices)
     rows = _index(steps, f"{variable}/rows", read_by(graph, gradient.indices), index, INT64, where)
-    nothing = constant(editor, f"{editor.names[made]}/shape", [], INT64, where)
+    nothing = ops.constant(f"{editor.names[made]}/shape", [], INT64)
     inputs = [made, local, rows, values, nothing]
     unsaid = AttrValue(b=False)
     push = steps.add(
@@ -235,18 +234,16 @@ def _accumulate(
 
 
 def _index(steps: _Steps, name: str, rows: Output, given: int, wanted: int, where: str) -> Output:
-    """Numbers of rows as another type of whole numbers."""
+    """Numbers of rows in another integer type."""
     kinds = {"SrcT": AttrValue(type=given), "DstT": AttrValue(type=wanted)}
     return rows if given == wanted else steps.add(name, "Cast", [rows], where, kinds)
 
 
 def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[int]) -> int:
-    """Enqueue that many tokens, which carry the global step once those nodes have ended."""
-    dims = constant(steps.editor, f"{steps.prefix}{name}/dims", [count], INT32, steps.home)
+    """Enqueue that many tokens with the global step, after some nodes."""
+    dims = TensorOps(steps.editor, steps.home).constant(f"{steps.prefix}{name}/dims", [count])
     step = steps.read(f"{name}/step", steps.home, after)
-    shape = TensorShapeProto()
-    shape.dim.add(size=count)
-    attrs = {**typed(steps.dtype), "index_type": AttrValue(type=INT32), **shaped([shape])}
+    attrs = {**typed(steps.dtype), "index_type": AttrValue(type=INT32), **shaped([shape_message((count,))])}
     fill = steps.add(f"{name}/fill", "Fill", [dims, step], steps.home, attrs)
     kinds = {"Tcomponents": types([steps.dtype]), "timeout_ms": number(-1)}
     return steps.add(name, "QueueEnqueueManyV2", [queue, fill], steps.home, kinds)
@@ -275,14 +272,9 @@ def _declared(graph: Graph, variable: int) -> Proto:
 
 
 def _shape_of(graph: Graph, edge: int) -> Proto | None:
-    """The shape of what an edge carries, None where its rank is unknown."""
+    """The shape of the tensor on an edge; None: its rank is unknown."""
     known = graph.tensor_shape[graph.edge_tensor[edge]]
-    if known is None:
-        return None
-    shape = TensorShapeProto()
-    for size in known:
-        shape.dim.add(size=size)
-    return shape
+    return None if known is None else shape_message(known)
 
 
 # ---- the programs ---------------------------------------------------------------------------------------------------
@@ -343,6 +335,6 @@ def _updates(worker: Program, made: Accumulating) -> Program:
 
 
 def _needed(feeds: Sequence[str], graph: Graph, fetches: Sequence[str]) -> list[str]:
-    """Those of the feeds that the fetches read."""
+    """The feeds that the fetches need."""
     runs = choose_step(graph, fetches=fetches).runs
     return [name for name in feeds if runs[graph.row(name.partition(":")[0])]]

@@ -3,8 +3,8 @@
     x ─▶ Split ─┬─▶ original nodes ─▶ gradients ─┐             ┌─▶ Apply on w
                 └─▶ replica_1/...   ─▶ gradients ─┴─all-reduce──┴─▶ replica_1/... Apply on replica_1/w
 
-One client holds it all, as with TensorFlow's MirroredStrategy. What writes to a variable outside of the step, a first
-value or one from a checkpoint, writes the same to all its copies.
+One client runs all replicas, as with TensorFlow's MirroredStrategy. Writes to a variable outside of the step, such as
+its first value or one from a checkpoint, are made to all its copies.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import numpy as np
 from simulator.errors import GraphError
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
-from simulator.training.programs import setter
 from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
-from simulator.training.programs.copying import copied, dtype_of, reads, share_of, unused_prefix
+from simulator.training.programs.copying import copied, dtype_of, reads, unused_prefix
+from simulator.training.programs.setter import Setter
+from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
@@ -31,9 +32,9 @@ from simulator.units import Bytes
 def mirrored(
     graph: Graph, found: Anatomy, where: Sequence[str], *, home: str, collective: str, fuse: Bytes = 0
 ) -> tuple[Graph, tuple[str, ...]]:
-    """The graph with a replica on each of the devices `where`, and what to fetch so that all of them run.
+    """The graph with a replica on each of the devices `where`, and the fetches that run all of them.
 
-    `home` is where the rest stands. Dense gradients are reduced by the `collective`, a key of COLLECTIVES, fused into
+    Other nodes stand on `home`. Dense gradients are reduced by the `collective`, a key of COLLECTIVES, fused into
     buckets of `fuse` bytes (0: each alone); of sparse ones every device gathers all rows. Raises GraphError where a
     variable does not say its shape.
     """
@@ -70,7 +71,7 @@ def mirrored(
 
 
 def _own(graph: Graph, found: Anatomy) -> frozenset[int]:
-    """What each replica has of its own: all that runs, variables included, but for what is fed and what feeds it."""
+    """The nodes that each replica has of its own: all that run, variables included, but for feeds and other state."""
     runs = np.flatnonzero(found.step.runs).tolist()
     return frozenset(
         row for row in runs if graph.ops[row] in VARIABLES or is_read(graph, row) or not is_shared(graph, row)
@@ -82,19 +83,19 @@ def _writes_to(graph: Graph, row: int, rows: frozenset[int]) -> bool:
 
 
 def _laid_out(graph: Graph, rows: frozenset[int], where: Sequence[str], home: str) -> list[list[str]]:
-    """[R][N] per replica the device of every node: its own for what it has, `home` for the rest."""
+    """[R][N] the device of every node, per replica: the replica's for its own nodes, `home` for the rest."""
     bare = without_gpus(graph)
-    rest = setter.devices(bare, ps=[where[0]], worker=home)
+    rest = Setter([where[0]]).devices(bare, home)
     holders = {row: holder for row in sorted(rows) if (holder := held_by(graph, row)) is not None}
     beside = {row: holder for row, holder in holders.items() if holder not in rows}
     laid = []
     for device in where:
-        own = setter.devices(bare, ps=[device], worker=device)
+        own = Setter([device]).devices(bare, device)
         ours = [own[row] if row in rows else rest[row] for row in range(len(graph))]
         for row, holder in beside.items():
             ours[row] = rest[holder]
         laid.append(ours)
-    for row in range(len(graph)):  # what writes from outside the step stands beside the variable that it writes to
+    for row in range(len(graph)):  # a write outside of the step stands beside its variable
         if row not in rows and _writes_to(graph, row, rows):
             for ours in laid:
                 ours[row] = ours[int(graph.edge_src[graph.in_ptr[row]])]
@@ -102,7 +103,7 @@ def _laid_out(graph: Graph, rows: frozenset[int], where: Sequence[str], home: st
 
 
 def _wait_for_all(editor: Editor, writes: Sequence[int], replicas: Sequence[Replica]) -> None:
-    """Let what waits for a write to a variable wait for those to its copies, too."""
+    """Let nodes that wait for a write to a variable wait for those to its copies, too."""
     graph = editor.given
     for row in writes:
         for edge in graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]].tolist():
@@ -120,21 +121,21 @@ def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where:
 
 
 def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[Output]) -> None:
-    """Let every replica's update take its mean."""
+    """Let every replica's update read its mean."""
     for one, mean in zip(replicas, means, strict=True):
         for edge in gradient.all_values:
             reads(editor, edge, mean, one.rows)
 
 
 def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
-    """Let every replica's update take the rows of all replicas, of which the mean is made."""
+    """Let every replica's update read the rows of all replicas, divided by their number."""
     graph = editor.given
     assert gradient.indices is not None
     dtype, name = dtype_of(graph, gradient.values), f"allreduce/{graph.names[gradient.variable]}"
     means = []
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
         rows = gathered(editor, f"{name}/rows_{place}", gradient.values, replicas, device)
-        means.append(share_of(editor, f"{name}/mean_{place}", rows, len(replicas), dtype, device))
+        means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas)))
         numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices, replicas, device)
         for edge in gradient.all_indices:
             reads(editor, edge, numbers, one.rows)

@@ -7,7 +7,7 @@
                   2 floor(log2 n) steps
     hierarchical  the first device of each task sums up its task, a ring joins the tasks, each task hands on the result
 
-Who only passes a chunk on does so by an Identity, for otherwise it would come from where it was made and not go round.
+A device passes a chunk on by an Identity; otherwise the chunk would come straight from the device that made it.
 """
 
 from __future__ import annotations
@@ -19,70 +19,64 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from simulator.cluster.devicespec import parse
-from simulator.graph.attributes import number, typed
-from simulator.graph.dtypes import INT32, SIZE
+from simulator.graph.dtypes import SIZE
 from simulator.graph.editor import Editor, Output
 from simulator.graph.graph import Shape
-from simulator.graph.messages import AttrValue
-from simulator.training.programs.copying import constant, joined, new_op, share_of, sum_of
+from simulator.training.programs.tensor_ops import TensorOps
 from simulator.units import Bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """What is to be reduced: a tensor of one shape on each of several devices."""
+    """A tensor of one shape on each of several devices, to be reduced."""
 
-    name: str  # prefix of the names of what is added
+    name: str  # prefix of the names of added nodes
     values: Sequence[Output]  # per device
     devices: Sequence[str]
     dtype: int
     shape: Shape
     count: int  # that the sum is divided by
 
+    def ops(self, editor: Editor) -> list[TensorOps]:
+        """Ops on each of the devices."""
+        return [TensorOps(editor, device, self.dtype) for device in self.devices]
+
+
+Collective: TypeAlias = Callable[[Editor, Reduced], list[Output]]
+
 
 def ring(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce by a ring of the devices in their order; a tensor of fewer elements than devices makes fewer chunks."""
-    total, where = len(given.values), given.devices
+    total, ops = len(given.values), given.ops(editor)
     elements = prod(given.shape)
     chunks = max(1, min(total, elements))
     sizes = [elements // chunks + (place < elements % chunks) for place in range(chunks)]
-    parts = [_cut(editor, given, place, sizes) for place in range(total)]
-    had: list[list[Output]] = [[] for _ in range(total)]  # per device the finished chunks, in order
-    for chunk in range(chunks):
-        at, held = chunk, parts[chunk][chunk]
+    parts = [_chunks(one, f"{given.name}/cut_{row}", given.values[row], sizes) for row, one in enumerate(ops)]
+    finished: list[list[Output]] = [[] for _ in range(total)]  # per device the finished chunks, in order
+    for chunk, size in enumerate(sizes):
+        name, at, held = f"{given.name}/chunk_{chunk}", chunk, parts[chunk][chunk]
         for step in range(1, total):
             at = (chunk + step) % total
-            name = f"{given.name}/chunk_{chunk}/sum_{step}"
-            held = new_op(
-                editor, name, "AddV2", [held, parts[at][chunk]], where[at], typed(given.dtype), [(sizes[chunk],)]
-            )
-        held = share_of(
-            editor, f"{given.name}/chunk_{chunk}/mean", held, given.count, given.dtype, where[at], (sizes[chunk],)
-        )
-        had[at].append(held)
+            held = ops[at].apply(f"{name}/sum_{step}", "AddV2", [held, parts[at][chunk]], (size,))
+        held = ops[at].share(f"{name}/mean", held, given.count, (size,))
+        finished[at].append(held)
         for step in range(1, total):
             there = (at + step) % total
-            held = _passed(editor, f"{given.name}/chunk_{chunk}/pass_{step}", held, given, there, (sizes[chunk],))
-            had[there].append(held)
-    return [_whole(editor, given, place, had[place]) for place in range(total)]
+            held = ops[there].apply(f"{name}/pass_{step}", "Identity", [held], (size,))
+            finished[there].append(held)
+    return [_whole(one, f"{given.name}/result_{row}", finished[row], given.shape) for row, one in enumerate(ops)]
 
 
 def tree(editor: Editor, given: Reduced) -> list[Output]:
     """Reduce by a binary tree of the devices: those of k are 2 k + 1 and 2 k + 2."""
-    total = len(given.values)
-    sums = list(given.values)
+    total, ops, sums = len(given.values), given.ops(editor), list(given.values)
     for place in reversed(range(total)):
         below = [sums[child] for child in (2 * place + 1, 2 * place + 2) if child < total]
         if below:
-            parts = [sums[place], *below]
-            sums[place] = sum_of(
-                editor, f"{given.name}/sum_{place}", parts, given.dtype, given.devices[place], given.shape
-            )
-    held: list[Output] = [
-        share_of(editor, f"{given.name}/mean", sums[0], given.count, given.dtype, given.devices[0], given.shape)
-    ]
+            sums[place] = ops[place].sum(f"{given.name}/sum_{place}", [sums[place], *below], given.shape)
+    held: list[Output] = [ops[0].share(f"{given.name}/mean", sums[0], given.count, given.shape)]
     for place in range(1, total):
-        held.append(_passed(editor, f"{given.name}/pass_{place}", held[(place - 1) // 2], given, place, given.shape))
+        held.append(ops[place].apply(f"{given.name}/pass_{place}", "Identity", [held[(place - 1) // 2]], given.shape))
     return held
 
 
@@ -91,74 +85,34 @@ def hierarchical(editor: Editor, given: Reduced) -> list[Output]:
     places: dict[str, list[int]] = {}
     for place, device in enumerate(given.devices):
         places.setdefault(str(parse(device)._replace(type=None, id=None)), []).append(place)
-    groups = list(places.values())
+    groups, ops, held = list(places.values()), given.ops(editor), list(given.values)
     sums = [
-        given.values[group[0]]
+        held[group[0]]
         if len(group) == 1
-        else sum_of(
-            editor,
-            f"{given.name}/task_{at}",
-            [given.values[place] for place in group],
-            given.dtype,
-            given.devices[group[0]],
-            given.shape,
-        )
+        else ops[group[0]].sum(f"{given.name}/task_{at}", [held[place] for place in group], given.shape)
         for at, group in enumerate(groups)
     ]
-    between = Reduced(
-        given.name, sums, [given.devices[group[0]] for group in groups], given.dtype, given.shape, given.count
-    )
-    means = ring(editor, between)
-    held = list(given.values)
+    means = ring(editor, replace(given, values=sums, devices=[given.devices[group[0]] for group in groups]))
     for group, mean in zip(groups, means, strict=True):
         held[group[0]] = mean
         for place in group[1:]:
-            held[place] = _passed(editor, f"{given.name}/pass_{place}", mean, given, place, given.shape)
+            held[place] = ops[place].apply(f"{given.name}/pass_{place}", "Identity", [mean], given.shape)
     return held
 
 
-COLLECTIVES: Mapping[str, Callable[[Editor, Reduced], list[Output]]] = MappingProxyType(
-    {"ring": ring, "tree": tree, "hierarchical": hierarchical}
-)
+COLLECTIVES: Mapping[str, Collective] = MappingProxyType({"ring": ring, "tree": tree, "hierarchical": hierarchical})
 
 
-def _passed(editor: Editor, name: str, held: Output, given: Reduced, place: int, shape: Shape) -> Output:
-    return new_op(editor, name, "Identity", [held], given.devices[place], typed(given.dtype), [shape])
-
-
-def _cut(editor: Editor, given: Reduced, place: int, sizes: Sequence[int]) -> list[Output]:
+def _chunks(ops: TensorOps, name: str, value: Output, sizes: Sequence[int]) -> list[Output]:
     """The chunks of one device's tensor."""
-    device, name = given.devices[place], f"{given.name}/cut_{place}"
-    flat = reshaped(editor, f"{name}/flat", given.values[place], (sum(sizes),), given.dtype, device)
-    if len(sizes) == 1:
-        return [flat]
-    inputs = [
-        flat,
-        constant(editor, f"{name}/sizes", sizes, INT32, device),
-        constant(editor, f"{name}/axis", 0, INT32, device),
-    ]
-    attrs = {**typed(given.dtype), "Tlen": AttrValue(type=INT32), "num_split": number(len(sizes))}
-    cut = new_op(editor, name, "SplitV", inputs, device, attrs, [(size,) for size in sizes])
-    return [(cut, port) for port in range(len(sizes))]
+    flat = ops.reshape(f"{name}/flat", value, (sum(sizes),))
+    return [flat] if len(sizes) == 1 else ops.cut(name, flat, sizes)
 
 
-def _whole(editor: Editor, given: Reduced, place: int, chunks: Sequence[Output]) -> Output:
-    """The result on one device out of its chunks, in order."""
-    device, name = given.devices[place], f"{given.name}/result_{place}"
-    whole = (
-        chunks[0]
-        if len(chunks) == 1
-        else joined(editor, f"{name}/flat", chunks, given.dtype, device, (prod(given.shape),))
-    )
-    return reshaped(editor, name, whole, given.shape, given.dtype, device)
-
-
-def reshaped(editor: Editor, name: str, value: Output, shape: Shape, dtype: int, device: str) -> Output:
-    """The same elements in another shape, on one device."""
-    size = constant(editor, f"{name}/shape", shape, INT32, device)
-    return new_op(
-        editor, name, "Reshape", [value, size], device, {**typed(dtype), "Tshape": AttrValue(type=INT32)}, [shape]
-    )
+def _whole(ops: TensorOps, name: str, chunks: Sequence[Output], shape: Shape) -> Output:
+    """The result on one device, made of its chunks in order."""
+    flat = chunks[0] if len(chunks) == 1 else ops.concat(f"{name}/flat", chunks, (prod(shape),))
+    return ops.reshape(name, flat, shape)
 
 
 # ---- buckets of gradients -------------------------------------------------------------------------------------------
@@ -172,11 +126,8 @@ def reshaped(editor: Editor, name: str, value: Output, shape: Shape, dtype: int,
 # CommunicationOptions. A gradient larger than a bucket goes alone.
 
 
-Collective: TypeAlias = Callable[[Editor, Reduced], list[Output]]
-
-
 def buckets(given: Sequence[Reduced], most: Bytes) -> list[list[int]]:
-    """Places of what is reduced together, of one type and no more bytes than that; `most` 0: each alone."""
+    """Rows of tensors that are reduced together: of one type, with at most so many bytes; `most` 0: each alone."""
     if not most:
         return [[place] for place in range(len(given))]
     made: list[list[int]] = []
@@ -194,27 +145,19 @@ def buckets(given: Sequence[Reduced], most: Bytes) -> list[list[int]]:
 
 
 def reduce_together(editor: Editor, name: str, given: Sequence[Reduced], collective: Collective) -> list[list[Output]]:
-    """Reduce several as one tensor; for each of them the result on each device."""
+    """Reduce several tensors as one; for each of them the result on each device."""
     if len(given) == 1:
         return [collective(editor, given[0])]
     first, sizes = given[0], [prod(one.shape) for one in given]
+    sized, ops = list(zip(given, sizes, strict=True)), first.ops(editor)
     whole = []
-    for place, device in enumerate(first.devices):
-        flat = [
-            reshaped(editor, f"{one.name}/fused_{place}", one.values[place], (size,), one.dtype, device)
-            for one, size in zip(given, sizes, strict=True)
-        ]
-        whole.append(joined(editor, f"{name}/whole_{place}", flat, first.dtype, device, (sum(sizes),)))
+    for row, on in enumerate(ops):
+        flat = [on.reshape(f"{one.name}/fused_{row}", one.values[row], (size,)) for one, size in sized]
+        whole.append(on.concat(f"{name}/whole_{row}", flat, (sum(sizes),)))
     means = collective(editor, replace(first, name=name, values=whole, shape=(sum(sizes),)))
     results: list[list[Output]] = [[] for _ in given]
-    for place, (mean, device) in enumerate(zip(means, first.devices, strict=True)):
-        inputs = [
-            mean,
-            constant(editor, f"{name}/parts_{place}/sizes", sizes, INT32, device),
-            constant(editor, f"{name}/parts_{place}/axis", 0, INT32, device),
-        ]
-        attrs = {**typed(first.dtype), "Tlen": AttrValue(type=INT32), "num_split": number(len(sizes))}
-        cut = new_op(editor, f"{name}/parts_{place}", "SplitV", inputs, device, attrs, [(size,) for size in sizes])
-        for port, (one, result) in enumerate(zip(given, results, strict=True)):
-            result.append(reshaped(editor, f"{one.name}/part_{place}", (cut, port), one.shape, one.dtype, device))
+    for row, (mean, on) in enumerate(zip(means, ops, strict=True)):
+        parts = on.cut(f"{name}/parts_{row}", mean, sizes)
+        for part, one, result in zip(parts, given, results, strict=True):
+            result.append(on.reshape(f"{one.name}/part_{row}", part, one.shape))
     return results

@@ -7,18 +7,17 @@ the worker's task and no more. So within the task the placer chooses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
-from simulator.training.programs import setter
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.allreduce import mirrored
 from simulator.training.programs.program import Program
-from simulator.training.programs.setter import PsStrategy, grouped
+from simulator.training.programs.setter import PsStrategy, Setter, grouped
 from simulator.training.programs.tasks import (
     called,
     check_devices,
@@ -41,6 +40,7 @@ from simulator.units import Bytes, is_whole
 from simulator.wording import counted, near, some
 
 How: TypeAlias = Literal["in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical"]
+Home: TypeAlias = Literal["ps", "cpu", "gpu"]
 
 
 def replicate(
@@ -65,25 +65,25 @@ def replicate(
     - "in": one client and a tower on each GPU of the worker tasks (on their CPUs where none has one); the gradients
       are averaged and applied once; under a `regime` in which replicas do not wait for each other each tower applies
       its own, and is a program;
-    - "both": as "between", with a tower on each GPU of a worker, which are averaged on its CPU;
+    - "both": as "between", with a tower on each GPU of a worker; their gradients are averaged on its CPU;
     - "allreduce:ring", "allreduce:tree" or "allreduce:hierarchical": one client and no ps; each GPU (or CPU) has
       variables of its own and gets the mean of all gradients by that all-reduce; the rows of sparse ones are gathered.
       Dense ones are fused into buckets of up to `fuse` bytes; 0: each is reduced alone.
 
-    Variables stand on the ps tasks by `ps_strategy` (seeded where it draws); in-graph, `variables` can choose the
-    client's CPU or the first GPU instead, the CPU being the choice where there is no ps. `fetch` names what a step
-    runs, as `choose_step` takes it. `batch` is how many examples a step of the given graph works on, where the graph
+    `ps_strategy` spreads variables over the ps tasks; `seed` is that of the strategy "random". In-graph, `variables`
+    can choose the client's CPU or the first GPU instead; without a ps it is the CPU. `fetch` gives the fetches of a
+    step, as `choose_step` takes them. `batch` is the number of examples of a step of the given graph, where the graph
     does not say. A worker, tower or replica works on as many, so a client feeds its towers so many times as much, and
-    splits it; what comes from a queue or an iterator each takes for itself.
+    splits it. Each takes from queues and iterators for itself.
 
-    Device strings that name several GPUs stay as they are between graphs: each worker divides its step among its own.
-    The other ways give devices anew, so they refuse such a graph.
+    Between graphs, device strings that name several GPUs stay: each worker divides its step among its own. All other
+    replications give devices anew, so they refuse such a graph.
 
-    Initialisers, savers, queues, iterators, tables and summaries are there once, on the client's CPU or each
-    worker's task; summaries see the first tower. Raises GraphError for a graph without gradients and for one that
-    names jobs, or several devices of one type, already, ClusterError for a cluster without the tasks that this
-    takes, SimvizError for an unknown `how` or strategy, and for a regime of which one client's steps can make
-    nothing: an all-reduce in which replicas do not wait, gradients that are counted where all are averaged.
+    Initialisers, savers, queues, iterators, tables and summaries exist once, on the client's CPU or each worker's task;
+    summaries see the first tower. Raises GraphError for a graph without gradients and for one that already names jobs,
+    or several devices of one type; ClusterError for a cluster without the needed tasks; SimvizError for an unknown
+    `how` or strategy, and for a regime that one client's steps can't follow: an all-reduce in which replicas do not
+    wait, or gradients that are counted where all are averaged.
     """
     known = get_args(How)
     if how not in known:
@@ -103,25 +103,25 @@ def replicate(
     graph = with_variables(without_localhost(graph))
     _of_one_worker(graph)
     ps = [] if how.startswith("allreduce") or variables in ("cpu", "gpu") else shared_by(cluster)
-    graph = grouped(graph.imported(), ps, strategy=ps_strategy, seed=seed)
+    graph = grouped(graph.imported(), Setter(ps, ps_strategy, seed))
     found = anatomy(graph, fetches=fetch)
     if how != "between":
         _undivided(graph, found, how)
     examples = found.batch or batch or 0
-    placing = Placing(variables, ps_strategy, seed)
-    if how not in ("between", "both"):
-        _of_one_client(regime, how)
-    if how == "in":
-        alone = regime is not None and regime.kind != "sync"
-        return in_graph(graph, found, cluster, placing, batch=examples, asynchronous=alone)
     if how in ("between", "both"):
-        made = between(graph, found, cluster, placing, batch=examples, towered=how == "both")
+        setter = Setter(_shared(cluster), ps_strategy, seed)
+        made = _between(graph, found, cluster, setter, batch=examples, towered=how == "both")
         return with_accumulators(made, regime)
-    return all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
+    _of_one_client(regime, how)
+    if how == "in":
+        setter = Setter(_homes(cluster, variables), ps_strategy, seed)
+        alone = regime is not None and regime.kind != "sync"
+        return _in_graph(graph, found, cluster, setter, batch=examples, asynchronous=alone)
+    return _all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
 
 
 def _of_one_client(regime: Regime | None, how: str) -> None:
-    """Refuse what a single client that averages the gradients of all replicas in each step makes nothing of."""
+    """Refuse a regime that a single client, which averages the gradients of all replicas in each step, can't follow."""
     if regime is None or (regime.kind != "sync" and how == "in"):
         return
     if regime.kind != "sync":
@@ -149,7 +149,7 @@ def _of_one_worker(graph: Graph) -> None:
 
 
 def _undivided(graph: Graph, found: Anatomy, how: str) -> None:
-    """Refuse to give devices anew to what names several, as towers and layers do."""
+    """Refuse to give devices anew to a graph that names several, as towers and layers do."""
     named = devices_named(graph, found.step.runs)
     if named:
         several = some([str(one).removeprefix("/device:") for one in named])
@@ -174,32 +174,13 @@ def _of_one_device(graph: Graph) -> None:
 # ---- the programs of each kind of replication -----------------------------------------------------------------------
 
 
-Home: TypeAlias = Literal["ps", "cpu", "gpu"]
-
-
-@dataclass(frozen=True, slots=True)
-class Placing:
-    """How variables are given places: where they stand, how they are dealt out, and by which seed."""
-
-    home: Home | None = None
-    strategy: PsStrategy = "round_robin"
-    seed: int = 0
-
-
-def between(
-    graph: Graph, found: Anatomy, cluster: Cluster, placing: Placing, *, batch: int, towered: bool
+def _between(
+    graph: Graph, found: Anatomy, cluster: Cluster, setter: Setter, *, batch: int, towered: bool
 ) -> tuple[Program, ...]:
-    """One program per worker task, the same but for the task; `towered`: with a tower on each GPU of the worker.
+    """One program per worker task, identical but for the task; `towered`: with a tower on each GPU of the worker.
 
-    A step of each works on `batch` examples in each of its towers. Raises ClusterError for a cluster without ps, and as
-    `setter.devices`.
+    A step of each works on `batch` examples in each of its towers.
     """
-    ps = shared_by(cluster)
-    if not ps:
-        raise ClusterError(
-            f"{cluster.name!r} has no ps task, so workers with graphs of their own have nowhere to share variables; "
-            "add one (ps=1), or replicate in-graph or by all-reduce."
-        )
     tasks = worker_tasks(cluster)
     made: list[Program] = []
     for row, task in enumerate(tasks):
@@ -209,32 +190,24 @@ def between(
             made.append(replace(made[like], name=called(task), task=task, graph=own, like=like))
         elif towered:
             where, home = computing(cluster, (task,)), first_cpu(cluster, task)
-            own = towers(
-                graph, found, where, ps=ps, home=home, average=home, strategy=placing.strategy, seed=placing.seed
-            )
+            own = towers(graph, found, where, setter, home=home, average=home)
             made.append(_program(own, found, task, examples=batch * len(where)))
         else:
-            worker = in_graph_text(task)
-            devices = setter.devices(graph, ps=ps, worker=worker, strategy=placing.strategy, seed=placing.seed)
-            made.append(_program(replace(graph, requested=devices), found, task, examples=batch))
+            own = replace(graph, requested=setter.devices(graph, in_graph_text(task)))
+            made.append(_program(own, found, task, examples=batch))
     return tuple(made)
 
 
-def in_graph(
-    graph: Graph, found: Anatomy, cluster: Cluster, placing: Placing, *, batch: int, asynchronous: bool
+def _in_graph(
+    graph: Graph, found: Anatomy, cluster: Cluster, setter: Setter, *, batch: int, asynchronous: bool
 ) -> tuple[Program, ...]:
-    """One client with a tower on every device that trains; one program, or `asynchronous` one per tower.
-
-    Raises ClusterError for a cluster without a worker, or without ps where the variables are to stand there.
-    """
+    """One client with a tower on every device that trains; one program, or `asynchronous` one per tower."""
     task = cluster.client_task
-    home = first_cpu(cluster, task)
-    where = computing(cluster, worker_tasks(cluster))
-    ps = _homes(cluster, placing, home, where[0])
+    home, where = first_cpu(cluster, task), computing(cluster, worker_tasks(cluster))
     if not asynchronous:
-        own = towers(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
+        own = towers(graph, found, where, setter, home=home)
         return (_program(own, found, task, examples=batch * len(where)),)
-    own, prefixes = apart(graph, found, where, ps=ps, home=home, strategy=placing.strategy, seed=placing.seed)
+    own, prefixes = apart(graph, found, where, setter, home=home)
     one = _program(own, found, task, examples=batch)
     return tuple(
         replace(
@@ -247,13 +220,10 @@ def in_graph(
     )
 
 
-def all_reduced(
-    graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str, fuse: Bytes = 0
+def _all_reduced(
+    graph: Graph, found: Anatomy, cluster: Cluster, *, batch: int, collective: str, fuse: Bytes
 ) -> tuple[Program, ...]:
-    """One client with a replica on every device that trains, each with its own variables.
-
-    Raises ClusterError for a cluster without a worker, and as `mirrored`.
-    """
+    """One client with a replica on every device that trains, each with its own variables."""
     task = cluster.client_task
     where = computing(cluster, worker_tasks(cluster))
     own, fetches = mirrored(graph, found, where, home=first_cpu(cluster, task), collective=collective, fuse=fuse)
@@ -265,15 +235,28 @@ def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Progr
     return Program(called(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts)
 
 
-def _homes(cluster: Cluster, placing: Placing, cpu: str, gpu: str) -> list[str]:
+def _shared(cluster: Cluster) -> list[str]:
+    """The ps tasks, where workers with graphs of their own share variables."""
     ps = shared_by(cluster)
-    if placing.home == "ps" and not ps:
+    if not ps:
+        raise ClusterError(
+            f"{cluster.name!r} has no ps task, so workers with graphs of their own have nowhere to share variables; "
+            "add one (ps=1), or replicate in-graph or by all-reduce."
+        )
+    return ps
+
+
+def _homes(cluster: Cluster, variables: Home | None) -> list[str]:
+    """The places of the variables of an in-graph replication."""
+    cpu, ps = first_cpu(cluster, cluster.client_task), shared_by(cluster)
+    gpu, *_ = computing(cluster, worker_tasks(cluster))
+    if variables == "ps" and not ps:
         raise ClusterError(f"{cluster.name!r} has no ps task to keep the variables; add one (ps=1), or take the CPU.")
-    if placing.home == "gpu":
+    if variables == "gpu":
         return [gpu]
-    return ps if ps and placing.home != "cpu" else [cpu]
+    return ps if ps and variables != "cpu" else [cpu]
 
 
 def _of_copy(graph: Graph, names: tuple[str, ...], prefix: str) -> tuple[str, ...]:
-    """Nodes or tensors of a copy; what was not copied is the same for all."""
+    """Nodes or tensors of a copy; shared ones are the same for all copies."""
     return tuple(prefix + name if prefix + name.partition(":")[0] in graph.index else name for name in names)

@@ -1,15 +1,17 @@
 """Devices as TensorFlow's `replica_device_setter` gives them, had the graph been built under it.
 
-The setter is called for every op as the op is made, which is the order of the nodes of a GraphDef. A variable (a slot,
-the global step, a table: any op of `PS_OPS`) goes to the task that the strategy names; everything else to the worker.
-What is made beside another node takes that node's device afterwards, so that slots end up beside their variables,
-though the strategy has gone on. Sources: `device_setter.py` (tensorflow/python/training), `_create_op_helper`
-(tensorflow/python/framework/ops.py), `variables.py` and `resource_variable_ops.py` (tensorflow/python/ops).
+TensorFlow calls the setter for every op as the op is made, which is the order of the nodes of a GraphDef. A variable (a
+slot, the global step, a table: any op of `PS_OPS`) goes to the task that the strategy names, any other op to the
+worker. A node that is colocated with another one takes that node's device afterwards. So slots end up beside their
+variables, though the strategy has moved on. Sources: `device_setter.py` (tensorflow/python/training),
+`_create_op_helper` (tensorflow/python/framework/ops.py), `variables.py` and `resource_variable_ops.py`
+(tensorflow/python/ops).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias, get_args
 
@@ -37,17 +39,26 @@ _ASSIGNS = frozenset(("AssignVariableOp", "AssignAddVariableOp", "AssignSubVaria
 _STATED = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
 
 
-def devices(
-    graph: Graph, *, ps: Sequence[str], worker: str, strategy: PsStrategy = "round_robin", seed: int = 0
-) -> tuple[str, ...]:
-    """[N] the device string of each node: on one of the tasks `ps` ("/job:ps/task:0", ...), or on `worker`.
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """A device setter: the tasks that keep variables, and the strategy that spreads these."""
 
-    Fields that the graph's own strings set win, as they do in TensorFlow; a variable that names another job does not
-    ask the strategy. Where a node is to stand beside one that is made later, a first value beside its variable, it has
-    no device of its own. Raises GraphError where the strategy needs a size that the graph does not say, and SimvizError
-    for another strategy.
-    """
-    choose = _strategy(graph, len(ps), strategy, seed)
+    ps: Sequence[str]  # "/job:ps/task:0", or a device; none: variables stand on the worker
+    strategy: PsStrategy = "round_robin"
+    seed: int = 0  # of the strategy "random"
+
+    def devices(self, graph: Graph, worker: str) -> tuple[str, ...]:
+        """[N] the device string of each node: on one of the tasks `ps`, or on `worker`.
+
+        Fields that the graph's own strings set win, as they do in TensorFlow; a variable that names another job does
+        not ask the strategy. A node that is colocated with a later one, such as a first value with its variable, has no
+        device of its own. Raises GraphError where the strategy needs a size that the graph does not say, and
+        SimvizError for another strategy.
+        """
+        return _devices(graph, self.ps, worker, _strategy(graph, self))
+
+
+def _devices(graph: Graph, ps: Sequence[str], worker: str, choose: Callable[[int], int]) -> tuple[str, ...]:
     given: list[str] = []
     read: set[int] = set()
     scoped = scopes(graph)
@@ -72,9 +83,9 @@ def devices(
 
 
 def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
-    """[N] those, and of variables beside one that comes later its device.
+    """[N] the same devices, and those of variables that are colocated with a later one.
 
-    TensorFlow makes no slot before its variable, but whoever writes a graph may sort its nodes.
+    TensorFlow makes no slot before its variable, but the writer of a graph may sort its nodes.
     """
     homes = list(given)
     for row, op in enumerate(graph.ops):
@@ -85,9 +96,9 @@ def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_group(graph: Graph, row: int) -> bool:
-    """Whether a node is what `tf.group` makes, as far as a graph tells: a NoOp that waits, without a place of its own.
+    """Whether `tf.group` made a node, as far as a graph shows: a NoOp that waits, without a device of its own.
 
-    It has none, or the one that all have for which it waits. A bare `tf.no_op()` is told by its name alone.
+    It has none, or the one of all nodes for which it waits. A bare `tf.no_op()` is recognised by its name alone.
     """
     first, last = int(graph.in_ptr[row]), int(graph.in_ptr[row + 1])
     if graph.ops[row] != "NoOp" or first == last or graph.names[row].rpartition("/")[2].startswith("NoOp"):
@@ -97,7 +108,7 @@ def is_group(graph: Graph, row: int) -> bool:
 
 
 def members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
-    """What a group waits for by itself, without what all in its control scope wait for (`scopes`)."""
+    """The nodes for which a group waits by itself, without those of its control scope (`scopes`)."""
     sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
     return [source for source in sources if source not in scoped]
 
@@ -109,7 +120,7 @@ def scopes(graph: Graph) -> frozenset[int]:
 
 
 def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
-    """The device of a node that was made beside another one; None: it was not."""
+    """The device of a node that is colocated with another one; None: it is not."""
     others = [graph.index[name] for name in colocated_with(graph, row) if name in graph.index]
     others = [other for other in others if other != row]
     if not others:
@@ -121,9 +132,9 @@ def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
 def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: set[int]) -> str:
     """The device of a node around which TensorFlow's own code opens or closes device scopes, else `device`.
 
-    What assigns to a handle, and the read that is made with a variable, stand on the variable's device, as does what a
-    Saver hands to an assignment. Other reads of a handle, the Enter that takes it into a loop, and TensorArrays are
-    made outside of all scopes.
+    Assignments to a handle, the read that is made with a variable, and values that a Saver assigns stand on the
+    variable's device. Other reads of a handle, the Enter that takes it into a loop, and TensorArrays are made outside
+    of all scopes.
     """
     op, requested = graph.ops[row], graph.requested[row]
     if op == "ReadVariableOp":
@@ -144,7 +155,7 @@ def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: 
 
 
 def _first_read(graph: Graph, row: int, read: set[int]) -> bool:
-    """Whether the node is the first to read its handle; `read` has the handles that were, and will have this one."""
+    """Whether the node is the first to read its handle; `read` has the handles read so far, and gets this one."""
     variable = variable_of(graph, row) if graph.ops[row] == "ReadVariableOp" else None
     if variable is None or variable in read:
         return False
@@ -171,14 +182,14 @@ def _source(graph: Graph, row: int) -> str:
 
 
 def _reader(graph: Graph, row: int, op: str) -> int | None:
-    """The first node of that op among those that take something from a node."""
+    """The first node of that op among those that follow a node."""
     readers = graph.edge_dst[graph.out_edge[graph.out_ptr[row] : graph.out_ptr[row + 1]]].tolist()
     return next((reader for reader in sorted(readers) if graph.ops[reader] == op), None)
 
 
-def _strategy(graph: Graph, count: int, strategy: PsStrategy, seed: int) -> Callable[[int], int]:
+def _strategy(graph: Graph, setter: Setter) -> Callable[[int], int]:
     """The task for each variable in turn; every call moves the strategy on."""
-    known = get_args(PsStrategy)
+    known, strategy, count = get_args(PsStrategy), setter.strategy, len(setter.ps)
     if strategy not in known:
         raise SimvizError(
             f"there is no strategy {strategy!r} for parameter servers; give one of {', '.join(known)}."
@@ -188,7 +199,7 @@ def _strategy(graph: Graph, count: int, strategy: PsStrategy, seed: int) -> Call
         turn = iter(range(len(graph)))
         return lambda row: next(turn) % count
     if strategy == "random":
-        random = Random(seed)
+        random = Random(setter.seed)
         return lambda row: random.randrange(count)
     loads = [0] * count
 
@@ -201,7 +212,7 @@ def _strategy(graph: Graph, count: int, strategy: PsStrategy, seed: int) -> Call
 
 
 def _load(graph: Graph, row: int) -> int:
-    """Bytes of a variable; a table counts nothing, for what it holds comes later."""
+    """Bytes of a variable; a table counts nothing, as its rows come later."""
     if graph.ops[row] not in _STATED:
         return 0
     size = variable_bytes(graph, row)
@@ -227,15 +238,16 @@ def _load(graph: Graph, row: int) -> int:
 _ELSEWHERE = "/job:worker"
 
 
-def grouped(graph: Graph, ps: Sequence[str], *, strategy: PsStrategy, seed: int) -> Graph:
-    """The graph with its groups in two levels where what they wait for will stand on several of the tasks `ps`.
+def grouped(graph: Graph, setter: Setter) -> Graph:
+    """The graph with its groups in two levels where they wait for nodes on several of the setter's tasks.
 
-    What is added for one of these asks for it; the rest is as the graph has it. Raises as `devices`.
+    A NoOp that is added for one of these tasks asks for it; the rest is as the graph has it. Raises as
+    `Setter.devices`.
     """
-    if len(ps) == 0:
+    if not setter.ps:
         return graph
-    given = devices(graph, ps=ps, worker=_ELSEWHERE, strategy=strategy, seed=seed)
-    jobs = {parse(task).job for task in ps}
+    given = setter.devices(graph, _ELSEWHERE)
+    jobs = {parse(task).job for task in setter.ps}
     editor = edited(graph, as_made=False)
     scoped = scopes(graph)
     for row in range(len(graph)):
