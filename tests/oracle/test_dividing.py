@@ -151,5 +151,5 @@ def test_one_device_is_still_replicated(files: dict[str, Path]) -> None:
 
 
 def test_numbers_of_workers_of_one_client_are_refused(files: dict[str, Path]) -> None:
-    with pytest.raises(SimvizError, match="--workers compares numbers of clients, but one client takes this graph"):
+    with pytest.raises(SimvizError, match="--workers compares numbers of clients, but one client runs this graph"):
         trained(files["cifar"], "--cluster", "worker=2x4gpu", "--training", "async", "--workers", "1,2")
