@@ -43,6 +43,13 @@ class Plan:
 Algorithm: TypeAlias = Callable[[Problem], Plan]
 
 
+def by_cost(problem: Problem, device: list[int]) -> Plan:
+    """A plan whose groups were all chosen by cost, each by its first op."""
+    groups = zip(problem.ops, problem.lawful, strict=True)
+    rules = [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
+    return Plan(device, rules, [ops[0] if ops else -1 for ops in problem.ops])
+
+
 # --- the simulator's verdict -----------------------------------------------------------------------------------------
 
 
@@ -128,14 +135,7 @@ def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
     checked = {
         key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
     }
-    return replace(plan, device=device, notes=_notes(name, plan.notes), **{**_by_cost(problem), **checked})
-
-
-def _by_cost(problem: Problem) -> dict[str, list[int]]:
-    """Rule and decider of each group where the plan gives none: chosen by cost, by the group's first op."""
-    groups = zip(problem.ops, problem.lawful, strict=True)
-    rules = [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
-    return {"rule": rules, "decider": [ops[0] if ops else -1 for ops in problem.ops]}
+    return replace(by_cost(problem, device), notes=_notes(name, plan.notes), **checked)
 
 
 def _column(name: str, key: str, values: object, length: int, of: str, high: int, *, low: int = 0) -> list[int]:
