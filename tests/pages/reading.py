@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 INDENT = "    "
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```\n", re.MULTILINE | re.DOTALL)  # within an item it is indented
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 _END = re.compile(r"[.!?][\"')*_]*(?=\s+(?:simviz|[^a-z])|$)")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -36,7 +37,7 @@ def python_blocks(text: str) -> list[Output]:
     found: list[Output] = []
     end = 0
     for block in _FENCE.finditer(text):
-        language, content = block.groups()
+        content, language = dedent(block[3]), block[2]
         if language == "python":
             found.append(Output(text[: block.start()].count("\n") + 1, content, ""))
         elif not language and found and not text[end : block.start()].strip() and not found[-1].printed:

@@ -49,7 +49,7 @@ def test_a_command_prints_what_the_page_shows(page: str, command: Output, capsys
 
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if python_blocks(text)])
 def test_the_python_of_a_page_prints_what_the_page_shows(page: str) -> None:
-    """The blocks of a page share their names, as the cells of a notebook do."""
+    """The blocks of a page share their names, as the cells of a notebook do; tests among them pass."""
     known: dict[str, object] = {}
     wrong = []
     for block in python_blocks(TEXTS[page]):
@@ -58,6 +58,9 @@ def test_the_python_of_a_page_prints_what_the_page_shows(page: str) -> None:
             exec(compile("\n" * block.line + block.source, page, "exec"), known)
         wrong.append(differences(block, out.getvalue()))
     assert "".join(wrong) == ""
+    for name, test in known.items():
+        if name.startswith("test_") and callable(test):
+            test()
 
 
 def test_commands_and_python_are_found() -> None:
