@@ -15,7 +15,7 @@ HISTORY = {"CHANGELOG.md"}  # names what was there at the time
 TO_WRITE = {  # by the recipes of CONTRIBUTING.md
     "placement/algorithms/in_turn.py",
     "tests/placement/test_in_turn.py",
-    "viz/schedule.py",
+    "viz/formats/schedule.py",
     "tests/viz/test_schedule.py",
 }
 
