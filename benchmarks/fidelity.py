@@ -33,11 +33,10 @@ from simulator.columns import ids
 from simulator.errors import GraphError, InfeasibleError, OracleError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
-from simulator.oracle import conversation, extended, observe
-from simulator.oracle.checking import agreement
 from simulator.oracle.child import Asking
-from simulator.oracle.measurement import STAND_INS
-from simulator.oracle.refusing import compare_refusals, import_refusal
+from simulator.oracle.complaints import compare_refusals, import_refusal
+from simulator.oracle.observation import STAND_INS, conversation, extended, observe
+from simulator.oracle.verification import agreement
 from simulator.placer.constraints import constrain
 
 # one process, with and without GPUs; a cluster; a device per task; a GPU per task, beside the CPU that every task has

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from placement import place
 from simulator import choose_step, estimate, load_cluster, partition, read_graph
-from simulator.oracle import conversation, extended, observe
 from simulator.oracle.child import Asking
+from simulator.oracle.observation import conversation, extended, observe
 
 T = TypeVar("T")
 REPEATS = 5

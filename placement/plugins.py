@@ -1,4 +1,4 @@
-"""Algorithms that other packages offer: entry points of the group `simviz.algorithms`, loaded when one is asked for.
+"""Algorithms of other packages: entry points of the group `simviz.algorithms`, loaded when the user names one.
 
 [project.entry-points."simviz.algorithms"]
 mine = "my_package.my_module:my_function"

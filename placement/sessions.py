@@ -1,4 +1,4 @@
-"""Programs become clients: each is placed and cut as its own session would, once for all that are alike."""
+"""Clients of a training: each program is placed and cut as by its own session, once for all identical ones."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def clients(
     branches: Mapping[str, Choice] | None = None,
     first: tuple[Assignment, Partitions] | None = None,
 ) -> tuple[Client, ...]:
-    """Place and cut what each program runs; `costs` has the table of each program's graph.
+    """Place and cut the step of each program; `costs` has the table of each program's graph.
 
-    The session of a program is at its own task, so what it feeds and fetches passes through that task's CPU, and the
-    placer prefers that task's devices. A program that does not say how long its session takes between two steps gets
-    the usual time. Programs with one graph at one task are steps of one session, which places the
-    graph once. The keywords are those of `place`, `partition` and `prepare`; `first` is what they made of the first
-    program, where the caller has it already. Each program heeds the trips and branches that it has. Raises as these do,
-    and InfeasibleError for a node that is placed where the device_filters of its session let nobody see.
+    The session of a program is at its own task. So its feeds and fetches pass through that task's CPU, and the placer
+    prefers that task's devices. A program without a time between two steps gets the usual one. Programs with one graph
+    at one task are steps of one session, which places the graph once.
+
+    The keywords are those of `place`, `partition` and `prepare`. `first` is their result for the first program, where
+    the caller has it already. Each program uses the trips and branches that it has. Raises as these functions do, and
+    InfeasibleError for a node on a device that the device_filters of its session hide.
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
@@ -86,12 +87,12 @@ def clients(
     return tuple(made)
 
 
-def _with_gap(program: Program, alike: Client, cluster: Cluster) -> Program:
-    """With the usual time between its steps, where it does not say how long that is; `alike` has its pieces."""
+def _with_gap(program: Program, lead: Client, cluster: Cluster) -> Program:
+    """The program with the usual time between its steps, where it names none; `lead` has its pieces."""
     if program.gap_ns is not None:
         return program
-    tasks = {cluster.devices[row].task for row in np.unique(alike.partitions.device).tolist()}
-    return replace(program, gap_ns=between_steps_ns(len(tasks - {alike.program.task})))
+    tasks = {cluster.devices[row].task for row in np.unique(lead.partitions.device).tolist()}
+    return replace(program, gap_ns=between_steps_ns(len(tasks - {lead.program.task})))
 
 
 def _check_seen(program: Program, pieces: Partitions, cluster: Cluster) -> None:
@@ -108,7 +109,7 @@ def _check_seen(program: Program, pieces: Partitions, cluster: Cluster) -> None:
 
 
 def elsewhere(cluster: Cluster, task: str, other: str) -> Ids:
-    """[D] each device, those of one task as the alike ones of the other."""
+    """[D] each device, but for those of one task the same ones of the other task."""
     found = np.arange(len(cluster))
     for row, device in enumerate(cluster.devices):
         if device.task == task:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simulator.graph.step import Step as Step
     from simulator.graph.step import choose_step as choose_step
     from simulator.loading import load as load
-    from simulator.oracle import observe as observe
+    from simulator.oracle.observation import observe as observe
     from simulator.partitioning import Partitions as Partitions
     from simulator.partitioning import partition as partition
     from simulator.training.answers.answers import answers as answers
@@ -66,7 +66,7 @@ _EXPORTS = {
     "load": "simulator.loading",
     "load_cluster": "simulator.cluster.description",
     "lower_bound": "simulator.bounds",
-    "observe": "simulator.oracle",
+    "observe": "simulator.oracle.observation",
     "partition": "simulator.partitioning",
     "prepare": "simulator.execution.preparing",
     "read_disturbance": "simulator.training.disturbances.disturbance",

@@ -17,7 +17,7 @@ from simulator.graph.shapes import Infer, with_shapes
 
 def ask_tensorflow(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
     """The shapes that TensorFlow infers. Raises OracleError where it is not installed or gives none."""
-    from simulator.oracle.shapes import infer  # only now: most graphs say their shapes
+    from simulator.oracle.inference import infer  # only now: most graphs say their shapes
 
     return infer(graph, feeds)
 

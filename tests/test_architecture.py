@@ -50,6 +50,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
     "simulator.graph.shapes": "shapes from the file, feeds, batch and inference, which depend on each other",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
+    "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",

@@ -1,6 +1,6 @@
-"""Everything on one device: the yardstick for every other placement.
+"""All groups on one device: the yardstick for every other placement.
 
-A transfer costs more than most ops, so a single device is hard to beat on a graph without parallel branches; ETF and
+A transfer costs more than most ops, so a single device is hard to beat on a graph without parallel branches. ETF and
 HEFT can lose to it by multiples on training graphs.
 """
 
@@ -20,18 +20,17 @@ from simulator.units import Nanos, show_bytes
 def single(problem: Problem) -> Plan:
     """Try every device and keep the one on which the step ends first; among equals the smaller row.
 
-    A group that may not use the chosen device goes to the CPU of that device's task; where it may not use that either,
-    to the first device of that task that it may use, and if there is none, to its first at all. A device whose memory
-    runs out while the step runs is taken only if there is no other. Raises InfeasibleError if what stays resident fits
-    nowhere.
+    A group that may not use the chosen device goes to the CPU of that device's task, else to the first device of that
+    task that it may use, else to its first device. A device whose memory runs out while the step runs is taken only if
+    there is no other. Raises InfeasibleError if the resident bytes fit nowhere.
     """
-    alike = _alike(problem)
+    sets = _sets(problem)
     best: tuple[bool, Nanos] | None = None
     chosen: Plan | None = None
     tried: set[object] = set()
     for device in range(len(problem.capacity)):
-        targets = [_target(problem, device, allowed) for allowed in alike]
-        shape = _shape(problem, [d for (d, _), runs in zip(targets, alike.values(), strict=True) if runs])
+        targets = [_target(problem, device, allowed) for allowed in sets]
+        shape = _shape(problem, [d for (d, _), runs in zip(targets, sets.values(), strict=True) if runs])
         if shape in tried:
             continue
         tried.add(shape)
@@ -50,14 +49,14 @@ def single(problem: Problem) -> Plan:
 
 def all_on(problem: Problem, device: int) -> Plan:
     """The plan that puts each group on the device where it may run there."""
-    target = {allowed: _target(problem, device, allowed) for allowed in _alike(problem)}
+    target = {allowed: _target(problem, device, allowed) for allowed in _sets(problem)}
     return Plan(
         [target[allowed][0] for allowed in problem.allowed], [target[allowed][1] for allowed in problem.allowed]
     )
 
 
-def _alike(problem: Problem) -> dict[tuple[int, ...], bool]:
-    """The different sets of devices that groups may use, and whether a group that runs has that one."""
+def _sets(problem: Problem) -> dict[tuple[int, ...], bool]:
+    """The different sets of devices that groups may use, and whether some group of the set runs."""
     runs: dict[tuple[int, ...], bool] = {}
     for allowed, ops in zip(problem.allowed, problem.ops, strict=True):
         runs[allowed] = runs.get(allowed, False) or bool(ops)
@@ -65,7 +64,7 @@ def _alike(problem: Problem) -> dict[tuple[int, ...], bool]:
 
 
 def _target(problem: Problem, device: int, allowed: tuple[int, ...]) -> tuple[int, int]:
-    """Where a group goes when everything should go to one device, and by which rule."""
+    """The device of a group when all should go to one, and the rule that decides it."""
     task = problem.cluster.task_of
     near = next((other for other in allowed if task[other] == task[device]), allowed[0])
     for place, rule in ((device, SINGLE), (problem.home[device], CPU_OF_TASK), (near, DEFAULT)):
@@ -86,27 +85,26 @@ def busiest(problem: Problem, plan: Plan) -> Nanos:
 def _shape(problem: Problem, targets: Sequence[int]) -> object:
     """Equal for two choices only if the simulator cannot tell them apart; `targets` holds a device per set of groups.
 
-    The devices that are used are numbered in order of their rows, and so are the links between them by first use. If
-    targets, kinds, lanes, memory, what transfers take, and which links they share then agree, the two runs take the
-    same steps.
+    The used devices are numbered in order of their rows, and the links between them by first use. If targets, kinds,
+    lanes, memory, times of transfers and shared links then agree, both runs take the same steps.
     """
     # copies of constants live on the CPU of a GPU's task
     used = sorted({place for device in set(targets) for place in (device, problem.home[device])})
     number = {device: place for place, device in enumerate(used)}
-    tables, wires = problem.tables, problem.tables.ways
+    tables, routes = problem.tables, problem.tables.ways
     links: dict[int, int] = {}
-    ways = tuple(
+    between = tuple(
         None
-        if (way := wires.of.item(s, t)) < 0
+        if (route := routes.of.item(s, t)) < 0
         else (
-            tuple(column.item(way) for column in _costs(wires)),
-            tuple(links.setdefault(link, len(links)) for link in wires.links[way]),
+            tuple(column.item(route) for column in _costs(routes)),
+            tuple(links.setdefault(link, len(links)) for link in routes.links[route]),
         )
         for s in used
         for t in used
     )
-    carriers = tuple((wires.link_bytes_per_s.item(link), wires.link_contention[link]) for link in links)
-    tasks: dict[int, int] = {}  # what a cut hands on within a task depends on who shares one
+    carriers = tuple((routes.link_bytes_per_s.item(link), routes.link_contention[link]) for link in links)
+    tasks: dict[int, int] = {}  # a master's cut passes values on within a task
     devices = tuple(
         (
             tasks.setdefault(problem.cluster.task_of[d], len(tasks)),
@@ -118,13 +116,13 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
         )
         for d in used
     )
-    return tuple(number[d] for d in targets), devices, ways, carriers
+    return tuple(number[d] for d in targets), devices, between, carriers
 
 
-def _costs(ways: Ways) -> tuple[Ints, ...]:
-    """The columns that say how long a transfer takes on a way."""
-    work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
-    return ways.latency_ns, ways.bytes_per_s, ways.request_ns, *work, ways.send_cores, ways.receive_cores
+def _costs(routes: Ways) -> tuple[Ints, ...]:
+    """The columns that decide the time of a transfer on a route."""
+    work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
+    return routes.latency_ns, routes.bytes_per_s, routes.request_ns, *work, routes.send_cores, routes.receive_cores
 
 
 def _too_large(problem: Problem) -> InfeasibleError:

@@ -1,14 +1,14 @@
 """TensorFlow's own placer, node by node (`tensorflow/core/common_runtime/placer.cc`; docs/tensorflow.md, §3.7).
 
-Costs and memory play no part. Nodes are placed in the order of their ids, those without inputs last; whoever of a group
-comes first decides for the group. A node takes the first device that its group may use, but for three heuristics:
+Costs and memory play no part. Nodes are placed in the order of their ids, those without inputs last; the first node of
+a group decides for the group. A node takes the first device that its group may use, except by three heuristics:
 
-    metadata        Shape, Size and Rank go where their input is
-    pass-through    an Identity between two nodes with the same request goes where its input is
-    generator       a node without inputs goes where all its readers are
+    metadata        Shape, Size and Rank go to the device of their input
+    pass-through    an Identity between two nodes with the same request goes to the device of its input
+    generator       a node without inputs goes to the device of all its readers
 
-Where an input is depends on which edge is the first. TensorFlow keeps a node's edges in order up to eight; beyond, the
-order is that of addresses in memory. For metadata ops with more edges, what TensorFlow chose can only be seen.
+The device of "the" input is that of the first edge. TensorFlow keeps up to eight edges of a node in order; beyond, the
+order is that of addresses in memory. TensorFlow's choice for metadata ops with more edges can only be observed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def tensorflow(problem: Problem) -> Plan:
             if len(where) == 1 and (only := where.pop()) in allowed[row]:
                 pinned[row], rule[node] = only, GENERATOR
         device[node] = pinned[row]
-    notes = (_said(graph, unordered),) if unordered else ()
-    # what is left are the client's own
+    notes = (_note(graph, unordered),) if unordered else ()
+    # groups that are still open are the client's own
     pinned = [devices[0] if one == _UNPLACED else one for one, devices in zip(pinned, allowed, strict=True)]
     return Plan(pinned, [DEFAULT] * len(allowed), why=rule, log_order=[*early, *late], notes=notes)
 
@@ -92,11 +92,11 @@ def _by_chance(graph: Graph) -> dict[int, list[int]]:
 
 
 def _choices(sources: list[int], device: list[int], allowed: tuple[int, ...]) -> set[int]:
-    """The devices at which TensorFlow may arrive, whichever source comes first."""
+    """The devices that TensorFlow may choose, depending on which source comes first."""
     return {device[source] if device[source] in allowed else allowed[0] for source in sources}
 
 
-def _said(graph: Graph, unordered: dict[int, list[int]]) -> str:
+def _note(graph: Graph, unordered: dict[int, list[int]]) -> str:
     first = graph.names[min(unordered)]
     return (
         f"{counted(len(unordered), 'shape op')} with more than {ORDERED} inputs, the first {first!r}: which of them "

@@ -1,4 +1,4 @@
-"""Greedy placement by simulation, as TensorFlow's white paper describes it and no release of TensorFlow does it.
+"""Greedy placement by simulation: TensorFlow's white paper describes it, and no release of TensorFlow does it.
 
 Abadi et al., "TensorFlow: Large-Scale Machine Learning on Heterogeneous Distributed Systems", 2015, section 3.2.1: run
 the graph in simulation from its sources; when a node becomes ready, try every device that may run it, add up when its
@@ -49,7 +49,7 @@ def whitepaper(problem: Problem) -> Plan:
 
 
 def _waits(problem: Problem) -> list[int]:
-    """[n] how many inputs must end before an op is ready: all, but of a Merge's values only one."""
+    """[n] the number of inputs that must end before an op is ready: all, but of a Merge's values only one."""
     pending = [len(tensors) for tensors in problem.inputs]
     for op, merge in enumerate(problem.merge):
         if merge:

@@ -1,7 +1,7 @@
 """TensorFlow's op and kernel registries as they stood in one release, read from a data file that is shipped along.
 
 The file is gzip over text: a line of JSON with the provenance, then one line per op, `name TAB json`, which is parsed
-when that op is first asked for. `python -m simulator.oracle.kernels` writes it from an installed TensorFlow.
+when that op is first asked for. `python -m simulator.oracle.registries` writes it from an installed TensorFlow.
 """
 
 from __future__ import annotations

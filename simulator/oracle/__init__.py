@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from simulator.lazy import exported
 
 if TYPE_CHECKING:
-    from simulator.oracle.checking import check as check
-    from simulator.oracle.measurement import Measurement as Measurement
-    from simulator.oracle.observing import conversation as conversation
-    from simulator.oracle.observing import extended as extended
-    from simulator.oracle.observing import observe as observe
-    from simulator.oracle.refusing import check_refusal as check_refusal
+    from simulator.oracle.complaints import check_refusal as check_refusal
+    from simulator.oracle.observation import Observation as Observation
+    from simulator.oracle.observation import conversation as conversation
+    from simulator.oracle.observation import extended as extended
+    from simulator.oracle.observation import observe as observe
+    from simulator.oracle.verification import check as check
 
 _EXPORTS = {
-    "Measurement": "simulator.oracle.measurement",
-    "check": "simulator.oracle.checking",
-    "check_refusal": "simulator.oracle.refusing",
-    "conversation": "simulator.oracle.observing",
-    "extended": "simulator.oracle.observing",
-    "observe": "simulator.oracle.observing",
+    "Observation": "simulator.oracle.observation",
+    "check": "simulator.oracle.verification",
+    "check_refusal": "simulator.oracle.complaints",
+    "conversation": "simulator.oracle.observation",
+    "extended": "simulator.oracle.observation",
+    "observe": "simulator.oracle.observation",
 }
 __all__ = sorted(_EXPORTS)
 

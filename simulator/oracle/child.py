@@ -1,12 +1,12 @@
-"""Ask TensorFlow in a child process that leaves nothing behind, whatever happens.
+"""Child processes in which TensorFlow runs: questions and answers over pipes, and nothing left behind.
 
     caller ── question ──▶ stdin   ┌───────────────┐
            ◀── answer ──── stdout  │ serve(work)   │   stdout is taken by the answers: what TensorFlow prints
            ◀── the end of stderr   └───────────────┘   goes to stderr
 
-Questions and answers are messages of a size that is sent ahead and bounded. The child leads a process group of its
-own, which is killed whole as soon as the caller stops asking: after the last answer, an error, a time limit or Ctrl-C.
-If the caller is killed outright, the kernel kills the child (Linux).
+Questions and answers are messages whose bounded size is sent ahead. The child leads a process group of its own. That
+group is killed whole as soon as the caller stops asking: after the last answer, an error, a time limit or Ctrl-C. If
+the caller is killed outright, the kernel kills the child (Linux).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import IO, Any, NoReturn, TypeAlias
 
 from simulator.errors import OracleError
 
-# The bound of every message: a question, a graph that a master sends to a worker, all that the workers of one question
-# hand on, an answer. Protobuf itself ends at 2 GiB. A graph of 100,000 nodes takes about 50 MB, its pieces the same.
+# The bound of every message: a question, a graph from a master to a worker, all graphs that the workers of one question
+# pass on, an answer. Protobuf itself ends at 2 GiB. A graph of 100,000 nodes takes about 50 MB, its pieces the same.
 MAX_MESSAGE_BYTES = 2**29
 KEPT_STDERR_BYTES = 2**14  # enough for the last traceback
 _LAST_S = 2.0  # from the end of its pipes to the end of a process
@@ -45,8 +45,7 @@ _START = (
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 
-
-Asking: TypeAlias = Callable[[bytes, float], bytes]  # the answer to a question, which may take so many seconds
+Asking: TypeAlias = Callable[[bytes, float], bytes]  # question, limit in seconds -> answer
 
 
 def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = ()) -> bytes:
@@ -62,7 +61,7 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
     A question raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child
     ends without an answer, if it takes too long, and if a message is too large. After any of these but the first the
     child is gone, and the next question starts another. No process of the child's group outlives the block. The thread
-    that asks first must live as long: with it the kernel would end the child.
+    that asks first must live as long, as the kernel ends the child with it.
     """
     running: list[subprocess.Popen[bytes]] = []
 
@@ -82,7 +81,10 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
                 f"TensorFlow did not answer within {timeout_s:g} s ({module}); allow it more time or ask about less"
             )
             raise OracleError(message) from None
-        return _opened(body)
+        if body[:1] == b"+":
+            return body[1:]
+        told = json.loads(body[1:])
+        raise OracleError(told["message"], refusal=told["refusal"])
 
     try:
         yield ask
@@ -96,8 +98,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a module that calls `serve` or `die_with_parent`, with pipes to its stdin and from its stdout.
 
-    Without a new session it stays in the caller's process group, to be killed along with it. Raises OracleError when
-    the system refuses a process.
+    Without a new session it stays in the caller's process group and is killed with it. Raises OracleError when the
+    system refuses a process.
     """
     try:
         return subprocess.Popen(
@@ -124,7 +126,7 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def ending(child: subprocess.Popen[bytes]) -> str:
-    """How a process ended that has closed its pipes, and what to do about it."""
+    """The way in which a process ended that has closed its pipes, and a remedy."""
     try:
         code = child.wait(_LAST_S)
     except subprocess.TimeoutExpired:  # it lives, and is killed next
@@ -132,6 +134,12 @@ def ending(child: subprocess.Popen[bytes]) -> str:
     if code == -signal.SIGKILL:
         return "killed by signal 9; if nobody did it, there was too little memory: ask about less"
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def last_words(errors: bytes) -> str:
+    """The last line of what a process wrote to stderr, behind a colon; empty if there is none."""
+    lines = errors.decode(errors="replace").strip().splitlines()
+    return f": {lines[-1][:1000]}" if lines else ""
 
 
 def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -> tuple[bytes, bytes]:
@@ -168,7 +176,7 @@ def _exchange(child: subprocess.Popen[bytes], message: bytes, deadline: float) -
 
 
 def _written(descriptor: int, left: memoryview) -> int:
-    """Bytes that the child took; all of them if it has closed its end, for then nobody will read the rest."""
+    """The number of bytes that the child took; all if it has closed its end, as nobody will read the rest."""
     try:
         return os.write(descriptor, left[:_CHUNK_BYTES])
     except BrokenPipeError:
@@ -176,7 +184,7 @@ def _written(descriptor: int, left: memoryview) -> int:
 
 
 def _rest(descriptor: int) -> bytes:
-    """What has been written to stderr and not yet read; a grandchild may hold it open, so do not wait for its end."""
+    """The unread part of stderr; a grandchild may hold it open, so do not wait for its end."""
     try:
         return os.read(descriptor, KEPT_STDERR_BYTES)
     except BlockingIOError:  # nothing has been written
@@ -191,7 +199,7 @@ def _whole(answer: bytes | bytearray) -> int:
 
 
 def bounded(nbytes: int, what: str, most: int | None = None) -> None:
-    """Raise OracleError if something is larger than it may be: than a message, where nothing else is said."""
+    """Raise OracleError if something is larger than `most`, by default the bound of a message."""
     most = MAX_MESSAGE_BYTES if most is None else most
     if nbytes > most:
         message = f"{what} has {nbytes:,} bytes, more than the {most:,} that it may have"
@@ -199,27 +207,18 @@ def bounded(nbytes: int, what: str, most: int | None = None) -> None:
 
 
 def _body(child: subprocess.Popen[bytes], answer: bytes, errors: bytes, module: str) -> bytes:
-    """What the child said, if all of it came."""
+    """The child's answer. Raises OracleError if not all of it came."""
     if len(answer) <= _SIZE.size or len(answer) != _whole(answer):
-        lines = errors.decode(errors="replace").strip().splitlines()
-        last = f": {lines[-1][:1000]}" if lines else ""
-        message = f"the child process that asks TensorFlow ({module}) ended without an answer ({ending(child)}){last}"
-        raise OracleError(message)
+        how = f"({ending(child)}){last_words(errors)}"
+        raise OracleError(f"the child process that asks TensorFlow ({module}) ended without an answer {how}")
     return answer[_SIZE.size :]
-
-
-def _opened(body: bytes) -> bytes:
-    if body[:1] == b"+":
-        return body[1:]
-    told = json.loads(body[1:])
-    raise OracleError(told["message"], refusal=told["refusal"])
 
 
 def serve(work: Callable[[bytes], bytes]) -> NoReturn:
     """In the child: answer each question on stdin by `work(question)`; end the process when no more can come.
 
-    A missing TensorFlow and an OracleError reach the caller as OracleError; anything else, which ends the process, as a
-    traceback's last line.
+    A missing TensorFlow and an OracleError reach the caller as OracleError. Any other error ends the process; the
+    caller gets the last line of its traceback.
     """
     die_with_parent()
     out = os.fdopen(os.dup(1), "wb")  # not inherited by grandchildren, so that its end is the end of the answers
@@ -237,7 +236,7 @@ def serve(work: Callable[[bytes], bytes]) -> NoReturn:
 
 
 def read(file: IO[bytes]) -> bytes | None:
-    """The next message of a pipe; None if it has ended, be it in the midst of one."""
+    """The next message of a pipe; None if the pipe has ended, even within a message."""
     head = file.read(_SIZE.size)
     if len(head) < _SIZE.size:
         return None
@@ -246,7 +245,7 @@ def read(file: IO[bytes]) -> bytes | None:
 
 
 def taken(heard: bytearray) -> bytes | None:
-    """Take the first message out of what has been read from a pipe; None while it is not whole."""
+    """Take the first message out of the bytes read from a pipe; None while it is not whole."""
     if len(heard) < _SIZE.size or len(heard) < (end := _whole(heard)):
         return None
     message = bytes(heard[_SIZE.size : end])
@@ -292,7 +291,7 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that started it ends; end at once if it is gone already."""
+    """Ask the kernel to kill this process when its parent ends; end at once if the parent is gone already."""
     parent = int(os.environ.pop(_PARENT, "0"))
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Ask Grappler's virtual scheduler how long a step takes: a peer to be compared with, not the truth.
+"""Ask Grappler's virtual scheduler for the time of a step: a peer to be compared with, not the truth.
 
-Grappler, TensorFlow's graph optimiser, can cost a graph on devices that are only described: it prices every op by
-formulas and runs what is fetched, with all that it needs, through a list scheduler. It is wrong in known ways: a
+Grappler, TensorFlow's graph optimiser, can cost a graph on devices that are only described. It prices every op by
+formulas and runs the fetches, with all their predecessors, through a list scheduler. It is wrong in known ways: a
 transfer takes 1 ns at either end whatever its size, links never contend, loops run once, an op may start before a
 control input from another device has ended, and launching costs nothing
 (tensorflow/core/grappler/costs/virtual_scheduler.cc and op_level_cost_estimator.cc).
@@ -20,7 +20,7 @@ from simulator.errors import OracleError
 from simulator.graph.graph_def import graph_def
 from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.observing import without_large_values
+from simulator.oracle.observation import without_large_values
 from simulator.oracle.session import prepare, sentence
 from simulator.units import Nanos
 
@@ -38,7 +38,7 @@ _ARCHITECTURE, _GPU_FLOP_PER_CYCLE = "6", 128
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What Grappler says of one step."""
+    """Grappler's schedule of one step."""
 
     makespan: Nanos
     times: Mapping[str, tuple[Nanos, Nanos]]  # start and end by node; also of the Sends and Recvs that it makes up
@@ -124,7 +124,7 @@ def _work(question: bytes) -> bytes:
             wrapped.TF_MeasureCosts(handle, virtual.tf_cluster, False)  # without a timeline, and as C++ returns it
             taken.append(time.perf_counter() - began)
     except (tf.errors.OpError, ValueError) as error:
-        refusal = sentence(str(getattr(error, "message", error)))
+        refusal = sentence(error)
         raise OracleError(f"Grappler does not simulate the graph: {refusal}", refusal=refusal) from None
     finally:
         virtual.Shutdown()

@@ -1,4 +1,7 @@
-"""What this machine has, as its TensorFlow sees it: asked in a child process, for counting GPUs takes a session."""
+"""The devices and versions of this machine as its TensorFlow sees them, asked in a child process.
+
+Counting GPUs takes a session.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of NVIDIA's driver, and of 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What TensorFlow finds on the machine that it runs on."""
+    """The versions and devices that TensorFlow finds on its machine."""
 
     tensorflow: str  # version
     cuda: str | None  # version for which this TensorFlow was built; None: for none
@@ -36,7 +39,7 @@ class Machine:
 
 
 def machine(cpus: int = 1, *, timeout_s: float = TIMEOUT_S) -> Machine:
-    """Ask what there is for a session with `cpus` CPU devices and every GPU.
+    """Ask for the devices of a session with `cpus` CPU devices and every GPU, and for the versions behind them.
 
     Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
@@ -47,7 +50,7 @@ def machine(cpus: int = 1, *, timeout_s: float = TIMEOUT_S) -> Machine:
 
 @lru_cache(maxsize=1)
 def gpus() -> int:
-    """How many GPUs a session here has; TensorFlow is asked, once, only where a driver has left its files."""
+    """The number of GPUs of a session here; TensorFlow is asked, once, only where a driver has left its files."""
     if not any(glob(pattern) for pattern in _DEVICE_FILES):
         return 0
     return sum(kind == "GPU" for _, kind, _ in machine().devices)

@@ -1,9 +1,9 @@
 """A real cluster of local processes: its clients run a graph again and again, and each step is timed.
 
-One process per task, each with TensorFlow's own server and with the clients of that task, which step in threads of
-their own; one thread for ops, Grappler off, a core each where one is said. All of them listen on 127.0.0.1 alone, on
-ports that were free and are theirs from the start. They end with the run, whatever happens (`child`). Some of the
-clients step while the others rest, so that one cluster can be asked about many trainings, in turn.
+Each task has a process with TensorFlow's own server and with the clients of that task, which step in threads of their
+own. A process has one thread for ops, no Grappler, and a core of its own where the caller names one. All processes
+listen on 127.0.0.1 alone, on ports that were free and are theirs from the start. They end with the run, whatever
+happens (`child`). Some of the clients step while the others rest, so one cluster can serve many trainings, in turn.
 
 The graphs are executed. Ask for graphs that you trust.
 """
@@ -26,21 +26,21 @@ from simulator.oracle import child
 MAX_TASKS = 16  # each has a TensorFlow of its own: 250 MB
 _CHUNK_BYTES = 2**16
 _ENDLESS = "no client's steps count, so the run would have no end"
-_QUIET_S = 0.1  # a message takes less, be the machine as busy as it likes
-_AFTERWARDS_S = 0.5  # in which the process ends whose end is why another's step failed
+_QUIET_S = 0.1  # a message takes less, however busy the machine is
+_AFTERWARDS_S = 0.5  # in which a process ends whose end made another's step fail
 
 
 @dataclass(frozen=True, eq=False)
 class RealClient:
-    """What one client of a real cluster runs, and what is noted of it."""
+    """One client of a real cluster: its graph, its step and the values to note."""
 
     name: str
     task: str  # "/job:worker/replica:0/task:0": the client lives in its process
     graph: bytes  # GraphDef with full device names
     targets: tuple[str, ...]  # nodes that a step runs
-    notes: Mapping[str, str] = field(default_factory=dict)  # tensors of one number that a step tells, by a name
+    notes: Mapping[str, str] = field(default_factory=dict)  # name -> tensor of one number, returned with each step
     first: tuple[tuple[str, ...], ...] = ()  # nodes to run before any client steps, one tuple after the other
-    counted: bool = True  # whether its steps are those of which a number is asked for
+    counted: bool = True  # whether its steps count towards the number that is asked for
     gap_s: float = 0.0  # from the end of a step to the next
 
 
@@ -59,7 +59,7 @@ Stepping: TypeAlias = Callable[[Collection[str], int], tuple[RealStep, ...]]
 
 @dataclass
 class _Task:
-    """The process of a task, and what came from it that is not yet read."""
+    """The process of a task, and the bytes from it that are not yet handled."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -75,9 +75,9 @@ def measure(
     cores: Mapping[str, int] | None = None,
     timeout_s: float,
 ) -> tuple[RealStep, ...]:
-    """Run the clients until the counted ones have done `steps` steps together; all steps in order of their ends.
+    """Run the clients until the counted ones have made `steps` steps together; return all steps in order of their ends.
 
-    The rest is as in `running`.
+    Other arguments and errors are those of `running`.
     """
     with running(clients, tasks=tasks, cores=cores, timeout_s=timeout_s) as step:
         return step([client.name for client in clients], steps)
@@ -91,13 +91,14 @@ def running(
     cores: Mapping[str, int] | None = None,
     timeout_s: float,
 ) -> Iterator[Stepping]:
-    """A cluster that lasts as long as the block. What it gives lets the clients of some names step, the others rest.
+    """A cluster that lasts as long as the block; it yields a function that lets some clients step and the others rest.
 
-    It ends when the counted ones among them have begun and ended so many steps, and returns all steps that ended
-    meanwhile, in order of their ends. A client that waits in its step for others, as for a token, rests there.
-    `tasks` are those that take part besides the clients' own; `cores` are the cores to which tasks are pinned. First
-    values are given in the order of the tasks.
-    Raises OracleError if TensorFlow is missing or a client fails, with what it said, if a process ends, with its last
+    That function returns once the counted clients among them have begun and ended so many steps, with all steps that
+    ended meanwhile, in order of their ends. A client that waits in its step for others, as for a token, rests there.
+    `tasks` are further tasks without clients; `cores` are the cores to which tasks are pinned. Variables get their
+    first values in the order of the tasks.
+
+    Raises OracleError if TensorFlow is missing or a client fails, with its sentence, if a process ends, with its last
     words, and if all of it takes longer than `timeout_s`.
     """
     names = list(dict.fromkeys([*tasks, *(client.task for client in clients)]))
@@ -176,14 +177,13 @@ def _serve(
 
 
 def longest(steps: Sequence[RealStep], begun: int) -> float:
-    """How many seconds the longest of these steps took, of which a client may have begun one long before and rested."""
+    """The seconds of the longest of these steps since `begun`; a client may have begun one long before and rested."""
     return max((one.end_ns - max(one.start_ns, begun) for one in steps), default=0) / 1e9
 
 
 def _rest(processes: Sequence[_Task], last: Sequence[str], longest_s: float, deadline: float) -> None:
-    """Wait until those who stepped last rest, or for longer than any step of theirs: who steps still waits for others.
-
-    What came of their steps since is passed over.
+    """Wait until the clients that stepped last rest. One that waits in its step for others never says so: stop waiting
+    after more than the longest step. Steps that end meanwhile are dropped.
     """
     awake = set(last)
     enough = time.monotonic() + 1.5 * longest_s + _QUIET_S
@@ -197,7 +197,7 @@ def _rest(processes: Sequence[_Task], last: Sequence[str], longest_s: float, dea
 def _steps(
     processes: Sequence[_Task], counted: Collection[str], steps: int, begun: int, deadline: float
 ) -> tuple[RealStep, ...]:
-    """The steps that end until so many of those that count and began after `begun` have ended."""
+    """The steps that end until `steps` counted ones that began after `begun` have ended."""
     found: list[RealStep] = []
     left = steps
     for _, told in _heard(processes, deadline):
@@ -231,7 +231,7 @@ def _each(asked: Sequence[_Task], processes: Sequence[_Task], deadline: float) -
 def _heard(
     processes: Sequence[_Task], deadline: float, enough: float = math.inf
 ) -> Iterator[tuple[_Task, dict[str, Any]]]:
-    """The messages of all processes as they come, until it is `enough`; OracleError for what is none."""
+    """The messages of all processes as they come, until the time `enough`; OracleError for an error or an end."""
     with selectors.DefaultSelector() as pipes:
         for process in processes:
             assert process.process.stdout is not None
@@ -264,7 +264,7 @@ def _heard(
 
 
 def _failed(process: _Task, processes: Sequence[_Task], told: Mapping[str, Any]) -> OracleError:
-    """Why a step failed: another process that has ended, if there is one, or what TensorFlow said."""
+    """The error for a step that failed: another process has ended, if there is one, or TensorFlow's sentence."""
     time.sleep(_AFTERWARDS_S)
     for other in processes:
         if other.process.poll() is not None and other is not process:
@@ -274,10 +274,9 @@ def _failed(process: _Task, processes: Sequence[_Task], told: Mapping[str, Any])
 
 
 def _ended(process: _Task) -> OracleError:
-    """What is to be said of a process that has closed its pipes."""
+    """The error for a process that has closed its pipes."""
     assert process.process.stderr is not None
     os.set_blocking(process.process.stderr.fileno(), False)
     errors = bytes(process.errors) + (process.process.stderr.read() or b"")
-    lines = errors.decode(errors="replace").strip().splitlines()
-    last = f": {lines[-1][:1000]}" if lines else ""
-    return OracleError(f"the process of {process.name} ended too early ({child.ending(process.process)}){last}")
+    how = f"({child.ending(process.process)}){child.last_words(errors)}"
+    return OracleError(f"the process of {process.name} ended too early {how}")

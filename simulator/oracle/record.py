@@ -1,21 +1,32 @@
-"""Record what this machine's TensorFlow does with every graph of a folder, in a small file for each.
+"""Record this machine's TensorFlow at work on every graph of a folder, in a small file for each.
 
 Called as `python -m simulator.oracle.record DIR [-o OUT]`.
 
-A record holds the placement log in its order, the pieces, and the times of one step, with the versions and devices that
-were there. Placing and cutting run nothing of a graph. Timing a step executes its ops: do it for graphs that you trust,
-and give `--no-run` for all others.
+A record holds the placement log in its order, the pieces, and the times of one step, with the versions and devices of
+the machine, and the graph as TensorFlow was asked about it. So a prediction can be compared with it on any machine. The
+file is gzip over one JSON object; GraphDef and StepStats messages are base64 in it.
+
+Placing and cutting run nothing of a graph. Timing a step executes its ops: do it for graphs that you trust, and give
+`--no-run` for all others.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import gzip
 import hashlib
+import json
+import os
 import random
 import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from google.protobuf.message import DecodeError
 
 from simulator.cluster.description import load_cluster
 from simulator.cluster.devicespec import DeviceSpec, parse
@@ -25,14 +36,12 @@ from simulator.graph.dtypes import REF, RESOURCE
 from simulator.graph.graph_def import graph_def
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
+from simulator.graph.messages import GraphDef, StepStats
 from simulator.graph.shapes import with_shapes
 from simulator.graph.sources import read_source
 from simulator.graph.step import choose_step
 from simulator.oracle.machine import Machine, machine
-from simulator.oracle.measurement import GPUS
-from simulator.oracle.observing import LOCALHOST, TIMEOUT_S, observe, without_large_values
-from simulator.oracle.recording import Recording, dump
-from simulator.oracle.recording import load as load
+from simulator.oracle.observation import GPUS, LOCALHOST, TIMEOUT_S, Observation, observe, without_large_values
 from simulator.oracle.timing import timed
 from simulator.units import show_bytes
 from simulator.wording import printable
@@ -41,12 +50,33 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
 
 SUFFIX = ".record.gz"
+FORMAT = 1
+MAX_FILE_BYTES = 2**24  # as written; a graph of 6,000 nodes with its pieces takes 0.5 MB
+MAX_BYTES = 2**29  # unpacked
 _NOTHING: tuple[Any | None, str | None] = (None, "it was not asked to be run")
 STEP_TIMEOUT_S = 30.0  # a step that waits for a queue which nobody fills never ends
 _SCATTERED = 0.3
 AS_THEY_STAND = "as they stand"
 FITTED = "without job, replica and task, to fit one machine"
 _HERE = ("localhost", 0, 0)  # job, replica and task of the one process of a machine
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """TensorFlow's answer about one graph."""
+
+    name: str  # of the graph's file
+    sha256: str  # of its content
+    graph: Any  # the GraphDef that TensorFlow got: flat unless calls were kept, large constants emptied
+    devices: str  # the change of its device strings, in words
+    cluster: str  # compact notation
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    soft: bool
+    machine: Machine
+    seen: Observation
+    stats: Any | None = None  # StepStats of one step, without what it says of memory
+    not_run: str | None = None  # why there are none
 
 
 def cluster_of(devices: Sequence[tuple[str, str, int]]) -> str:
@@ -82,10 +112,10 @@ def record(
 ) -> Recording:
     """Ask this machine's TensorFlow about the graph of a file; with `runs` one step of it is executed and timed.
 
-    A graph whose device strings name other tasks than that of one process has job, replica and task left out of them.
-    `scatter` is a seed: nodes picked by it ask for a device of this machine instead. A graph that TensorFlow refuses
-    makes a recording too, and one whose step does not run says why. Raises GraphError for a file that holds no
-    graph, and OracleError where TensorFlow does not answer.
+    If the device strings of a graph name other tasks than that of one process, job, replica and task are left out of
+    all strings. `scatter` is a seed: nodes picked by it ask for a device of this machine instead. A graph that
+    TensorFlow refuses makes a recording too, and so does one whose step does not run, with the reason. Raises
+    GraphError for a file without a graph, and OracleError where TensorFlow does not answer.
     """
     given = read_graph(path)
     given = given if keep_calls else inline(given)
@@ -151,10 +181,10 @@ def _localise(message: Any) -> bool:
 
 
 def _scatter(graph: Graph, message: Any, here: Machine, seed: int) -> str:
-    """Let nodes that chance picks ask for devices that it picks too; what was done, in words.
+    """Let random nodes ask for random devices; return the change in words.
 
-    Variables and other makers of resources are not picked: one operation often takes several, and TensorFlow refuses
-    those that ask for different devices.
+    Variables and other makers of resources are not picked: one op often takes several, and TensorFlow refuses those
+    that ask for different devices.
     """
     chance = random.Random(seed)
     wanted = [name.removeprefix(LOCALHOST) for name, _, _ in here.devices]
@@ -175,6 +205,89 @@ def _read(text: str) -> DeviceSpec | None:
 
 def _elsewhere(spec: DeviceSpec) -> bool:
     return any(asked not in (None, here) for asked, here in zip(spec[:3], _HERE, strict=True))
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def dump(recording: Recording) -> bytes:
+    """The file's content: the same bytes for the same recording. Raises OracleError if it would be too large."""
+    seen = {field.name: getattr(recording.seen, field.name) for field in fields(recording.seen)}
+    seen["placement"] = list(recording.seen.placement.items())
+    seen["partitions"] = [_packed(piece) for piece in recording.seen.partitions]
+    facts = {
+        "format": FORMAT,
+        "graph": {
+            "name": recording.name,
+            "sha256": recording.sha256,
+            "devices": recording.devices,
+            "content": _packed(recording.graph),
+        },
+        "cluster": recording.cluster,
+        "step": {"feeds": recording.feeds, "fetches": recording.fetches},
+        "soft": recording.soft,
+        "machine": asdict(recording.machine),
+        "seen": seen,
+        "stats": None if recording.stats is None else _packed(recording.stats),
+        "not_run": recording.not_run,
+    }
+    content = gzip.compress(json.dumps(facts, sort_keys=True).encode(), compresslevel=9, mtime=0)
+    if len(content) > MAX_FILE_BYTES:
+        raise OracleError(f"the record of {recording.name} would have {len(content):,} bytes; ask about less of it")
+    return content
+
+
+def load(path: str | os.PathLike[str]) -> Recording:
+    """Read a recording. Raises OracleError for a file that is none, that is damaged or that is too large."""
+    where = os.fspath(path)
+    try:
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise OracleError(f"{where} is larger than any record ({MAX_FILE_BYTES:,} bytes)")
+        with gzip.open(path) as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise OracleError(f"{where} cannot be read: {error.strerror or error}") from None
+    except (EOFError, zlib.error):
+        raise OracleError(f"{where} is damaged: write it anew") from None
+    if len(content) > MAX_BYTES:
+        raise OracleError(f"{where} unpacks to more than {MAX_BYTES:,} bytes: it is no record")
+    try:
+        facts = json.loads(content)
+        if facts["format"] != FORMAT:
+            raise OracleError(f"{where} is a record of format {facts['format']!r}, and {FORMAT} is read here")
+        return _recording(facts)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DecodeError) as error:
+        raise OracleError(f"{where} is no record: {type(error).__name__} {str(error)[:200]}") from None
+
+
+def _recording(facts: Mapping[str, Any]) -> Recording:
+    graph, step, seen, machine = facts["graph"], facts["step"], dict(facts["seen"]), dict(facts["machine"])
+    seen["placement"] = {str(name): str(device) for name, device in seen["placement"]}
+    seen["partitions"] = tuple(GraphDef.FromString(base64.b64decode(piece)) for piece in seen["partitions"])
+    machine["gpus"] = tuple(machine["gpus"])
+    machine["devices"] = tuple((name, kind, memory) for name, kind, memory in machine["devices"])
+    stats = facts["stats"]
+    return Recording(
+        name=graph["name"],
+        sha256=graph["sha256"],
+        graph=GraphDef.FromString(base64.b64decode(graph["content"])),
+        devices=graph["devices"],
+        cluster=facts["cluster"],
+        feeds=tuple(step["feeds"]),
+        fetches=tuple(step["fetches"]),
+        soft=facts["soft"],
+        machine=Machine(**machine),
+        seen=Observation(**seen),
+        stats=None if stats is None else StepStats.FromString(base64.b64decode(stats)),
+        not_run=facts["not_run"],
+    )
+
+
+def _packed(message: Any) -> str:
+    return base64.b64encode(message.SerializeToString(deterministic=True)).decode()
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -215,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, file: TextIO | None = None) -> None:
-    """Print a line; names of files and nodes are nothing that a terminal shall obey."""
+    """Print a line, in which names of files and nodes are escaped for a terminal."""
     print(printable(text), file=file)
 
 

@@ -1,15 +1,15 @@
-"""In the child process: the servers of a cluster that is not there, a real master before workers.
+"""In the child process: the servers of a cluster that does not exist, a real master with stand-in workers.
 
     session ─── in the process ──▶ master          TensorFlow's server for the client's task
                                       │ gRPC
-                                   stand-ins       a process with a server per other task: they say what devices there
-                                      │ gRPC       are and keep what they are sent
+                                   stand-ins       a process with a server per other task: they claim its devices and
+                                      │ gRPC       keep the graphs that they get
                                    real workers    TensorFlow's servers again, for tasks whose own cut is asked for
 
-All of it on the loopback interface. TensorFlow's server listens on every interface of the machine as soon as it is
-made, and whoever reaches it can have it run anything. So before it serves its first call, the master stops listening,
-as its session finds it within the process, and a real worker's socket is exchanged for one that only this machine can
-reach.
+All of them use the loopback interface. TensorFlow's server listens on every interface of the machine as soon as it is
+made, and whoever reaches it can make it run anything. So two things happen before it serves its first call. The master
+stops listening, as its session finds it within the process. A real worker's socket is exchanged for one that only this
+machine can reach.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Taken = Callable[[], list[bytes]]  # the graphs that workers were sent since it 
 
 
 def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[str, Taken]:
-    """Start the servers of a cluster; return the target for sessions of this process, and what gives the graphs sent.
+    """Start the servers of a cluster; return the target for sessions of this process, and how to get the graphs sent.
 
     `cpus` are the devices of the master's task. `tasks` are all others: `name`, `devices` as (name, type, memory
     bytes), and `real`, whether TensorFlow's own server shall stand behind the stand-in. The servers stay until the
-    process ends, as TensorFlow's can't be stopped.
+    process ends, as those of TensorFlow can't be stopped.
     """
     if (count := sum(task["real"] for task in tasks)) > MAX_REAL_WORKERS:
         message = f"{count} tasks would need a real worker each, and {MAX_REAL_WORKERS} are the most"
@@ -80,7 +80,7 @@ def _said(workers: subprocess.Popen[bytes], question: bytes) -> bytes:
 def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
     """Start TensorFlow's server for a worker; return its address.
 
-    The server goes on with the new socket under the old number, as gRPC polls by numbers (`session.prepare`).
+    The server continues with the new socket under the old number, as gRPC polls by numbers (`session.prepare`).
     """
     server, listening = _server(task["name"], len(task["devices"]), nowhere)
     with socket.create_server(("127.0.0.1", 0)) as local:
@@ -103,8 +103,8 @@ def reserved() -> socket.socket:
 def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
     """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
 
-    Others must know its address before it is made, so its socket can't be exchanged as that of `_real` is: the exchange
-    is noticed when the process makes its next server. It is bound to the loopback device instead.
+    Others must know its address before it is made. So its socket can't be exchanged as that of `_real` is, for the next
+    server of the process would notice. It is bound to the loopback device instead.
     """
     port = kept.getsockname()[1]
     kept.close()  # TensorFlow shares no port
@@ -119,8 +119,8 @@ def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
 def _server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 0) -> tuple[Any, list[tuple[int, int]]]:
     """Make TensorFlow's server for a task, not yet serving; with the (descriptor, port) of its listening sockets.
 
-    What its configuration says overrides what a session's says (tensorflow/core/distributed_runtime/rpc/
-    grpc_server_lib.cc), so it says nothing of placing.
+    Its configuration overrides a session's (tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc), so it has no
+    option of placing.
     """
     import tensorflow as tf
 
@@ -144,7 +144,7 @@ def _parts(task: str) -> tuple[str, int]:
 
 
 def _shut(ports: set[int]) -> None:
-    """Shut all sockets of this process that have one of the ports: those that listen, and calls taken until now."""
+    """Shut all sockets of this process that have one of the ports: those that listen, and accepted calls."""
     for _, opened in _sockets():
         if opened.getsockname()[1] in ports:
             with suppress(OSError):  # the other side has left

@@ -1,13 +1,13 @@
 """In the child process: make TensorFlow place and cut a graph, without running any of it.
 
-The graph goes into the session through the C interface, so that TensorFlow sees exactly our GraphDef; Python's
+The graph enters the session through the C interface, so that TensorFlow sees exactly our GraphDef; Python's
 `import_graph_def` would move nodes with a `_class` to the device string of the node that they name. A callable is made
-for the step and never called: placing, pruning and cutting happen when it is made, so nothing has to be runnable, and
-nothing from the graph's file is executed.
+for the step and never called. TensorFlow places, prunes and cuts when it makes the callable, so nothing has to be
+runnable, and nothing from the graph's file is executed.
 
-What TensorFlow says comes back by three ways: the placement log through C's stdio, the partition graphs of a local
-session through its pass registry, which dumps every partition to stderr when told so by environment variables, and
-those of a cluster through the stand-in workers that received them.
+TensorFlow's results come back in three ways. The placement log comes through C's stdio. The partition graphs of a local
+session come through its pass registry, which dumps every partition to stderr if environment variables ask for it. Those
+of a cluster come through the stand-in workers that received them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _ENVIRONMENT = {
     "GRPC_POLL_STRATEGY": "poll",  # by the numbers of descriptors, behind which `servers` exchanges sockets
 }
 _TOO_LARGE = "Received message larger than max"  # gRPC's words for a message beyond its bound
+_SEVERAL = re.compile(r"\A\d+ root error\(s\) found\.\s*(\(0\) )?")  # before the first of them
 _ATTACHED = re.compile(r"\[\[\{\{node [^}]+\}\}\]\]")
 _LOG_LINE = re.compile(r"^(\S+): \((\S+)\): (/job:\S+)$", re.MULTILINE)
 # A dump ends with the versions of its graph; within it every line of text is indented or a bracket.
@@ -44,7 +45,7 @@ _DUMPED = re.compile(r"^node \{$.*?^versions \{$.*?^\}$", re.MULTILINE | re.DOTA
 
 
 def answering() -> Callable[[bytes], bytes]:
-    """What answers the questions of `observing`; the servers of each cluster asked about are kept for the next one.
+    """The function that answers the questions of `observation`; it keeps the servers of each cluster for the next one.
 
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
     session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
@@ -113,7 +114,7 @@ def prepare(*, gpus: bool) -> None:
 
 
 def configuration(*, soft: bool) -> Any:
-    """A ConfigProto that logs the placement and switches off whatever rewrites the graph (Grappler, folding)."""
+    """A ConfigProto that logs the placement and switches off all rewriting of the graph (Grappler, folding)."""
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(log_device_placement=True, allow_soft_placement=soft)
@@ -128,7 +129,7 @@ def observe(
 ) -> tuple[list[tuple[str, str, str]], str, str | None]:
     """Have the graph placed and cut: (name, op, device) in the order of the log, the dumped text, and a refusal.
 
-    Raises OracleError for what is no answer about the graph: a worker out of reach, or a message too large for it.
+    Raises OracleError where there is no answer about the graph: a worker is out of reach, or a message too large.
     """
     import tensorflow as tf
 
@@ -142,9 +143,9 @@ def observe(
                 _make_callable(graph_def, config, step, master)
             except tf.errors.UnavailableError as error:
                 message = "TensorFlow's master did not reach a worker; see that processes may connect to 127.0.0.1"
-                raise OracleError(f"{message} ({sentence(str(error.message))})") from None
+                raise OracleError(f"{message} ({sentence(error)})") from None
             except (tf.errors.OpError, ValueError) as error:  # the importer and the shape functions raise ValueError
-                refusal = sentence(str(getattr(error, "message", error)))
+                refusal = sentence(error)
                 if isinstance(error, tf.errors.ResourceExhaustedError) and _TOO_LARGE in refusal:
                     raise OracleError(
                         f"a piece is larger than a message may be ({refusal}); ask about a smaller graph"
@@ -157,11 +158,12 @@ def observe(
         return _LOG_LINE.findall(_text(printed)), _text(dumped), refusal
 
 
-def sentence(message: str) -> str:
-    """The first line of an error: after it TensorFlow lists kernels, members of groups and where nodes were made.
+def sentence(error: Exception) -> str:
+    """The first line of an error of TensorFlow's: kernels, members of groups and stack traces follow it.
 
-    The node is added that stands at the end of the whole, if the first line names none.
+    If that line names no node, the node at the end of the message is added.
     """
+    message = _SEVERAL.sub("", str(getattr(error, "message", error)))
     first = message.strip().partition("\n")[0][:SENTENCE_CHARACTERS].strip()
     attached = _ATTACHED.search(message)
     return f"{first} {attached[0]}" if attached and "node " not in first else first
@@ -175,14 +177,14 @@ def _make_callable(graph_def: bytes, config: Any, step: Mapping[str, Sequence[st
 
 
 def opened(graph_def: bytes, config: Any, master: str = "") -> Any:
-    """A session on the graph, taken over as it stands."""
+    """A session on the graph as it is."""
     import tensorflow as tf
 
     return tf.compat.v1.Session(master, graph=imported(graph_def), config=config)
 
 
 def imported(graph_def: bytes) -> Any:
-    """A tf.Graph that is the GraphDef as it stands. Raises what TensorFlow does: OpError or ValueError."""
+    """A tf.Graph that is the GraphDef as it is. Raises TensorFlow's own errors: OpError or ValueError."""
     import tensorflow as tf
     from tensorflow.python.client import pywrap_tf_session as c_api
     from tensorflow.python.framework import c_api_util
@@ -200,7 +202,7 @@ def imported(graph_def: bytes) -> Any:
 
 
 def partitions_of(dumps: str) -> list[bytes]:
-    """The partition graphs, one per device, each as it was first dumped: before the passes that follow the cut."""
+    """The partition graphs, one per device, in the first dump of each: before the passes that follow the cut."""
     from google.protobuf import text_format
     from tensorflow.core.framework import graph_pb2
 

@@ -1,18 +1,18 @@
 """Stand-in workers: gRPC servers that answer a TensorFlow master as if they owned the devices of a described cluster.
 
-The master believes what a worker says of its devices, places on them and sends each worker its partition of the graph;
-these workers keep that partition and run nothing. A worker with a real one behind it hands every call on to that one,
-which then cuts the partition by its devices. The stand-ins need a process of their own, for the master holds Python's
-lock until every worker has answered. One server per task, as a worker is told from another by its port alone.
+The master believes a worker's description of its devices, places on them and sends each worker its partition of the
+graph. These workers keep that partition and run nothing. A worker with a real one behind it passes every call on to the
+real one, which then cuts the partition by its devices. The stand-ins need a process of their own, for the master holds
+Python's lock until every worker has answered. Each task has a server, as its port alone tells a worker from another.
 
     stdin                                                         stdout
     [{"devices": [[name, type, memory bytes], ...],               [[port per task], null]
       "behind": address of the real worker or null}, ...]         or [null, why not]
-    "take", as often as one likes                                 how many `bytes` came since, how many are the `most`
-                                                                  that are handed on, and the graphs, packed
+    "take", any number of times                                   the `bytes` that came since, the bound (`most`) of
+                                                                  what is passed on, and the graphs, packed
     the end                                                       the end
 
-The few messages are written and read by their wire format here, as importing TensorFlow takes seconds. Field numbers:
+The few messages are written and read in their wire format, as importing TensorFlow takes seconds. Field numbers:
 tensorflow/core/protobuf/worker.proto and tensorflow/core/framework/device_attributes.proto.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 from simulator.oracle import child
 
 _THREADS = 8  # that answer calls, for all tasks together
-# calls that the master makes and whose answer it does not use
+# calls of the master whose answer it does not use
 _UNHEEDED = (
     "CreateWorkerSession",
     "DeleteWorkerSession",
@@ -83,7 +83,7 @@ def serve(tasks: Sequence[Mapping[str, Any]], received: list[tuple[int, bytes]])
         server = grpc.server(pool, options=options)
         behind = task["behind"] and grpc.insecure_channel(task["behind"], options=options)
         calls = {
-            name: grpc.unary_unary_rpc_method_handler(_handed_on(behind, name, call) if behind else call)
+            name: grpc.unary_unary_rpc_method_handler(_passed_on(behind, name, call) if behind else call)
             for name, call in _calls(number, task["devices"], received).items()
         }
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, calls)])
@@ -105,7 +105,7 @@ def _calls(
     )
 
     def register_graph(request: bytes, _: Any) -> bytes:
-        if _size(received) <= child.MAX_MESSAGE_BYTES:  # beyond it nothing is handed on, and nothing need be kept
+        if _size(received) <= child.MAX_MESSAGE_BYTES:  # beyond it nothing is passed on, and nothing need be kept
             received.extend((number, value) for field, value in fields(request) if field == _GRAPH_DEF)
         return _field(1, f"graph {number}".encode())
 
@@ -123,13 +123,13 @@ def _size(received: Sequence[tuple[int, bytes]]) -> int:
     return sum(len(graph) for _, graph in received)
 
 
-def _handed_on(behind: Any, name: str, call: Callable[[bytes, Any], bytes]) -> Callable[[bytes, Any], bytes]:
+def _passed_on(behind: Any, name: str, call: Callable[[bytes, Any], bytes]) -> Callable[[bytes, Any], bytes]:
     """The same call, answered by the real worker."""
     import grpc
 
     ask = behind.unary_unary(f"/{_SERVICE}/{name}")
 
-    def handed_on(request: bytes, context: Any) -> bytes:
+    def passed_on(request: bytes, context: Any) -> bytes:
         call(request, context)
         try:
             answer: bytes = ask(request, wait_for_ready=True)
@@ -137,7 +137,7 @@ def _handed_on(behind: Any, name: str, call: Callable[[bytes, Any], bytes]) -> C
             context.abort(error.code(), error.details())
         return answer
 
-    return handed_on
+    return passed_on
 
 
 def attributes(name: str, kind: str, memory_bytes: int, *, incarnation: int) -> bytes:
@@ -153,7 +153,7 @@ def attributes(name: str, kind: str, memory_bytes: int, *, incarnation: int) -> 
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The length-delimited fields of a message, as (number, content); the others are passed over."""
+    """The length-delimited fields of a message, as (number, content); other fields are skipped."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)

@@ -9,13 +9,13 @@
      until more is said}                                   {"client", "rests"} from one that is to rest, after its step
     the end                                                the end
 
-The port is taken before any address is told, and stays taken: no other process can come between. What goes wrong with a
-client is told as {"client", "failed": TensorFlow's sentence}.
+The port is taken before any address is sent, and stays taken, so no other process can take it. The error of a client is
+the message {"client", "failed": TensorFlow's sentence}.
 
-Everything here is executed: graphs must be trusted. Two functions of Python's stand behind ops of the graphs (PyFunc)
-in each process, for TensorFlow has no such ops: SLEEP(value, seconds) gives the value after so many seconds, in which
-its thread of the executor is taken and the processor is not; NOW() gives the time of the clock that all processes
-share, in nanoseconds.
+The graphs are executed here, so they must be trusted. Each process has two Python functions behind PyFunc ops, for
+TensorFlow has no such ops. SLEEP(value, seconds) returns the value after so many seconds; meanwhile its thread of the
+executor is taken and the processor is free. NOW() returns the time of the clock that all processes share, in
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
     try:
         steps = [_opened(server.target, client, graph) for client, graph in zip(facts["clients"], graphs, strict=True)]
     except _failures() as error:
-        say({"failed": _said(error)})
+        say({"failed": sentence(error)})
         return
     say({})
     may = {client["name"]: threading.Event() for client in facts["clients"]}
@@ -97,7 +97,7 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
 
 
 def _register() -> Sequence[Any]:
-    """Put the functions behind the tokens; they are known for as long as the result is kept."""
+    """Register the functions under their tokens; they stay registered for as long as the result is kept."""
     import numpy as np
     from tensorflow.python.ops import script_ops
 
@@ -113,7 +113,7 @@ def _register() -> Sequence[Any]:
 
 
 def _opened(target: str, client: Mapping[str, Any], graph_def: bytes) -> Callable[[], list[Any]]:
-    """A step of the client, after its first values have been given; it returns what is noted, in order."""
+    """A step of the client, once its variables have first values; it returns the noted values, in order."""
     from tensorflow.core.protobuf import config_pb2
 
     config = configuration(soft=False)
@@ -132,7 +132,7 @@ def _run(
     may: threading.Event,
     say: Callable[[Mapping[str, Any]], None],
 ) -> None:
-    """Step after step while it may, until the process ends."""
+    """Run steps while `may` is set, until the process ends."""
     rests = True
     try:
         while True:
@@ -148,17 +148,13 @@ def _run(
             say({"client": client["name"], "start": begun, "end": ended, "notes": notes})
             time.sleep(client["gap_s"])
     except _failures() as error:
-        say({"client": client["name"], "failed": _said(error)})
+        say({"client": client["name"], "failed": sentence(error)})
 
 
 def _failures() -> tuple[type[Exception], ...]:
     import tensorflow as tf
 
     return (tf.errors.OpError, ValueError, TypeError)  # the importer raises ValueError, and TypeError for a name
-
-
-def _said(error: Exception) -> str:
-    return sentence(str(getattr(error, "message", error)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""Have the real TensorFlow run one step of a graph on this machine, and tell how long each node took."""
+"""Time one step of a graph on this machine, in a child process.
+
+Everything else behind this door makes TensorFlow look at a graph; here its ops are executed. The caller has said that
+the graph can be trusted.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import OracleError
@@ -12,12 +17,15 @@ from simulator.graph.dtypes import base
 from simulator.graph.messages import StepStats
 from simulator.graph.purposes import first_values
 from simulator.graph.step import is_tensor
-from simulator.oracle.child import pack, run, unpack
+from simulator.oracle import child
+from simulator.oracle.session import configuration, opened, prepare, sentence
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+WARM_UP = 2  # steps before the one that is timed: a GPU's first ones choose and load kernels
+_SPREAD = 0.1  # standard deviation of made-up values: small, so that nothing overflows
 _MOST_FED = 2**28  # elements of one fed tensor: beyond that a made-up value is not worth its memory
 
 
@@ -34,8 +42,8 @@ def timed(
 ) -> tuple[Any | None, str | None]:
     """StepStats of one step of a GraphDef, or why there are none; made-up values are fed.
 
-    `graph` knows the shapes of what is fed; `counts` are the devices per type; `threads` says how many ops run at a
-    time, each on one core (0: as many as TensorFlow likes). Its ops are executed, in an empty folder that is then
+    `graph` has the shapes of the feeds; `counts` are the devices per type; `threads` is the number of ops that run at a
+    time, each on one core (0: TensorFlow chooses). The ops are executed, in an empty folder that is then
     deleted: ask for graphs that you trust.
     """
     question = {**_step_of(graph, step), "soft": soft, "step_timeout_s": step_timeout_s, "threads": threads}
@@ -44,8 +52,8 @@ def timed(
             return None, f"{name} would be fed {math.prod(shape):,} values"
     try:
         with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
-            payload = pack({**question, "counts": dict(counts), "folder": folder}, [_serialized(message)])
-            told, blobs = unpack(run("simulator.oracle.running", payload, timeout_s=timeout_s))
+            payload = child.pack({**question, "counts": dict(counts), "folder": folder}, [_serialized(message)])
+            told, blobs = child.unpack(child.run("simulator.oracle.timing", payload, timeout_s=timeout_s))
     except OracleError as error:  # the placement and the pieces are worth having without the times
         return None, str(error)
     return (StepStats.FromString(blobs[0]) if blobs else None), told["not_run"]
@@ -56,7 +64,7 @@ def _serialized(message: Any) -> bytes:
 
 
 def _step_of(graph: Graph, step: Step) -> dict[str, Any]:
-    """What to feed, with types and shapes, to fetch and to run, and what gives the variables their first values."""
+    """Feeds with types and shapes, fetches, targets, and the nodes that give variables their first values."""
     feeds = []
     for name in step.feeds:
         node, _, port = name.rpartition(":")
@@ -69,3 +77,93 @@ def _step_of(graph: Graph, step: Step) -> dict[str, Any]:
         "targets": [name for name in step.fetches if not is_tensor(graph, name)],
         "first": [graph.names[row] for row in first_values(graph)],
     }
+
+
+# --- in the child process --------------------------------------------------------------------------------------------
+
+
+def answer(payload: bytes) -> bytes:
+    """Answer a question of `record`: one step of a GraphDef, timed.
+
+    Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`; `first`, the
+    nodes that give variables their first value; `step_timeout_s`; `threads`, as in `timed`; and the `folder` to run in.
+    Told: StepStats as a blob, or `not_run`, the reason why there are none.
+    """
+    facts, (graph_def,) = child.unpack(payload)
+    prepare(gpus=facts["counts"]["GPU"] > 0)
+    os.chdir(facts["folder"])
+    stats, refusal = _step(graph_def, facts)
+    return child.pack({"not_run": refusal}, () if stats is None else (stats,))
+
+
+def _step(graph_def: bytes, facts: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+    """Time one step: its StepStats, or why it does not run."""
+    import tensorflow as tf
+
+    config = configuration(soft=facts["soft"])
+    config.log_device_placement = False
+    config.device_count.update(facts["counts"])
+    if facts["threads"]:
+        config.inter_op_parallelism_threads, config.intra_op_parallelism_threads = facts["threads"], 1
+    try:
+        values = [_made_up(*feed) for feed in facts["feeds"]]
+        session = opened(graph_def, config)
+        feeds = [name for name, _, _ in facts["feeds"]]
+        # made before any other, so that its Sends and Recvs are numbered as those of the cut that was recorded
+        step = _callable(session, feeds, facts["fetches"], facts["targets"], facts["step_timeout_s"], traced=True)
+        if facts["first"]:
+            _callable(session, (), (), facts["first"], facts["step_timeout_s"], traced=False)()
+        for _ in range(WARM_UP):
+            step(*values)
+        timed = tf.compat.v1.RunMetadata()
+        step(*values, run_metadata=timed)
+    except tf.errors.DeadlineExceededError:  # TensorFlow's own sentence speaks of a notification
+        return None, f"it did not end within {facts['step_timeout_s']:g} s; it may wait for a queue that nobody fills"
+    except (tf.errors.OpError, ValueError, TypeError) as error:  # the importer and numpy raise ValueError and TypeError
+        return None, sentence(error)
+    return _slim(timed.step_stats).SerializeToString(deterministic=True), None
+
+
+def _callable(
+    session: Any,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    timeout_s: float,
+    *,
+    traced: bool,
+) -> Any:
+    from tensorflow.core.protobuf import config_pb2
+
+    level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
+    options = config_pb2.RunOptions(trace_level=level, timeout_in_ms=int(1000 * timeout_s))
+    step = config_pb2.CallableOptions(feed=feeds, fetch=fetches, target=targets, run_options=options)
+    return session._make_callable_from_options(step)
+
+
+def _made_up(name: str, dtype: int, shape: Sequence[int]) -> Any:
+    """A value to feed: small random numbers, zeros for whatever may be an index, empty strings."""
+    import numpy as np
+    import tensorflow as tf
+
+    kind = tf.as_dtype(dtype)
+    if kind == tf.string:
+        return np.full(shape, b"", object)
+    if kind in (tf.resource, tf.variant):
+        raise ValueError(f"{name} is fed a {kind.name}, which cannot be made up")
+    if kind.is_floating:
+        return np.random.default_rng(0).normal(0, _SPREAD, shape).astype(kind.as_numpy_dtype)
+    return np.zeros(shape, kind.as_numpy_dtype)
+
+
+def _slim(stats: Any) -> Any:
+    """The stats without memory and outputs, which are most of the message, and which nothing reads."""
+    for device in stats.dev_stats:
+        for node in device.node_stats:
+            for field in ("memory", "output", "referenced_tensor", "memory_stats"):
+                node.ClearField(field)
+    return stats
+
+
+if __name__ == "__main__":
+    child.serve(answer)

@@ -103,7 +103,7 @@ def _told(tf: Any, message: bytes, facts: dict[str, Any]) -> dict[str, Any]:
             counts, refusal = _counts(opened, facts), None
         dead = _are_dead(tf, message, config, facts) if facts["looks"] else []
     except (tf.errors.OpError, ValueError) as error:
-        counts, refusal, dead = {}, session.sentence(str(getattr(error, "message", error))), []
+        counts, refusal, dead = {}, session.sentence(error), []
     return {**facts, "counts": counts, "refusal": refusal, "dead": dead}
 
 

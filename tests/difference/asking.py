@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simulator.errors import OracleError
-from simulator.oracle import child, observe
+from simulator.oracle import child
 from simulator.oracle.child import Asking
-from simulator.oracle.measurement import Measurement
+from simulator.oracle.observation import Observation, observe
 from tests.difference.cases import Case
 from tests.difference.forking import keep_answering
 
@@ -30,7 +30,7 @@ def conversation() -> Iterator[Asking]:
         yield asking
 
 
-def ask(asking: Asking, case: Case) -> Measurement | None:
+def ask(asking: Asking, case: Case) -> Observation | None:
     """What TensorFlow does with a case; None if its importer refuses the graph, so that there is nothing to compare.
 
     Raises OracleError(DIED) if its process dies of the case, or does not come to an end.

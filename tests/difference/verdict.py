@@ -14,12 +14,10 @@ from simulator.cluster.master import can_hold_master
 from simulator.comparison.comparison import compare
 from simulator.costs.estimate import estimate
 from simulator.errors import GraphError, InfeasibleError
-from simulator.oracle import extended
-from simulator.oracle.checking import differences
 from simulator.oracle.child import Asking
-from simulator.oracle.complaints import complaint
-from simulator.oracle.measurement import Measurement
-from simulator.oracle.refusing import compare_refusals
+from simulator.oracle.complaints import compare_refusals, complaint
+from simulator.oracle.observation import Observation, extended
+from simulator.oracle.verification import differences
 from simulator.partitioning import partition
 from tests.difference.asking import ask
 from tests.difference.cases import Case
@@ -61,7 +59,7 @@ def verdict_on(asking: Asking, case: Case) -> Verdict | None:
     return first
 
 
-def judged(case: Case, seen: Measurement) -> Verdict:
+def judged(case: Case, seen: Observation) -> Verdict:
     """Hold our answer against TensorFlow's."""
     cluster = extended(case.cluster)
     whole = seen.refusal is None or len(seen.placement) >= len(case.graph)  # later refusals are not the placer's
@@ -96,12 +94,12 @@ def _placed(case: Case, cluster: Cluster, seen: Mapping[str, str] = NOTHING) -> 
     return place(case.graph, cluster, costs, step=case.step, algorithm="tensorflow", soft=case.soft, seen=seen)
 
 
-def _both_refuse(case: Case, error: InfeasibleError | GraphError, seen: Measurement) -> Verdict:
+def _both_refuse(case: Case, error: InfeasibleError | GraphError, seen: Observation) -> Verdict:
     found = compare_refusals(case.graph, error, seen)
     return Verdict(refused=True) if found.agree else Verdict(REFUSAL, f"{found.said}\n    ours   {error}".rstrip())
 
 
-def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Measurement) -> Verdict:
+def _cut(case: Case, placed: Assignment, cluster: Cluster, seen: Observation) -> Verdict:
     _, found = differences(case.graph, cluster, placed, case.step, seen)
     levels = [found]
     if case.real_workers:

@@ -10,7 +10,7 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import conversation, observe
+from simulator.oracle.observation import conversation, observe
 from simulator.placer.constraints import constrain
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed

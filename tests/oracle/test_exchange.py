@@ -12,8 +12,7 @@ from simulator.graph.dtypes import REF
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.oracle import extended, observe
-from simulator.oracle.observing import conversation
+from simulator.oracle.observation import conversation, extended, observe
 from simulator.partitioning import partition, partition_by_task
 from tests.execution.cases import assigned
 from tests.oracle.test_partitioning import CROWD, LOCAL

@@ -14,7 +14,8 @@ from simulator.errors import OracleError
 from simulator.graph import ops, registry
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue, NodeDef
-from simulator.oracle import child, conversation, observe
+from simulator.oracle import child
+from simulator.oracle.observation import conversation, observe
 from simulator.placer.colocation import EXEMPT
 from tests.graph.inlining.functional import function
 from tests.graph.inlining.functional import graph as functional_graph

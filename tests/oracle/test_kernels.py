@@ -10,7 +10,7 @@ import pytest
 from simulator.errors import OracleError
 from simulator.graph import ops, registry
 from simulator.graph.messages import NodeDef
-from simulator.oracle import child, kernels
+from simulator.oracle import child, registries
 
 SHIPPED = registry.file_of(registry.TENSORFLOW)
 
@@ -26,7 +26,7 @@ def cases() -> Any:
 def test_the_shipped_file_is_what_the_installed_tensorflow_gives(tmp_path: Path) -> None:
     made = tmp_path / "registry.gz"
     done = subprocess.run(
-        [sys.executable, "-m", "simulator.oracle.kernels", "-o", str(made)], capture_output=True, check=False
+        [sys.executable, "-m", "simulator.oracle.registries", "-o", str(made)], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     assert made.read_bytes() == SHIPPED.read_bytes()
@@ -63,11 +63,11 @@ def test_kernels_and_host_memory_follow_the_registrations(cases: Any, kind: str)
 
 def test_a_wheel_without_gpu_kernels_is_refused() -> None:
     with pytest.raises(OracleError, match="full `tensorflow` wheel"):
-        kernels.refuse_without_gpu([], "2.21.0")
+        registries.refuse_without_gpu([], "2.21.0")
 
 
 def test_the_file_depends_on_nothing_but_the_registries() -> None:
-    assert kernels.encode([], [], "0") == kernels.encode([], [], "0")
+    assert registries.encode([], [], "0") == registries.encode([], [], "0")
 
 
 def test_each_release_has_a_file_of_its_own_and_the_shipped_one_says_which_it_is() -> None:

@@ -13,7 +13,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
-from simulator.oracle import observe
+from simulator.oracle.observation import observe
 from simulator.partitioning import Partitions, partition, partition_by_task
 from tests.execution.cases import assigned, cluster
 from tests.oracle.test_partitioning import many

@@ -11,8 +11,7 @@ from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
-from simulator.oracle import observe
-from simulator.oracle.measurement import LOCAL
+from simulator.oracle.observation import LOCAL, observe
 from tests.strategies import Rows, colocation, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow

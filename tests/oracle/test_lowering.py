@@ -15,9 +15,10 @@ from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
 from simulator.graph.step import choose_step
-from simulator.oracle import child, extended
-from simulator.oracle.checking import check
+from simulator.oracle import child
 from simulator.oracle.child import Asking
+from simulator.oracle.observation import extended
+from simulator.oracle.verification import check
 from tests.oracle.lowering import KEPT
 
 pytestmark = pytest.mark.tensorflow

@@ -15,8 +15,8 @@ from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef
 from simulator.graph.step import Step, choose_step
-from simulator.oracle import check, observe
-from simulator.oracle.measurement import Measurement
+from simulator.oracle.observation import Observation, observe
+from simulator.oracle.verification import check
 from simulator.partitioning import Partitions, partition, partition_by_task, partition_files
 from tests.execution.cases import assigned, cluster
 from tests.execution.test_receiving import looping, served
@@ -49,7 +49,7 @@ def many(seeds: range, on: Cluster, *, loops: int, depth: int = 1) -> tuple[Grap
     return graph, devices, step
 
 
-def both(graph: Graph, devices: list[int], on: Cluster, step: Step) -> tuple[Partitions, Measurement]:
+def both(graph: Graph, devices: list[int], on: Cluster, step: Step) -> tuple[Partitions, Observation]:
     """Our cut and TensorFlow's, of the placement that TensorFlow made of these requests."""
     seen = observe(graph, on, step=step, devices=[on.devices[row].name for row in devices])
     assert seen.refusal is None

@@ -23,12 +23,11 @@ from simulator.graph.importer import read_graph
 from simulator.graph.inlining import lower
 from simulator.graph.messages import AttrValue, GraphDef
 from simulator.graph.purposes import first_values
-from simulator.oracle import machine, observing, record, recording
-from simulator.oracle.checking import differences
+from simulator.oracle import machine, observation, record
 from simulator.oracle.machine import Machine
-from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
-from simulator.oracle.observing import observe
-from simulator.oracle.recording import Recording, load
+from simulator.oracle.observation import GPUS, LOCAL, STAND_INS, Observation, observe
+from simulator.oracle.record import Recording, load
+from simulator.oracle.verification import differences
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, colocation, type_attr, typed
 
@@ -80,17 +79,17 @@ def first(message: Any, *ops: str) -> Any:
     return next(node for piece in message for node in piece.node if node.op in ops)
 
 
-def another_device(seen: Measurement) -> Measurement:
+def another_device(seen: Observation) -> Observation:
     name, device = next(iter(seen.placement.items()))
     return replace(seen, placement={**seen.placement, name: device[:-1] + str((int(device[-1]) + 1) % 4)})
 
 
-def a_line_less(seen: Measurement) -> Measurement:
+def a_line_less(seen: Observation) -> Observation:
     return replace(seen, placement=dict(list(seen.placement.items())[1:]))
 
 
-def cut_by(change: Callable[[list[Any]], object]) -> Callable[[Measurement], Measurement]:
-    def changed(seen: Measurement) -> Measurement:
+def cut_by(change: Callable[[list[Any]], object]) -> Callable[[Observation], Observation]:
+    def changed(seen: Observation) -> Observation:
         pieces = [GraphDef.FromString(piece.SerializeToString()) for piece in seen.partitions]
         change(pieces)
         return replace(seen, partitions=tuple(pieces))
@@ -125,7 +124,7 @@ def forget_a_wait(pieces: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [another_device, a_line_less])
-def test_a_record_with_another_placement_fails(told: Recording, change: Callable[[Measurement], Measurement]) -> None:
+def test_a_record_with_another_placement_fails(told: Recording, change: Callable[[Observation], Observation]) -> None:
     placed, cut, _ = replayed(replace(told, seen=change(told.seen)))
     assert (len(placed.differences), len(cut.differences)) == (1, 0)
 
@@ -163,10 +162,10 @@ def test_the_times_are_those_of_the_recorded_pieces(told: Recording) -> None:
 
 
 def test_a_record_is_written_as_it_was_read(told: Recording, tmp_path: Path) -> None:
-    content = recording.dump(told)
+    content = record.dump(told)
     again = tmp_path / "again"
     again.write_bytes(content)
-    assert recording.dump(load(again)) == content
+    assert record.dump(load(again)) == content
     assert load(again).machine == told.machine
     assert list(load(again).seen.placement) == list(told.seen.placement)
 
@@ -195,18 +194,18 @@ def test_a_file_that_is_not_there_and_one_that_is_too_large(tmp_path: Path, monk
         load(tmp_path / "nothing")
     file = tmp_path / "file"
     file.write_bytes(gzip.compress(b" " * 4000))
-    monkeypatch.setattr(recording, "MAX_BYTES", 3999)
+    monkeypatch.setattr(record, "MAX_BYTES", 3999)
     with pytest.raises(OracleError, match="unpacks to more than 3,999 bytes"):
         load(file)
-    monkeypatch.setattr(recording, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(record, "MAX_FILE_BYTES", 10)
     with pytest.raises(OracleError, match="larger than any record"):
         load(file)
 
 
 def test_a_record_that_would_be_too_large_is_not_made(told: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(record, "MAX_FILE_BYTES", 1000)
     with pytest.raises(OracleError, match="would have"):
-        recording.dump(told)
+        record.dump(told)
 
 
 # --- the machine: no GPU was there when these were written, so its parts are tried one by one ------------------------
@@ -272,8 +271,8 @@ def test_a_driver_without_a_gpu_counts_as_none_both_for_the_question_and_for_the
     (device_files / "nvidia0").touch()
     cluster = load_cluster("cpu=1,gpu=1")
     assert machine.gpus() == 0
-    assert observing.extended(cluster).tasks == (LOCALHOST, STANDIN_CLIENT)
-    assert observing.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
+    assert observation.extended(cluster).tasks == (LOCALHOST, STANDIN_CLIENT)
+    assert observation.extended(load_cluster("cpu=2")).tasks == (LOCALHOST,)
 
 
 @pytest.mark.tensorflow

@@ -15,10 +15,9 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.inlining import lower
-from simulator.oracle import conversation, observe
 from simulator.oracle.child import Asking
 from simulator.oracle.complaints import complaint
-from simulator.oracle.observing import extended
+from simulator.oracle.observation import conversation, extended, observe
 from simulator.placer.colocation import inspected
 from simulator.placer.constraints import constrain
 from tests.oracle import drawn

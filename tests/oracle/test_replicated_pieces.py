@@ -10,10 +10,9 @@ from placement import place
 from simulator import choose_step, estimate, load_cluster
 from simulator.cluster.master import connected
 from simulator.graph.graph import Graph
-from simulator.oracle import extended, observe
-from simulator.oracle.checking import differences
 from simulator.oracle.child import Asking
-from simulator.oracle.observing import conversation
+from simulator.oracle.observation import conversation, extended, observe
+from simulator.oracle.verification import differences
 from simulator.training.programs.replicated import replicate
 from simulator.training.regimes import read_regime
 from tests.oracle.test_setter import built

@@ -9,8 +9,8 @@ import pytest
 from simulator.cluster.description import load_cluster
 from simulator.comparison.comparison import compare
 from simulator.comparison.nodes import nodes_of_messages
-from simulator.oracle import conversation, observe
 from simulator.oracle.child import Asking
+from simulator.oracle.observation import conversation, observe
 from tests.partitioning.rules import CASES
 from tests.partitioning.test_rules import cut, placed
 from tests.partitioning.worked import WORKERS, lines, short

@@ -12,7 +12,8 @@ from placement.placing import place
 from simulator import choose_step, estimate, load_cluster, read_graph
 from simulator.graph.graph import Graph
 from simulator.graph.messages import GraphDef
-from simulator.oracle import child, observe
+from simulator.oracle import child
+from simulator.oracle.observation import observe
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
 from simulator.training.recognition.anatomy import anatomy

@@ -9,7 +9,7 @@ import pytest
 from simulator.errors import OracleError
 from simulator.graph.importer import read_graph
 from simulator.graph.shapes import with_shapes
-from simulator.oracle import child, shapes
+from simulator.oracle import child, inference
 from tests.strategies import Rows, type_attr, typed
 
 pytestmark = pytest.mark.tensorflow
@@ -34,37 +34,37 @@ FEEDS = {"x:0": (5, 8), "w:0": (8, 3)}
 
 
 def test_shapes_follow_from_what_is_fed() -> None:
-    assert shapes.infer(product(), FEEDS) == [(5, 8), (8, 3), (5, 3), (5, 3)]
+    assert inference.infer(product(), FEEDS) == [(5, 8), (8, 3), (5, 3), (5, 3)]
 
 
 def test_strings_may_be_fed() -> None:
     made = Rows()
     made.add("x", "Placeholder", dtype=type_attr(7))
     made.add("y", "Identity", ["x"], T=type_attr(7))
-    assert shapes.infer(made.built(producer=1882), {"x:0": (5,)}) == [(5,), (5,)]
+    assert inference.infer(made.built(producer=1882), {"x:0": (5,)}) == [(5,), (5,)]
 
 
 def test_the_file_s_own_shapes_are_not_believed() -> None:
     made = Rows()
     made.add("x", "Placeholder", **typed("Placeholder", (9, 9)))
     made.add("y", "Neg", ["x"], **typed("Neg", (7, 7)))
-    assert shapes.infer(made.built(producer=1882), {"x:0": (2,)}) == [(2,), (2,)]
+    assert inference.infer(made.built(producer=1882), {"x:0": (2,)}) == [(2,), (2,)]
 
 
 def test_loops_and_queues_are_seen_through() -> None:
     """A loop's shapes need a second pass, what a queue hands out is what somebody puts in."""
     graph = read_graph(child.run("tests.oracle.looping", b"", timeout_s=120))
-    got = shapes.infer(graph, {"x:0": (4, 8)})
+    got = inference.infer(graph, {"x:0": (4, 8)})
     named = {graph.tensor_name(row): shape for row, shape in enumerate(got)}
     assert named["taken:0"] == (3, 7)
     assert named["looped:0"] == (2, 16)
 
 
 def test_an_answer_is_kept_and_used_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = shapes.infer(product(), FEEDS)
+    first = inference.infer(product(), FEEDS)
     assert len(list(cache.glob("*.json"))) == 1
     monkeypatch.setattr(child, "run", no_child)
-    assert shapes.infer(product(), FEEDS) == first
+    assert inference.infer(product(), FEEDS) == first
 
 
 def no_child(*_: Any, **__: Any) -> None:
@@ -78,25 +78,25 @@ DAMAGED = [b"", b"{", b"[]", b'[["x"],[],[],[]]', b"[[[1.5]],[],[],[]]", b"\xff\
 def test_a_damaged_answer_is_asked_for_again(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
     listed = json.dumps([[[5, 8]], [[8, 3]], [[5, 3]], [[5, 3]]]).encode()
     monkeypatch.setattr(child, "run", lambda *_, **__: listed)
-    first = shapes.infer(product(), FEEDS)
+    first = inference.infer(product(), FEEDS)
     (file,) = cache.glob("*.json")
     file.write_bytes(damage)
-    assert shapes.infer(product(), FEEDS) == first
+    assert inference.infer(product(), FEEDS) == first
     assert file.read_bytes() == listed
 
 
 def test_other_feeds_are_another_question(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
-    shapes.infer(product(), FEEDS)
-    shapes.infer(product(), {**FEEDS, "x:0": (6, 8)})
+    inference.infer(product(), FEEDS)
+    inference.infer(product(), {**FEEDS, "x:0": (6, 8)})
     assert len(list(cache.glob("*.json"))) == 2
 
 
 def test_only_the_latest_answers_are_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
-    monkeypatch.setattr(shapes, "_KEPT_FILES", 3)
+    monkeypatch.setattr(inference, "_KEPT_FILES", 3)
     for batch in range(1, 8):
-        shapes.infer(product(), {"x:0": (batch, 8)})
+        inference.infer(product(), {"x:0": (batch, 8)})
         for age, file in enumerate(sorted(cache.glob("*.json"))):
             os.utime(file, (age, age))
     assert len(list(cache.iterdir())) == 3
@@ -106,28 +106,28 @@ def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, monkeyp
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(child, "run", lambda *_, **__: b"[[],[],[],[]]")
-    assert shapes.infer(product(), {}) == [None] * 4
+    assert inference.infer(product(), {}) == [None] * 4
 
 
 def test_an_unknown_op_is_told_in_tensorflow_s_words() -> None:
     made = Rows()
     made.add("x", "NoSuchOp")
     with pytest.raises(OracleError, match="NoSuchOp") as caught:
-        shapes.infer(made.built(), {})
+        inference.infer(made.built(), {})
     assert "NoSuchOp" in (caught.value.refusal or "")
 
 
 def test_a_feed_that_does_not_fit_is_refused() -> None:
     with pytest.raises(OracleError, match="Dimensions must be equal"):
-        shapes.infer(product(), {"x:0": (5, 9), "w:0": (8, 3)})
+        inference.infer(product(), {"x:0": (5, 9), "w:0": (8, 3)})
 
 
 def test_without_tensorflow_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(OracleError, match=r"simviz\[tensorflow\]"):
-        shapes.infer(product(), FEEDS)
+        inference.infer(product(), FEEDS)
 
 
 def test_with_shapes_and_tensorflow_together() -> None:
-    got = with_shapes(product(), batch=6, feeds={"w": (8, 3)}, infer=shapes.infer)
+    got = with_shapes(product(), batch=6, feeds={"w": (8, 3)}, infer=inference.infer)
     assert got.tensor_shape == ((6, 8), (8, 3), (6, 3), (6, 3))

@@ -11,8 +11,8 @@ from simulator.cluster.description import load_cluster
 from simulator.errors import OracleError
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
-from simulator.oracle import child, conversation, extended, observe, observing, standin
-from simulator.oracle.measurement import STAND_INS
+from simulator.oracle import child, observation, standin
+from simulator.oracle.observation import STAND_INS, conversation, extended, observe
 from tests.oracle.processes import descendants, listening, on_loopback
 from tests.oracle.test_local import runs
 from tests.strategies import Rows, type_attr, typed
@@ -146,7 +146,7 @@ def test_localhost_with_gpus_is_asked_through_a_client_of_its_own() -> None:
 
 
 def test_gpus_that_tensorflow_does_not_see_are_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observing, "gpus", lambda: 4)
+    monkeypatch.setattr(observation, "gpus", lambda: 4)
     graph = replace(training(), requested=("",) * 6)
     seen = observe(graph, load_cluster("4gpu"), step=runs(graph, "update"))
     assert (seen.oracle, seen.refusal, seen.added_task) == (STAND_INS, None, CLIENT)

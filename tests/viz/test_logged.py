@@ -80,7 +80,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_log_that_agrees_ends_well_without_tensorflow(
     log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "simulator.oracle.checking", None)
+    monkeypatch.setitem(sys.modules, "simulator.oracle.verification", None)
     assert main([GRAPH, *OPTIONS, "--check", str(log), "--verbose", "--json", str(log.with_name("told.json"))]) == 0
     out = capsys.readouterr().out
     assert f"check      {log}, log: is each node where TensorFlow's log says?" in out

@@ -1,7 +1,7 @@
-"""Ask TensorFlow for the shape of every tensor of a graph, in a child process; remember the answer.
+"""Ask TensorFlow for the shape of every tensor of a graph, in a child process, and keep the answer.
 
-The child imports the graph, where TensorFlow checks it and infers shapes forward, and then lets Grappler infer those
-that need more than one pass: loops, and what comes out of a queue.
+The child imports the graph: TensorFlow checks it and infers shapes forward. Then Grappler infers the shapes that need
+more than one pass: those in loops and those out of a queue.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _Listed = list[list[list[int] | None]]  # per node, per output
 def infer(graph: Graph, feeds: Mapping[str, Shape], *, timeout_s: float = 300.0) -> list[Shape | None]:
     """A shape per tensor of the graph, with the tensors of `feeds` ("node:port") in the shapes given there.
 
-    None is an unknown rank and -1 an unknown dimension. Answers are kept in the user's cache folder, by content; a
-    folder that cannot be written is done without. Raises OracleError if TensorFlow is missing, does not know an op,
+    None is an unknown rank and -1 an unknown dimension. Answers are kept in the user's cache folder, by content; if it
+    is not writable, TensorFlow is asked each time. Raises OracleError if TensorFlow is missing, does not know an op,
     refuses the graph, or takes too long.
     """
     if importlib.util.find_spec("tensorflow") is None:
@@ -48,7 +48,7 @@ def infer(graph: Graph, feeds: Mapping[str, Shape], *, timeout_s: float = 300.0)
     path = _folder() / f"{hashlib.sha256(_version().encode() + b'/' + question).hexdigest()}.json"
     listed = _remembered(path, len(graph))
     if listed is None:
-        answer = child.run("simulator.oracle.shapes", question, timeout_s=timeout_s)
+        answer = child.run("simulator.oracle.inference", question, timeout_s=timeout_s)
         listed = _read(answer, len(graph))
         if listed is None:
             raise OracleError("TensorFlow's answer about shapes cannot be read; please report this graph")

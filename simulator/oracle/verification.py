@@ -1,4 +1,4 @@
-"""Compare what simviz says of a graph with what the real TensorFlow does."""
+"""Verification: the placement and the cut by simviz compared with those by the real TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from simulator.comparison.comparison import Comparison, compare
 from simulator.graph.op_classes import MOVED
 from simulator.laws import assignment_laws, graph_laws
 from simulator.oracle.child import Asking
-from simulator.oracle.measurement import STAND_INS, Measurement
-from simulator.oracle.observing import TIMEOUT_S, ask, observe
+from simulator.oracle.observation import STAND_INS, TIMEOUT_S, Observation, ask, observe
 from simulator.partitioning import partition, partition_by_task
 from simulator.partitioning.laws import partition_laws
 
@@ -43,16 +42,18 @@ def check(
 ) -> dict[str, Any]:
     """Ask TensorFlow and count where it agrees: the `check` of the JSON, described in docs/json.md.
 
-    "predict": does it place and cut this graph as we say? "pin": with our device written into every node, and hard
-    placement (soft, where the placement rests on `_class` entries that soft placement gave up), does it accept the
-    placement and cut the graph as we say? What is compared with its cut is ours of the
-    same flavour, whatever the flavour of `partitions`, of which only the laws are checked: by device for a session of
-    one process, by task for a master over stand-in workers. A graph that TensorFlow refuses agrees nowhere, and
-    `refused` holds its sentence; `foreseen`: we say so too. Raises OracleError if TensorFlow is missing or mute.
+    Mode "predict" asks whether TensorFlow places and cuts this graph as we do. Mode "pin" writes our device into every
+    node and asks whether TensorFlow, with hard placement, accepts that and cuts the graph as we do. It asks with soft
+    placement where ours rests on `_class` entries that soft placement gave up.
+
+    TensorFlow's cut is compared with ours of the same flavour: by device for a session of one process, by task for a
+    master over stand-in workers. The flavour of `partitions` does not matter, as only its laws are checked. A graph
+    that TensorFlow refuses agrees nowhere; `refused` holds its sentence, and `foreseen` says whether we refuse it, too.
+    Raises OracleError if TensorFlow is missing or does not answer.
 
     TensorFlow is asked about `extended(cluster)`; a prediction should be one for that cluster. `added_task` is the task
-    that was added for TensorFlow's master, or None. `informed` gives the prediction once TensorFlow's placement is
-    known: it may follow it where TensorFlow itself decides by chance, and nowhere else.
+    that was added for TensorFlow's master, or None. `informed` makes the prediction from TensorFlow's placement: it may
+    follow that where TensorFlow itself decides by chance, and nowhere else.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
@@ -83,10 +84,10 @@ def check(
     }
 
 
-def _unseen_cuts(cluster: Cluster, partitions: Partitions, seen: Measurement) -> list[str]:
-    """The tasks that would cut their piece further, between several devices, which stand-ins do not do.
+def _unseen_cuts(cluster: Cluster, partitions: Partitions, seen: Observation) -> list[str]:
+    """The tasks that would cut their piece further, between several devices; stand-ins do not.
 
-    The master's own task does, within the real server.
+    The master's own task does so, within the real server.
     """
     if seen.oracle != STAND_INS or seen.refusal is not None:
         return []
@@ -100,10 +101,10 @@ def agreement(
     cluster: Cluster,
     assignment: Assignment,
     step: Step,
-    seen: Measurement,
+    seen: Observation,
     informed: Informed | None = None,
 ) -> dict[str, Any]:
-    """How far placement, order of the log and partition agree with what was observed: that part of `check`."""
+    """The agreement of placement, order of the log and partition with an observation: that part of `check`."""
     placement, partition = differences(graph, cluster, assignment, step, seen)
     if informed is not None and seen.refusal is None and placement.differences:
         again = differences(graph, cluster, informed(seen.placement), step, seen)
@@ -120,19 +121,19 @@ def agreement(
 
 
 def differences(
-    graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement
+    graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Observation
 ) -> tuple[Comparison, Comparison]:
-    """Placement and partition beside what was observed; all differs, without a list, if TensorFlow refused."""
+    """Placement and partition compared with an observation; all differ, without a list, if TensorFlow refused."""
     cut = _cuts(graph, cluster, assignment, step, seen)
     if seen.refusal is not None:
         return Comparison(0, len(graph), 0, ()), Comparison(0, cut.of, 0, ())
     return compare(assignment, seen.placement, graph=graph), cut
 
 
-def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Measurement) -> Comparison:
-    """Our cut beside TensorFlow's, of the same flavour on the same cluster.
+def _cuts(graph: Graph, cluster: Cluster, assignment: Assignment, step: Step, seen: Observation) -> Comparison:
+    """Our cut compared with TensorFlow's, of the same flavour on the same cluster.
 
-    Where they differ, once more with control flow where TensorFlow moved it, as far as that is by chance.
+    If they differ, control flow is put where TensorFlow moved it, as far as that is by chance, and compared again.
     """
     if seen.added_task and seen.added_task not in cluster.tasks:  # a pinned placement, which does not use that task
         cluster = with_client(cluster)
@@ -154,13 +155,13 @@ def _cut(
     cluster: Cluster,
     assignment: Assignment,
     step: Step,
-    seen: Measurement,
+    seen: Observation,
     moved: Mapping[str, str],
 ) -> Comparison:
-    """Of a master's cut the pieces that it sends to its workers are seen.
+    """Of a master's cut, the pieces that it sends to its workers are compared.
 
-    The worker in the master's own process has cut its piece further: where it has several devices, what is compared for
-    its task is the second level.
+    The worker in the master's own process has cut its piece further. If that task has several devices, the second level
+    is compared for it.
     """
     pieces = () if seen.refusal is not None else seen.partitions
     if seen.oracle != STAND_INS:
@@ -181,8 +182,8 @@ def _cut(
     )
 
 
-def _log_order(graph: Graph, assignment: Assignment, seen: Measurement) -> dict[str, int] | None:
-    """At how many places of TensorFlow's log stands the node that we say; None: nothing was predicted."""
+def _log_order(graph: Graph, assignment: Assignment, seen: Observation) -> dict[str, int] | None:
+    """The number of places of TensorFlow's log that hold the predicted node; None: nothing was predicted."""
     if assignment.log_order is None:
         return None
     ours = [graph.names[row] for row in assignment.log_order.tolist()]

@@ -1,6 +1,6 @@
 """Ask the real TensorFlow where it places the nodes of a graph, and how it cuts the step by device.
 
-Which TensorFlow can answer depends on the cluster:
+The cluster decides which TensorFlow can answer:
 
     one process of CPUs             a local session with as many CPU devices
     one process with GPUs, and      a real session on them
@@ -9,14 +9,14 @@ Which TensorFlow can answer depends on the cluster:
 
 A real master can own only CPUs. If the task that the session would connect to has GPUs, a task `standin_client` with
 one CPU is added to the cluster to hold the master. TensorFlow prefers devices of the master's own task to remote ones
-of the same type, so an answer about placement is then one for the cluster with that task.
+of the same type, so an answer about placement then holds for the cluster with that task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +29,36 @@ from simulator.graph.step import is_tensor
 from simulator.oracle import child
 from simulator.oracle.child import Asking, pack, unpack
 from simulator.oracle.machine import gpus
-from simulator.oracle.measurement import GPUS, LOCAL, STAND_INS, Measurement
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
+LOCAL = "local session"
+STAND_INS = "stand-in workers"
+GPUS = "real GPUs"
 _NO_FILE = b"ram://none"  # TensorFlow's file system in the memory of its process; no path at all would kill a kernel
 LOCALHOST = "/job:localhost/replica:0/task:0"
 TIMEOUT_S = 120.0  # TensorFlow's import takes 2 to 10 s, a graph of 20,000 nodes 10 s more
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """The placement and the partition that TensorFlow made; nothing was run."""
+
+    oracle: str  # LOCAL, STAND_INS or GPUS
+    tensorflow: str  # its version
+    placement: Mapping[str, str]  # node name -> full device name, in the order of TensorFlow's placement log
+    # GraphDef messages: one per device, but STAND_INS one per task (a master cuts by task, the workers cut further), of
+    # the master's own task one per device
+    partitions: tuple[Any, ...] = ()
+    # STAND_INS: one per device, as TensorFlow's own workers cut the pieces that they got: those of the master's task,
+    # and of all tasks to which `observe` gave a real worker
+    worker_partitions: tuple[Any, ...] = ()
+    refusal: str | None = None  # TensorFlow's own sentence; placement and partitions are then empty or partial
+    added_task: str | None = None  # the task that was added to the cluster, to hold the master
+    bodies: int = 0  # lines of the log about bodies of calls, which TensorFlow's runtime places by itself
 
 
 def ask(question: bytes, timeout_s: float) -> bytes:
@@ -48,7 +68,7 @@ def ask(question: bytes, timeout_s: float) -> bytes:
 
 
 def conversation() -> AbstractContextManager[Asking]:
-    """TensorFlow in a process that stays, and with it the servers of each cluster asked about, for many questions:
+    """TensorFlow in a process that stays, with the servers of each cluster, for many questions:
 
         with conversation() as asking:
             for graph in graphs:
@@ -70,20 +90,20 @@ def observe(
     recv_scheduling: bool = False,
     timeout_s: float = TIMEOUT_S,
     asking: Asking = ask,
-) -> Measurement:
+) -> Observation:
     """Have TensorFlow place the graph on the cluster and cut the step; nothing of the graph is run.
 
-    Of a graph that `lower` made TensorFlow is handed the one that it was made of, and lowers it by itself.
-    `devices` gives a device string per node, which replaces the requested one. `asking` is how `session` is asked: in a
-    process of its own, unless the caller has one that it trusts (`conversation`). With `real_workers` each task that
-    has CPUs alone gets a real worker, and `worker_partitions` holds what it made of the partition that it was sent:
+    A graph that was made by `lower` is not handed over: TensorFlow gets the original and lowers it by itself.
+    `devices` gives a device string per node, which replaces the requested one. `asking` puts a question to `session`:
+    in a process of its own, unless the caller has one that it trusts (`conversation`). With `real_workers` each task
+    that has CPUs alone gets a real worker, and `worker_partitions` holds its cut of the piece that it got:
 
         seen = observe(graph, load_cluster("ps=1x2cpu,worker=2x2cpu"), step=step, real_workers=True)
         seen.partitions          # the master's cut, by task: `_S` names
         seen.worker_partitions   # the workers' cuts, by device: `_G` names
 
-    `recv_scheduling` sets the option `enable_recv_scheduling`, of which TensorFlow dies where anything is pruned or
-    copied, or an output is not read. A graph that TensorFlow refuses gives a Measurement with `refusal`. Raises
+    `recv_scheduling` sets the option `enable_recv_scheduling`; TensorFlow dies of it where anything is pruned or
+    copied, or an output is not read. A graph that TensorFlow refuses gives an Observation with `refusal`. Raises
     OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
     handed = graph.lowered.given if graph.lowered is not None and devices is None else graph
@@ -95,7 +115,7 @@ def observe(
     if here is not None:
         found = _told(asking, graph, content, {**question, "counts": here}, timeout_s)
         if found is not None:
-            return Measurement(oracle=GPUS if here["GPU"] else LOCAL, **found)
+            return Observation(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_master(cluster)
     master = cluster.client_task
     if odd := [task for task in cluster.tasks if "/replica:0/" not in task]:
@@ -113,11 +133,11 @@ def observe(
     )
     if found is None:
         raise OracleError("TensorFlow could not make the CPU devices that it was asked for; report this as a bug.")
-    return Measurement(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
+    return Observation(oracle=STAND_INS, added_task=master if master == STANDIN_CLIENT else None, **found)
 
 
 def extended(cluster: Cluster) -> Cluster:
-    """The cluster that TensorFlow is asked about: with a task for the master where no task of its own can hold one.
+    """The cluster that TensorFlow is asked about: with an added task for the master where no other can hold it.
 
     To compare TensorFlow's placement with a prediction, predict for this cluster. The routes to the added task are
     hand-overs and mean nothing: time is not compared.
@@ -154,7 +174,7 @@ def _nodes(message: Any) -> Iterator[Any]:
 def _told(
     asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
 ) -> dict[str, Any] | None:
-    """The fields of a Measurement from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
+    """The fields of a Observation from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
     told, blobs = unpack(asking(pack(facts, [message]), timeout_s))
     if not told["enough"]:
         return None

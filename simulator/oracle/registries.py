@@ -1,9 +1,9 @@
-"""Write the data file of graph/registry.py from the installed TensorFlow.
+"""Write the data file of graph/registry.py from the registries of ops and kernels of the installed TensorFlow.
 
-Called as `python -m simulator.oracle.kernels [-o FILE]`.
+Called as `python -m simulator.oracle.registries [-o FILE]`.
 
-The full Linux wheel lists its GPU kernels on a machine without a GPU as well; the `tensorflow-cpu` wheel does not have
-them, so its file would say that nothing runs on a GPU, and it is refused.
+The full Linux wheel lists its GPU kernels on a machine without a GPU, too. The `tensorflow-cpu` wheel does not have
+them: its file would say that nothing runs on a GPU, so it is refused.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _kernel(kernel: Any) -> list[object]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the file named by `-o`; by default one beside the shipped file, named after TensorFlow's version."""
     parser = argparse.ArgumentParser(
-        prog="python -m simulator.oracle.kernels", description=(__doc__ or "").split(":")[0]
+        prog="python -m simulator.oracle.registries", description=(__doc__ or "").split(":")[0]
     )
     parser.add_argument("-o", type=Path, metavar="FILE", dest="file")
     chosen = parser.parse_args(arguments)
