@@ -46,8 +46,8 @@ from simulator import evaluate, prepare
 from simulator.execution import engine
 from simulator.execution.compiled import engine as compiled
 from simulator.execution.flattening import flattened
-from simulator.oracle import grappler
 from tests.execution import simpy_reference
+from tests.oracle import grappler
 
 SIZES = (10_000, 100_000, 1_000_000)
 DESCRIBED = (10_000, 100_000)  # those that the peers run, too

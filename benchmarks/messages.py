@@ -34,8 +34,8 @@ from simulator import choose_step, estimate, load, load_cluster, partition, simu
 from simulator.cluster.cluster import Cluster, with_protocol
 from simulator.graph.messages import GraphDef
 from simulator.oracle import child
-from simulator.oracle.processes import RealClient, RealStep, running
 from tests.oracle.processes import descendants
+from tests.oracle.real_cluster import RealClient, RealStep, running
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 KILO, MEGA = 2**10, 2**20

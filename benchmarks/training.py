@@ -34,10 +34,10 @@ from training_computing import COMPUTING, computing
 from training_computing import ROUNDS as MANY
 from training_probing import PROBES, UPDATES, calibrated, stretches
 
-from simulator.oracle.processes import RealClient, RealStep
 from simulator.training.answers.answers import rate
 from simulator.training.training import COMPUTING as WORKED
 from simulator.training.training import Training as Run
+from tests.oracle.real_cluster import RealClient, RealStep
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, shares, task
 

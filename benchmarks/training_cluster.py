@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulator.columns import ints
-from simulator.oracle.processes import RealClient, RealStep, running
 from simulator.training.answers.answers import rate
 from tests.oracle.processes import descendants
+from tests.oracle.real_cluster import RealClient, RealStep, running
 from tests.oracle.training_graphs import Training, clients_of
 
 TIMEOUT_S = 900.0

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from training_cluster import Asking, Window
 
-from simulator.oracle.processes import RealClient
 from simulator.training.answers.answers import rate
+from tests.oracle.real_cluster import RealClient
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training
 

@@ -53,7 +53,7 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
         message = f"the stand-in workers could not listen on 127.0.0.1 ({refused})"
         raise OracleError(f"{message}; see that ports are free and may be listened on, or ask about fewer tasks")
     addresses = {task["name"]: f"127.0.0.1:{port}" for task, port in zip(tasks, ports, strict=True)}
-    server, listening = _server(master, cpus, {**nowhere, **addresses})
+    server, listening = make_server(master, cpus, {**nowhere, **addresses})
     _shut({port for _, port in listening})
     server.start()
 
@@ -82,7 +82,7 @@ def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
 
     The server continues with the new socket under the old number, as gRPC polls by numbers (`session.prepare`).
     """
-    server, listening = _server(task["name"], len(task["devices"]), nowhere)
+    server, listening = make_server(task["name"], len(task["devices"]), nowhere)
     with socket.create_server(("127.0.0.1", 0)) as local:
         local.setblocking(False)
         for number, _ in listening:
@@ -93,30 +93,7 @@ def _real(task: Mapping[str, Any], nowhere: Mapping[str, str]) -> str:
     return address
 
 
-def reserved() -> socket.socket:
-    """A socket that keeps a port of 127.0.0.1 until `start` needs it, and does not listen."""
-    kept = socket.socket()
-    kept.bind(("127.0.0.1", 0))
-    return kept
-
-
-def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
-    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
-
-    Others must know its address before it is made. So its socket can't be exchanged as that of `_real` is, for the next
-    server of the process would notice. It is bound to the loopback device instead.
-    """
-    port = kept.getsockname()[1]
-    kept.close()  # TensorFlow shares no port
-    server, listening = _server(task, 1, addresses, port)
-    for number, _ in listening:
-        with socket.socket(fileno=os.dup(number)) as opened:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
-    server.start()
-    return server
-
-
-def _server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 0) -> tuple[Any, list[tuple[int, int]]]:
+def make_server(task: str, cpus: int, addresses: Mapping[str, str], port: int = 0) -> tuple[Any, list[tuple[int, int]]]:
     """Make TensorFlow's server for a task, not yet serving; with the (descriptor, port) of its listening sockets.
 
     Its configuration overrides a session's (tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc), so it has no

@@ -13,7 +13,6 @@ from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate
 from simulator.costs.measured import Measurement, Sample
 from simulator.graph.messages import GraphDef
-from simulator.oracle.processes import RealClient
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbance import Disturbance, Noise
 from simulator.training.programs.distributed import distributed
@@ -21,6 +20,7 @@ from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, read_regime
 from simulator.training.train import train
 from simulator.training.training import Training as Run
+from tests.oracle.real_cluster import RealClient
 from tests.oracle.training_graphs import Training
 
 Shape: TypeAlias = tuple[int, int, str]  # of a product: rows, the side of the other matrix, floats

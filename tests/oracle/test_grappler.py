@@ -21,12 +21,12 @@ from simulator.errors import OracleError
 from simulator.execution.simulate import simulate
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
-from simulator.oracle import grappler
 from simulator.oracle.child import Asking
-from simulator.oracle.grappler import Prediction
 from simulator.partitioning import partition
 from simulator.units import Nanos
 from tests.execution.cases import apart, assigned, costs
+from tests.oracle import grappler
+from tests.oracle.grappler import Prediction
 from tests.strategies import Rows, loop, typed
 
 pytestmark = pytest.mark.tensorflow

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from simulator.oracle.processes import RealStep
 from tests.oracle.processes import descendants, ended
+from tests.oracle.real_cluster import RealStep
 from tests.oracle.training_graphs import Training
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simulator.oracle import child
-from simulator.oracle.processes import RealClient
-from simulator.oracle.task import NOW, SLEEP
+from tests.oracle.real_cluster import RealClient
+from tests.oracle.real_task import NOW, SLEEP
 
 DIGIT = 16  # more than a worker has gradients in one sum
 

@@ -48,7 +48,7 @@ class Prediction:
 
 def conversation() -> AbstractContextManager[Asking]:
     """TensorFlow in a process that stays, for many questions, as `observing.conversation`."""
-    return child.conversation("simulator.oracle.grappler")
+    return child.conversation("tests.oracle.grappler")
 
 
 def predict(
@@ -78,7 +78,7 @@ def predict(
     }
     question = child.pack(facts, [message.SerializeToString(deterministic=True)])
     if asking is None:
-        answer = child.run("simulator.oracle.grappler", question, timeout_s=timeout_s)
+        answer = child.run("tests.oracle.grappler", question, timeout_s=timeout_s)
     else:
         answer = asking(question, timeout_s)
     told, _ = child.unpack(answer)

@@ -16,8 +16,8 @@ import pytest
 
 from simulator.errors import OracleError
 from simulator.graph.messages import GraphDef, NodeDef
-from simulator.oracle.processes import RealClient, RealStep, longest, measure, running
 from tests.oracle.processes import descendants, devices_listened_to, gone, traces
+from tests.oracle.real_cluster import RealClient, RealStep, longest, measure, running
 from tests.oracle.simulating import Machine, simulate
 from tests.oracle.training_graphs import Training, clients, shares, task
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.tensorflow
 
 HERE = Machine(hop_ns=400_000)  # more or less
 _STEPS_FOR_EVER = """
-from tests.oracle.test_processes import idle
-from simulator.oracle.processes import measure
+from tests.oracle.test_real_cluster import idle
+from tests.oracle.real_cluster import measure
 measure([idle()], 10**9, tasks=["/job:ps/replica:0/task:0"], timeout_s=100)
 """
 

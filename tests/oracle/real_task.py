@@ -21,6 +21,7 @@ nanoseconds.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -29,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simulator.oracle import child
-from simulator.oracle.servers import reserved, start
+from simulator.oracle.servers import make_server
 from simulator.oracle.session import configuration, opened, prepare, sentence
 
 SLEEP, NOW = "simviz_sleep", "simviz_now"  # tokens of PyFunc ops
@@ -94,6 +95,29 @@ def _be(say: Callable[[Mapping[str, Any]], None]) -> None:
             else:
                 event.clear()
     del functions
+
+
+def reserved() -> socket.socket:
+    """A socket that keeps a port of 127.0.0.1 until `start` needs it, and does not listen."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    return kept
+
+
+def start(task: str, addresses: Mapping[str, str], kept: socket.socket) -> Any:
+    """TensorFlow's server of a task with one CPU on a port that was `reserved`, for this machine alone (Linux 5.7).
+
+    Others must know its address before it is made. So its socket can't be exchanged as `servers` does, for the next
+    server of the process would notice. It is bound to the loopback device instead.
+    """
+    port = kept.getsockname()[1]
+    kept.close()  # TensorFlow shares no port
+    server, listening = make_server(task, 1, addresses, port)
+    for number, _ in listening:
+        with socket.socket(fileno=os.dup(number)) as opened:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    server.start()
+    return server
 
 
 def _register() -> Sequence[Any]:
