@@ -36,10 +36,11 @@ AUTOTUNED_BUFFER = 2  # elements that a prefetch begins with where TensorFlow tu
 TF_DATA = "tf.data"  # in `Producer.work`: its own work
 
 _KEPT = re.compile(  # an element of theirs is one of the dataset before them
-    r"(Shuffle(AndRepeat)?|Repeat|Take|Skip|Cache|Options|Model|Optimize|AssertCardinality|AssertNext|PrivateThreadPool|"
+    r"(Shuffle(AndRepeat)?|Repeat|Take|Skip|Options|Model|Optimize|AssertCardinality|AssertNext|PrivateThreadPool|"
     r"MaxIntraOpParallelism|IgnoreErrors|LatencyStats|BytesProducedStats|SetStatsAggregator|NonSerializable|"
     r"Finalize\w*|Random\w*|Filter(ByLastComponent)?|TakeWhile|Global\w*)Dataset(V[0-9])?"
 )
+_CACHE = re.compile(r"CacheDataset(V[0-9])?")
 _READ = re.compile(r"(Tensor(Slice)?|SparseTensorSlice|Range|TFRecord|TextLine|FixedLengthRecord|CSV)Dataset(V[0-9])?")
 _MAP = re.compile(r"(Experimental)?MapDataset")
 _SLEEP = re.compile(r"(Experimental)?SleepDataset")
@@ -101,18 +102,19 @@ class Datasets:
         if _READ.fullmatch(op):
             return _Flow(ELEMENT_NS, 0, 0, Counter({TF_DATA: ELEMENT_NS}))
         known: tuple[tuple[re.Pattern[str], Callable[[int], _Flow]], ...] = (
-            (_KEPT, self._kept),
+            (_KEPT, self._before),
+            (_CACHE, lambda _: _Flow(0, 0, 0, Counter())),  # after the first epoch
             (_MAP, self._map),
             (_SLEEP, self._sleep),
-            (_PARALLEL_MAP, self._parallel_map),
+            (_PARALLEL_MAP, lambda at: self._in_parallel(at, self._calls(at, -1))),
             (_MAP_AND_BATCH, self._map_and_batch),
-            (_BATCH, self._batch),
-            (_PARALLEL_BATCH, lambda at: _ahead(self._batch(at), AUTOTUNED_BUFFER)),
+            (_BATCH, self._several),
+            (_PARALLEL_BATCH, lambda at: _ahead(self._several(at), AUTOTUNED_BUFFER)),
             (_PREFETCH, self._prefetch),
             (_INNER, self._inner),
             (_PARALLEL_INNER, self._parallel_inner),
             (_ZIP, self._zip),
-            (_SHARD, lambda at: _times(self._before(at), self._number(at, 1))),
+            (_SHARD, self._several),
             (_UNBATCH, self._unbatch),
         )
         for pattern, found in known:
@@ -122,11 +124,6 @@ class Datasets:
 
     def _before(self, row: int) -> _Flow:
         return self.flow(sources_of(self.graph, row)[0])
-
-    def _kept(self, row: int) -> _Flow:
-        if self.graph.ops[row].startswith("Cache"):
-            return _Flow(0, 0, 0, Counter())  # after the first epoch
-        return self._before(row)
 
     def _map(self, row: int) -> _Flow:
         body = self._body(self.graph.attrs[row]["f"].func, self._arguments(row))
@@ -138,9 +135,6 @@ class Datasets:
     def _sleep(self, row: int) -> _Flow:
         nanos = 1000 * self._number(row, 1, least=0)
         return _plus(self._before(row), Counter({self.graph.ops[row]: nanos}), nanos)
-
-    def _parallel_map(self, row: int) -> _Flow:
-        return self._in_parallel(row, self._calls(row, -1))
 
     def _in_parallel(self, row: int, calls: int) -> _Flow:
         called = self._called(row)
@@ -155,7 +149,8 @@ class Datasets:
         batch, calls = self._number(row, -3), self._calls(row, -2)
         return _times(self._in_parallel(row, calls * batch), batch)
 
-    def _batch(self, row: int) -> _Flow:
+    def _several(self, row: int) -> _Flow:
+        """One element of so many before."""
         return _times(self._before(row), self._number(row, 1))
 
     def _prefetch(self, row: int) -> _Flow:

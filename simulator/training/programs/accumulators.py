@@ -22,7 +22,7 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
-from simulator.training.programs.copying import dtype_of, read_by, reads, unused_prefix
+from simulator.training.programs.copying import dtype_of, output_on, redirect, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.tensor_ops import TensorOps, shape_message
@@ -207,16 +207,16 @@ def _accumulate(
     made = steps.add(name, f"{family}ConditionalAccumulator", (), where, {**attrs, "reduction_type": _text("MEAN")})
     count = ops.constant(f"{editor.names[made]}/needed", needed)
     steps.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start], where, {})
-    values = read_by(graph, gradient.values)
+    values = output_on(graph, gradient.values)
     if gradient.indices is None:
         push = steps.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], where, kind)
         outputs = shaped([_shape_of(graph, gradient.values) or shape])
         take = steps.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
         for edge in gradient.all_values:
-            reads(editor, edge, take)
+            redirect(editor, edge, take)
         return push
     index = dtype_of(graph, gradient.indices)
-    rows = _index(steps, f"{variable}/rows", read_by(graph, gradient.indices), index, INT64, where)
+    rows = _index(steps, f"{variable}/rows", output_on(graph, gradient.indices), index, INT64, where)
     nothing = ops.constant(f"{editor.names[made]}/shape", [], INT64)
     inputs = [made, local, rows, values, nothing]
     unsaid = AttrValue(b=False)
@@ -227,9 +227,9 @@ def _accumulate(
     take = steps.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
     taken = _index(steps, f"{variable}/taken_rows", take, INT64, index, where)
     for edge in gradient.all_indices:
-        reads(editor, edge, taken)
+        redirect(editor, edge, taken)
     for edge in gradient.all_values:
-        reads(editor, edge, (take, 1))
+        redirect(editor, edge, (take, 1))
     return push
 
 

@@ -18,7 +18,7 @@ from simulator.errors import GraphError
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Graph, Shape
 from simulator.training.programs.collectives import COLLECTIVES, Reduced, buckets, reduce_together
-from simulator.training.programs.copying import copied, dtype_of, reads, unused_prefix
+from simulator.training.programs.copying import copied, dtype_of, redirect, unused_prefix
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.programs.towers import Replica, gathered, of_each, split_batch, without_gpus
@@ -124,7 +124,7 @@ def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means
     """Let every replica's update read its mean."""
     for one, mean in zip(replicas, means, strict=True):
         for edge in gradient.all_values:
-            reads(editor, edge, mean, one.rows)
+            redirect(editor, edge, mean, one.rows)
 
 
 def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
@@ -138,7 +138,7 @@ def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], whe
         means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas)))
         numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices, replicas, device)
         for edge in gradient.all_indices:
-            reads(editor, edge, numbers, one.rows)
+            redirect(editor, edge, numbers, one.rows)
     _read(editor, gradient, replicas, means)
 
 

@@ -1,4 +1,4 @@
-"""Copies of parts of a graph under a prefix, and the ops that join what the copies compute."""
+"""Copies of parts of a graph under a prefix."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def copied(
 ) -> dict[int, int]:
     """Append copies of the given graph's rows under a prefix, each with its device; row -> its copy.
 
-    They read one another's copies, what is in `replaced` in place of the original, and all else as the original does;
-    they don't wait for the nodes in `dropped`. Loops get frames of their own, and copied variables storage of their
+    Copies read the copies of one another, the outputs in `replaced` in place of the originals, and else the same as the
+    originals. They don't wait for the nodes in `dropped`. Loops get frames of their own, and variables storage of their
     own.
     """
     graph = editor.given
@@ -57,13 +57,13 @@ def copied(
     return copies
 
 
-def reads(editor: Editor, edge: int, output: Output, copies: Mapping[int, int] = {}) -> None:
-    """Let an input of the given graph, or of the copy of its node if it is in `copies`, come from elsewhere."""
+def redirect(editor: Editor, edge: int, output: Output, copies: Mapping[int, int] = {}) -> None:
+    """Let the input at an edge of the given graph come from another output; in the node's copy if `copies` has one."""
     row = int(editor.given.edge_dst[edge])
     editor.lead(copies.get(row, row), edge - int(editor.given.in_ptr[row]), output)
 
 
-def read_by(graph: Graph, edge: int) -> Endpoint:
+def output_on(graph: Graph, edge: int) -> Endpoint:
     """The output that an edge carries."""
     return int(graph.edge_src[edge]), int(graph.tensor_port[graph.edge_tensor[edge]])
 
@@ -74,7 +74,7 @@ def times(shape: Shape | None, count: int) -> Shape | None:
 
 
 def dtype_of(graph: Graph, edge: int) -> int:
-    """DataType of what an edge carries."""
+    """DataType of the tensor on an edge."""
     return base(int(graph.tensor_dtype[graph.edge_tensor[edge]]))
 
 

@@ -26,6 +26,8 @@ from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import (
+    CHIEFS,
+    WORKERS,
     called,
     check_devices,
     first_identical,
@@ -39,9 +41,6 @@ from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.sync_replicas import SyncReplicas, sync_replicas
 from simulator.training.regimes import Regime, check
 from simulator.wording import near, some
-
-_CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
-_WORKERS = (*_CHIEFS, "worker")
 
 
 def distributed(
@@ -91,9 +90,9 @@ def _tasks(script: Script, cluster: Cluster) -> list[str]:
         apart = [task for task in worker_tasks(cluster) if parse(task).job not in script.shared]
         return apart or [cluster.client_task]
     job = computing[0].job
-    if job not in _CHIEFS and not any(parse(task).job == job for task in cluster.tasks):
+    if job not in CHIEFS and not any(parse(task).job == job for task in cluster.tasks):
         raise _lacking(script.graph, cluster, computing[0], f"{job}=2")
-    wanted = _WORKERS if job in _WORKERS else (*_CHIEFS, job)
+    wanted = WORKERS if job in WORKERS else (*CHIEFS, job)
     return [task for kind in wanted for task in cluster.tasks if parse(task).job == kind]
 
 
@@ -128,7 +127,7 @@ def _given(
 def _rank(task: str, script: Script) -> tuple[bool, int, DeviceSpec]:
     """Workers first, and a chief before them."""
     spec = parse(task)
-    return not script.trains, _CHIEFS.index(spec.job) if spec.job in _CHIEFS else len(_CHIEFS), spec
+    return not script.trains, CHIEFS.index(spec.job) if spec.job in CHIEFS else len(CHIEFS), spec
 
 
 def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Sequence[str]) -> tuple[Program, ...]:

@@ -21,7 +21,7 @@ from simulator.cluster.devicespec import ANYWHERE, parse, specialise
 from simulator.errors import GraphError, SimvizError
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph
-from simulator.training.recognition.variables import colocated_with, variable_bytes, variable_of
+from simulator.training.recognition.variables import colocated_rows, colocated_with, variable_bytes, variable_of
 from simulator.wording import near
 
 PsStrategy: TypeAlias = Literal["round_robin", "bytes", "random"]
@@ -61,7 +61,7 @@ class Setter:
 def _devices(graph: Graph, ps: Sequence[str], worker: str, choose: Callable[[int], int]) -> tuple[str, ...]:
     given: list[str] = []
     read: set[int] = set()
-    scoped = scopes(graph)
+    scoped = _scopes(graph)
     for row, (op, requested) in enumerate(zip(graph.ops, graph.requested, strict=True)):
         own = parse(requested)
         if op in PS_OPS and ps:
@@ -74,8 +74,8 @@ def _devices(graph: Graph, ps: Sequence[str], worker: str, choose: Callable[[int
         if made_beside is not None:
             _first_read(graph, row, read)
             given.append(made_beside)
-        elif is_group(graph, row):
-            homes = {given[source] if source < row else "" for source in members(graph, row, scoped)}
+        elif _is_group(graph, row):
+            homes = {given[source] if source < row else "" for source in _members(graph, row, scoped)}
             given.append(next(iter(homes)) or device if len(homes) == 1 else device)
         else:
             given.append(_exception(graph, row, device, given, read))
@@ -90,12 +90,11 @@ def _with_late_homes(graph: Graph, given: Sequence[str]) -> tuple[str, ...]:
     homes = list(given)
     for row, op in enumerate(graph.ops):
         if op in PS_OPS and not given[row]:
-            later = [graph.index[name] for name in colocated_with(graph, row) if name in graph.index]
-            homes[row] = next((given[other] for other in later if given[other]), "")
+            homes[row] = next((given[other] for other in colocated_rows(graph, row) if given[other]), "")
     return tuple(homes)
 
 
-def is_group(graph: Graph, row: int) -> bool:
+def _is_group(graph: Graph, row: int) -> bool:
     """Whether `tf.group` made a node, as far as a graph shows: a NoOp that waits, without a device of its own.
 
     It has none, or the one of all nodes for which it waits. A bare `tf.no_op()` is recognised by its name alone.
@@ -107,13 +106,13 @@ def is_group(graph: Graph, row: int) -> bool:
     return not place or all(graph.requested[source] == place for source in graph.edge_src[first:last].tolist())
 
 
-def members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
-    """The nodes for which a group waits by itself, without those of its control scope (`scopes`)."""
+def _members(graph: Graph, row: int, scoped: frozenset[int]) -> list[int]:
+    """The nodes for which a group waits by itself, without those of its control scope (`_scopes`)."""
     sources = graph.edge_src[graph.in_ptr[row] : graph.in_ptr[row + 1]].tolist()
     return [source for source in sources if source not in scoped]
 
 
-def scopes(graph: Graph) -> frozenset[int]:
+def _scopes(graph: Graph) -> frozenset[int]:
     """The nodes for which a control scope waits: constants made within it wait for them, and have no other reason."""
     constant = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph))
     return frozenset(graph.edge_src[constant[graph.edge_dst]].tolist())
@@ -121,12 +120,8 @@ def scopes(graph: Graph) -> frozenset[int]:
 
 def _beside(graph: Graph, row: int, given: Sequence[str]) -> str | None:
     """The device of a node that is colocated with another one; None: it is not."""
-    others = [graph.index[name] for name in colocated_with(graph, row) if name in graph.index]
-    others = [other for other in others if other != row]
-    if not others:
-        return None
-    made = [other for other in others if other < row]
-    return given[made[0]] if made else ""
+    others = colocated_rows(graph, row)
+    return next((given[other] for other in others if other < row), "") if others else None
 
 
 def _exception(graph: Graph, row: int, device: str, given: Sequence[str], read: set[int]) -> str:
@@ -249,11 +244,11 @@ def grouped(graph: Graph, setter: Setter) -> Graph:
     given = setter.devices(graph, _ELSEWHERE)
     jobs = {parse(task).job for task in setter.ps}
     editor = edited(graph, as_made=False)
-    scoped = scopes(graph)
+    scoped = _scopes(graph)
     for row in range(len(graph)):
-        if not is_group(graph, row) or colocated_with(graph, row):
+        if not _is_group(graph, row) or colocated_with(graph, row):
             continue
-        own = members(graph, row, scoped)
+        own = _members(graph, row, scoped)
         waits: dict[str, list[int]] = {}
         for source in own:
             waits.setdefault(given[source], []).append(source)

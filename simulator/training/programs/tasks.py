@@ -12,7 +12,8 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
 
 _PS = "ps"
-_WORKERS = ("chief", "master", "worker")  # TF_CONFIG's jobs that train; the chief is a worker, too
+CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
+WORKERS = (*CHIEFS, "worker")  # TF_CONFIG's jobs that train
 _APART = frozenset((_PS, "evaluator", "standin_client"))
 
 
@@ -49,7 +50,7 @@ def worker_tasks(cluster: Cluster) -> tuple[str, ...]:
     Raises ClusterError for a cluster without any.
     """
     jobs = {parse(task).job for task in cluster.tasks}
-    train = [job for job in _WORKERS if job in jobs] or sorted(str(job) for job in jobs - _APART)
+    train = [job for job in WORKERS if job in jobs] or sorted(str(job) for job in jobs - _APART)
     tasks = [task for job in train for task in cluster.tasks if parse(task).job == job]
     if not tasks:
         raise ClusterError(f"{cluster.name!r} has no worker: it needs a task that trains, such as worker=2.")

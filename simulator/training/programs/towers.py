@@ -21,7 +21,7 @@ from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.programs.copying import copied, dtype_of, read_by, reads, times, unused_prefix
+from simulator.training.programs.copying import copied, dtype_of, output_on, redirect, times, unused_prefix
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.tasks import with_devices
 from simulator.training.programs.tensor_ops import TensorOps
@@ -130,7 +130,7 @@ def split_batch(editor: Editor, found: Anatomy, count: int, device: str) -> list
         for place, piece in enumerate(pieces):
             piece[node, 0] = (split, place)
         for edge in values_out(graph, node):
-            reads(editor, edge, split)
+            redirect(editor, edge, split)
     return pieces
 
 
@@ -162,10 +162,10 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
         total = gathered(editor, f"{name}/rows", gradient.values, replicas, device)
         numbers = gathered(editor, f"{name}/indices", gradient.indices, replicas, device)
         for edge in gradient.all_indices:
-            reads(editor, edge, numbers)
+            redirect(editor, edge, numbers)
     mean = ops.share(name, total, len(replicas), shape)
     for edge in gradient.all_values:
-        reads(editor, edge, mean)
+        redirect(editor, edge, mean)
 
 
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
@@ -177,5 +177,5 @@ def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], 
 
 def of_each(graph: Graph, edge: int, replicas: Sequence[Replica]) -> list[Endpoint]:
     """The output that an edge carries in each replica."""
-    row, port = at = read_by(graph, edge)
+    row, port = at = output_on(graph, edge)
     return [(one.rows[row], port) if row in one.rows else one.replaced.get(at, at) for one in replicas]

@@ -25,7 +25,7 @@ from simulator.graph.traversal import PLACEHOLDERS, fan_in, fan_out
 from simulator.training.recognition.batch import batch_of
 from simulator.training.recognition.dataflow import sources_of, values_in, values_out
 from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_ROWS, adds_a_constant, plain_updates
-from simulator.training.recognition.variables import VARIABLES, colocated_with, is_whole, variable_of
+from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of
 from simulator.wording import some
 
 _APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
@@ -223,9 +223,8 @@ def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
     known = set(variables)
     slots = {}
     for row in variables:
-        for name in colocated_with(graph, row):
-            other = graph.index.get(name, row)
-            if other != row and other in known:
+        for other in colocated_rows(graph, row):
+            if other in known:
                 slots[row] = other
     return slots
 

@@ -36,6 +36,12 @@ def colocated_with(graph: Graph, row: int) -> list[str]:
     return [name.removeprefix("loc:@") for name in names if name.startswith("loc:@")]
 
 
+def colocated_rows(graph: Graph, row: int) -> list[int]:
+    """The other nodes of the graph with which a node asks to be colocated, in the file's order."""
+    rows = [graph.index.get(name, row) for name in colocated_with(graph, row)]
+    return [other for other in rows if other != row]
+
+
 def variable_shape(graph: Graph, row: int) -> Shape | None:
     """The shape that a variable declares; None: it does not, or not even its rank."""
     attrs = graph.attrs[row]
