@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.pages.reading import PAGES, ROOT, sentences, words
+from tests.test_architecture import modules
 
 LONG = 35  # words: nobody reads such a sentence once
 README = 30
 LONGEST_README = 95  # lines
+LONG_IN_DOCSTRINGS = 32  # sentences that are left from before; none may be added
 
 
 def long_ones(text: str, most: int = LONG) -> list[str]:
@@ -25,6 +29,12 @@ def test_the_readme_is_a_screen_and_a_half_of_short_sentences() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_have_no_long_sentences(page: object) -> None:
     assert long_ones((ROOT / str(page)).read_text(encoding="utf-8")) == []
+
+
+def test_module_docstrings_have_no_long_sentences() -> None:
+    texts = {name: ast.get_docstring(tree) or "" for name, (_, _, tree) in modules().items()}
+    found = [f"{name}: {sentence}" for name, text in texts.items() for sentence in long_ones(text)]
+    assert len(found) <= LONG_IN_DOCSTRINGS, "\n".join(found)
 
 
 def test_sentences_and_their_words_are_counted() -> None:
