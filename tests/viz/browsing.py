@@ -40,6 +40,8 @@ def opened(browser: WebDriver, folder: Path, scene: Scene) -> Ask:
     done = "document.documentElement.dataset.ready || !document.getElementById('failed').hidden"
     until(lambda: ask(done), "the page")
     assert ask("document.getElementById('failed').hidden")
+    text = ask("document.body.innerText")
+    assert [word for word in ("undefined", "NaN", "[object") if word in text] == []  # a key that content.py lacks
     return ask
 
 

@@ -54,7 +54,7 @@ function writeTrainingHeader(model) {
   const waits = used.reduce((most, row) => (row.share > most.share ? row : most), used[0] ?? idle[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
-  byId("subtitle").textContent = `${training.regime} · ${training.crew} · ${cluster.name}`;
+  byId("subtitle").textContent = `${training.regime} · ${training.size} · ${cluster.name}`;
   byId("figures").append(
     figure("steps/s", rate(training.steps_per_s), training.sure, "", "Updates of the global step per second, after the warm-up"),
     figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),

@@ -30,7 +30,7 @@ function wrapping(made) {
 }
 
 function regimeCard(training) {
-  return card("Regime", facts(["regime", training.regime], ["trained by", training.crew], training.filters && ["device_filters", training.filters]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
+  return card("Regime", facts(["regime", training.regime], ["trained by", training.size], training.filters && ["device_filters", training.filters]), element("p", "said", training.words), element("p", "more", `${training.replication[0].toUpperCase()}${training.replication.slice(1)}.`));
 }
 
 function heldCard(training) {
