@@ -18,9 +18,10 @@ from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.iterations import IterationSpace, iteration_spaces
 from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
-from simulator.execution.loops.origins import Merged, Mixed, origin
-from simulator.execution.loops.predicates import Branches, Choice, find_branches, label
+from simulator.execution.loops.origins import LiveInputs, Merged, origin
+from simulator.execution.loops.predicates import Branches, Choice, Predicate, find_branches, label
 from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
+from simulator.execution.loops.values import Columns
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
@@ -59,6 +60,10 @@ class Scenario:
     trips: Trips
     branches: Branches
     state: Liveness
+
+    def reason(self, one: Predicate | Change) -> Reason:
+        """The reason for the value of a predicate or the trips of a loop."""
+        return self.trips.reason[one.loop] if one.loop else self.branches.decisions[one.name].reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,19 +163,17 @@ def find_scenario(
         count, values = find_trips(flow, trips, merged, chosen)
         spaces = iteration_spaces(flow, count.count, extra)
         _check_size(flow, spaces)
-        sides = find_branches(flow, spaces, values, count, branches, seed, chosen)
+        sides = find_branches(Columns(values, spaces), branches, seed, chosen)
         state = find_liveness(flow, spaces, sides.taken)
         going_on = overrun(state)
         if going_on:
             extra = [more + (row in going_on) for row, more in enumerate(extra)]
             _check_extra(flow, extra, sides)
             continue
-        brought = {merge: _live_inputs(state, merge) for merge in sorted(merged.unknown)}
-        live = {merge: found[0][0] for merge, found in brought.items() if len(found) == 1}
-        mixed = {merge: found for merge, found in brought.items() if len(found) > 1}
-        if (live, mixed) == (merged.live, merged.mixed):
+        inputs = {merge: found for merge in sorted(merged.unknown) if (found := _live_inputs(state, merge))}
+        if inputs == merged.inputs:
             break
-        merged = Merged(live, mixed, set(merged.unknown))
+        merged = Merged(inputs, set(merged.unknown))
     return Scenario(count, sides, state)
 
 
@@ -186,7 +189,7 @@ def _check_extra(flow: Flow, extra: list[int], sides: Branches) -> None:
             )
 
 
-def _live_inputs(state: Liveness, merge: int) -> Mixed:
+def _live_inputs(state: Liveness, merge: int) -> LiveInputs:
     """The values of a Merge that are ever live, with the iterations in which they are."""
     flow = state.flow
     return [
@@ -276,11 +279,13 @@ def _to_end(tried: _Scenarios, changes: tuple[Change, ...]) -> list[Change] | No
     if error is None:
         return []
     flow, found = tried.flow, set[Change]()
-    for switch, condition in error.branches.conditions.items():
-        if condition.reason in OPEN and not condition.loop and error.frame in flow.loop_nest(flow.frame[switch]):
+    for switch, predicate in error.branches.predicates.items():
+        if predicate.loop or error.frame not in flow.loop_nest(flow.frame[switch]):
+            continue
+        decision = error.branches.decisions[predicate.name]
+        if decision.reason in OPEN:
             case, sides = flow.ops.kind[switch] == "_SwitchN", len(error.branches.taken[switch])
-            value = error.branches.decisions[condition.name].value
-            found |= {Change(condition.name, to, 0, case) for to in range(sides) if to != value}
+            found |= {Change(predicate.name, to, 0, case) for to in range(sides) if to != decision.value}
     return sorted(found)
 
 
@@ -301,9 +306,7 @@ def _to_live(tried: _Scenarios, required: Sequence[RequiredOp], free: Collection
 def _check_options(tried: _Scenarios, default: Scenario, fetches: list[RequiredOp], dead: list[RequiredOp]) -> None:
     """Refuse options without which all fetches would run, as TensorFlow refuses the step."""
     found = _to_live(tried, fetches, OPEN | OPTIONS)
-    reason = {frame.name: default.trips.reason[row] for row, frame in enumerate(tried.flow.frames)}
-    reason |= {name: decision.reason for name, decision in default.branches.decisions.items()}
-    guilty = [change for change in found or () if reason[change.name] in OPTIONS]
+    guilty = [change for change in found or () if default.reason(change) in OPTIONS]
     if guilty:
         options = [_option(default, change) for change in guilty]
         raise SimvizError(
@@ -315,8 +318,8 @@ def _check_options(tried: _Scenarios, default: Scenario, fetches: list[RequiredO
 def _option(default: Scenario, change: Change) -> str:
     if change.loop:
         return f"--trips {printable(change.name)}={default.trips.count[change.loop]}"
-    is_drawn = default.branches.decisions[change.name].reason is Reason.DRAWN
-    return f"--branch {printable(default.branches.requests[change.name])}{', as it was drawn' if is_drawn else ''}"
+    decision = default.branches.decisions[change.name]
+    return f"--branch {printable(decision.request)}{', as it was drawn' if decision.reason is Reason.DRAWN else ''}"
 
 
 # The changes that make a dead op live
@@ -377,19 +380,21 @@ def _turned(scenario: Scenario, edge: int, places: list[int], free: Collection[R
     """The change with which a Switch sends its value along an edge."""
     flow = scenario.state.flow
     switch, port = flow.source[edge], flow.port[edge]
-    sides, condition = scenario.state.taken.get(switch), scenario.branches.conditions.get(switch)
-    if sides is None or condition is None or not flow.data[edge] or condition.reason not in free or port >= len(sides):
+    sides, predicate = scenario.state.taken.get(switch), scenario.branches.predicates.get(switch)
+    if sides is None or predicate is None or not flow.data[edge] or port >= len(sides):
+        return []
+    if scenario.reason(predicate) not in free:
         return []
     lacking = [place for place in places if not sides[port] >> place & 1]
     if not lacking:
         return []
-    case, holds = flow.ops.kind[switch] == "_SwitchN", int(bool(port) is not condition.negated)
-    if not condition.loop:
-        return [Change(condition.name, port if case else holds, 0, case)]
-    if flow.frame[switch] != condition.loop:
+    case, holds = flow.ops.kind[switch] == "_SwitchN", int(bool(port) is not predicate.negated)
+    if not predicate.loop:
+        return [Change(predicate.name, port if case else holds, 0, case)]
+    if flow.frame[switch] != predicate.loop:
         return []
-    iteration = lacking[0] % scenario.state.spaces[condition.loop].width
-    return [Change(condition.name, iteration + holds, condition.loop, False)]
+    iteration = lacking[0] % scenario.state.spaces[predicate.loop].width
+    return [Change(predicate.name, iteration + holds, predicate.loop, False)]
 
 
 def _starts(state: Liveness, op: int, place: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from simulator.execution.loops.frames import Flow, Output
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
 
-Mixed: TypeAlias = "list[tuple[Output, int]]"
+LiveInputs: TypeAlias = "list[tuple[Output, int]]"  # inputs that are ever live, and the iterations in which they are
 
 MAX_DEPTH = 100  # ops that a value is followed back through
 
@@ -53,8 +53,7 @@ def loop_variable(flow: Flow, merge: int) -> tuple[Output, Output] | None:
 class Merged:
     """The live inputs of the Merges of branches, as far as the sides that were taken are known."""
 
-    live: Mapping[int, Output] = field(default_factory=dict)  # Merge -> the only one of its values that is ever live
-    mixed: Mapping[int, Mixed] = field(default_factory=dict)  # Merge -> its values, with the iterations of each
+    inputs: Mapping[int, LiveInputs] = field(default_factory=dict)  # by Merge; without those of which none is live
     unknown: set[int] = field(default_factory=set)  # Merges that `only` was asked about, whatever the answer was
 
     def only(self, flow: Flow, merge: int) -> Output | None:
@@ -66,7 +65,12 @@ class Merged:
         if len(given) > 1 and len(values) == 1:
             return values[0]
         self.unknown.add(merge)
-        return self.live.get(merge)
+        live = self.inputs.get(merge, [])
+        return live[0][0] if len(live) == 1 else None
+
+    def is_mixed(self, merge: int) -> bool:
+        """Whether more than one input of a Merge is ever live."""
+        return len(self.inputs.get(merge, [])) > 1
 
 
 def _is_nothing(flow: Flow, at: Output | None) -> bool:

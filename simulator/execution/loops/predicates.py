@@ -8,8 +8,8 @@ and a guarded op runs. The default branch of a Case is branch 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -19,10 +19,10 @@ import numpy as np
 from simulator.columns import Ints
 from simulator.errors import SimvizError
 from simulator.execution.loops.frames import Flow, Output
-from simulator.execution.loops.iterations import IterationSpace, mask
+from simulator.execution.loops.iterations import mask
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
-from simulator.execution.loops.trips import NAMED, Reason, Trips, UnknownNameError, find_conditions
-from simulator.execution.loops.values import Columns, Values, column, have_equal_trips, popped
+from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
+from simulator.execution.loops.values import Columns, column, have_equal_trips, popped
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -40,6 +40,8 @@ class Predicate:
     """The predicate of a Switch, followed back to the op that decides it."""
 
     origin: Output
+    loop: int  # the frame of the loop whose condition it is; 0: it decides a branch
+    name: str  # "node:port" of the origin, or the name of the loop
     negated: bool  # the Switch reads the opposite of the origin
     names: Mapping[str, bool]  # names of nodes and tensors from Switch to origin -> the opposite of the origin
     stacks: tuple[tuple[int, int], ...]  # from origin to Switch: the frames of each push and its pop
@@ -50,77 +52,52 @@ class Decision(NamedTuple):
 
     reason: Reason
     value: Choice | Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The loop condition or the predicate that decides for a Switch."""
-
-    name: str  # of the predicate, "node:port", or of the loop
-    reason: Reason
-    negated: bool  # the Switch reads the opposite
-    loop: int  # the frame that the condition keeps going; 0: it is a branch
+    request: str = ""  # "NAME=CHOICE", if it was requested
 
 
 @dataclass(frozen=True, eq=False)
 class Branches:
     """The sides that all Switches take."""
 
-    taken: dict[int, list[int]] = field(default_factory=dict)  # Switch -> per output its live iterations
-    conditions: dict[int, Condition] = field(default_factory=dict)  # by Switch
-    decisions: dict[str, Decision] = field(default_factory=dict)  # by predicate
-    requests: dict[str, str] = field(default_factory=dict)  # predicate -> "NAME=CHOICE", as it was requested
+    taken: dict[int, list[int]]  # Switch -> per output its live iterations
+    predicates: Mapping[int, Predicate]  # by Switch
+    decisions: dict[str, Decision]  # by the name of the predicate; the conditions of loops have none
 
 
 def find_branches(
-    flow: Flow,
-    spaces: Sequence[IterationSpace],
-    values: Values,
-    trips: Trips,
-    branches: Mapping[str, Choice] | None,
-    seed: int,
-    chosen: Mapping[str, int],
+    columns: Columns, branches: Mapping[str, Choice] | None, seed: int, chosen: Mapping[str, int]
 ) -> Branches:
-    """The sides of all Switches; `chosen` ones, by the label of the predicate, go before all others.
+    """The sides of all Switches; `chosen` ones, by the name of the predicate, go before all others.
 
     Raises SimvizError for a predicate that the step does not have, a loop's condition, or a choice that is none.
     """
-    loops = {output: frame for frame, output in find_conditions(flow).items()}
+    flow, spaces = columns.values.flow, columns.spaces
+    loops = {at: frame for frame, at in find_conditions(flow).items() if frame}
+    loops |= {(op, 0): frame for op, frame in enumerate(flow.frame) if frame and flow.ops.kind[op] == "LoopCond"}
     switches = [op for op, kind in enumerate(flow.ops.kind) if kind in SWITCHES]
-    found = {op: one for op in switches if (one := _predicate(flow, spaces, values, loops, op)) is not None}
-    requested = _requested(flow, loops, found, branches or {})
-    columns, result = Columns(values, spaces), Branches()
-    for op in sorted(switches, key=lambda op: op in found and _is_merged(flow, found[op])):  # these read other branches
-        sides = _sides(flow, op)
-        if op not in found:  # a Switch without a predicate is in no graph that TensorFlow takes
-            result.taken[op] = [spaces[flow.frame[op]].all] * sides
+    predicates = {op: one for op in switches if (one := _predicate(columns, loops, op)) is not None}
+    requested = _requested(flow, predicates, branches or {})
+    taken, decisions = dict[int, list[int]](), dict[str, Decision]()
+    merged = {op for op, one in predicates.items() if flow.ops.kind[one.origin[0]] in MERGES}
+    for op in sorted(switches, key=lambda op: op in merged):  # the last ones depend on the sides of other Switches
+        predicate, sides = predicates.get(op), _sides(flow, op)
+        if predicate is None:  # in no graph that TensorFlow takes
+            taken[op] = [spaces[flow.frame[op]].all] * sides
             continue
-        predicate = found[op]
-        loop = _loop_of(flow, loops, predicate.origin)
-        if loop is not None:
-            frame, space = loop, spaces[loop]
+        if predicate.loop:
+            frame, space = predicate.loop, spaces[predicate.loop]
             value = (np.arange(space.size) % space.width < space.trips).astype(np.int64)
-            condition = Condition(flow.frames[loop].name, trips.reason[loop], predicate.negated, loop)
         else:
-            frame, name = flow.output_frame(predicate.origin[0]), label(flow, predicate.origin)
-            if name not in result.decisions:
-                if _is_merged(flow, predicate):
+            frame, name = flow.output_frame(predicate.origin[0]), predicate.name
+            if name not in decisions:
+                if op in merged:
                     columns.forget_unknown()
                 is_case = flow.ops.kind[op] == "_SwitchN"
-                result.decisions[name] = _decide(columns, predicate, requested, chosen.get(name), case=is_case)
-                given = next((one for one in branches or {} if one in predicate.names), None)
-                if branches is not None and given is not None:
-                    result.requests[name] = f"{given}={str(branches[given]).lower()}"
-            value = _by_iteration(name, result.decisions[name].value, spaces[frame].size, seed)
+                decisions[name] = _decide(columns, predicate, requested, chosen.get(name), case=is_case)
+            value = _by_iteration(name, decisions[name].value, spaces[frame].size, seed)
             columns.known[predicate.origin] = value
-            condition = Condition(name, result.decisions[name].reason, predicate.negated, 0)
-        result.conditions[op] = condition
-        result.taken[op] = _taken(_at_switch(flow, spaces, predicate, value, frame, op), predicate.negated, sides)
-    return result
-
-
-def _is_merged(flow: Flow, predicate: Predicate) -> bool:
-    return flow.ops.kind[predicate.origin[0]] in MERGES
+        taken[op] = _taken(_at_switch(columns, predicate, value, frame, op), predicate.negated, sides)
+    return Branches(taken, predicates, decisions)
 
 
 def _sides(flow: Flow, op: int) -> int:
@@ -131,10 +108,9 @@ def _sides(flow: Flow, op: int) -> int:
 # Predicates
 
 
-def _predicate(
-    flow: Flow, spaces: Sequence[IterationSpace], values: Values, loops: Mapping[Output, int], switch: int
-) -> Predicate | None:
+def _predicate(columns: Columns, loops: Mapping[Output, int], switch: int) -> Predicate | None:
     """The predicate of a Switch, through everything that passes it on unchanged or negated."""
+    values, flow = columns.values, columns.values.flow
     at, negated = flow.value(switch, 1), False
     if at is None:
         return None
@@ -147,10 +123,10 @@ def _predicate(
         if at in values.pops:
             further = values.pops[at]
             pair = flow.output_frame(further[0]), flow.frame[at[0]]
-            if not have_equal_trips(flow, spaces, *pair):
+            if not have_equal_trips(columns, *pair):
                 break
             stacks.append(pair)
-        elif _loop_of(flow, loops, at) is None:
+        elif at not in loops:
             if kind in _VALUES or kind in ENTERS or kind == "LogicalNot":
                 further = flow.value(at[0])
             elif kind in EXITS:
@@ -160,8 +136,15 @@ def _predicate(
         if further is None:
             break
         at, negated = further, negated is not (kind == "LogicalNot")
-    names = {name: turned is not negated for name, turned in seen.items()}
-    return Predicate(at, negated, names, tuple(reversed(stacks)))
+    loop = loops.get(at, 0)
+    return Predicate(
+        origin=at,
+        loop=loop,
+        name=flow.frames[loop].name if loop else label(flow, at),
+        negated=negated,
+        names={name: turned is not negated for name, turned in seen.items()},
+        stacks=tuple(reversed(stacks)),
+    )
 
 
 def _initial(flow: Flow, merge: int, depth: int = 0) -> Output | None:
@@ -191,13 +174,6 @@ def _loop_invariant(flow: Flow, exit_: int, depth: int = 0) -> Output | None:
     return _initial(flow, at[0], depth) if flow.ops.kind[at[0]] in MERGES else None
 
 
-def _loop_of(flow: Flow, loops: Mapping[Output, int], at: Output) -> int | None:
-    """The loop whose condition an output is."""
-    if flow.ops.kind[at[0]] == "LoopCond" and flow.frame[at[0]]:
-        return flow.frame[at[0]]
-    return loops.get(at)
-
-
 def label(flow: Flow, at: Output) -> str:
     """ "node:port" of an output, the same in the graph and in its pieces."""
     name, kind = flow.ops.names[at[0]], flow.ops.kind[at[0]]
@@ -217,24 +193,30 @@ def _names(flow: Flow, at: Output) -> list[str]:
 # Requests
 
 
+class _Request(NamedTuple):
+    choice: Choice
+    turned: bool  # meant for the opposite of the origin
+    name: str
+
+
 def _requested(
-    flow: Flow, loops: Mapping[Output, int], predicates: Mapping[int, Predicate], branches: Mapping[str, Choice]
-) -> dict[Output, tuple[Choice, bool]]:
-    """Origin -> the requested choice, and whether it is meant for the opposite."""
-    known: dict[str, tuple[Output, bool, int]] = {}
+    flow: Flow, predicates: Mapping[int, Predicate], branches: Mapping[str, Choice]
+) -> dict[Output, _Request]:
+    """The requested choices, by origin."""
+    known: dict[str, tuple[int, Predicate]] = {}  # name -> the first Switch whose predicate goes by it
     for op, predicate in predicates.items():
-        for name, turned in predicate.names.items():
-            known.setdefault(name, (predicate.origin, turned, op))
-    looping = {name for name, (at, _, _) in known.items() if _loop_of(flow, loops, at) is not None}
+        for name in predicate.names:
+            known.setdefault(name, (op, predicate))
     for name in branches:
-        if name in looping:
+        if name in known and known[name][1].loop:
             raise SimvizError(f"{name!r} is a loop's condition; say with trips how often the loop runs.")
-    check_branches(branches, [name for name in known if name not in looping])
-    found: dict[Output, tuple[Choice, bool]] = {}
+    check_branches(branches, [name for name, (_, predicate) in known.items() if not predicate.loop])
+    found: dict[Output, _Request] = {}
     for name, choice in branches.items():
-        at, turned, op = known[name]
+        op, predicate = known[name]
         _check_choice(flow, op, name, choice)
-        if found.setdefault(at, (choice, turned)) != (choice, turned):
+        request = _Request(choice, predicate.names[name], name)
+        if found.setdefault(predicate.origin, request)[:2] != request[:2]:
             raise SimvizError(f"{name!r} and another of the names in branches are one predicate; give it once.")
     return found
 
@@ -272,22 +254,18 @@ def _is_probability(choice: object) -> bool:
 
 
 def _decide(
-    columns: Columns,
-    predicate: Predicate,
-    requested: Mapping[Output, tuple[Choice, bool]],
-    chosen: int | None,
-    *,
-    case: bool,
+    columns: Columns, predicate: Predicate, requested: Mapping[Output, _Request], chosen: int | None, *, case: bool
 ) -> Decision:
     """The value of a predicate's origin."""
     if chosen is not None:
         return Decision(Reason.CHOSEN, chosen if case else bool(chosen))
     if predicate.origin in requested:
-        choice, turned = requested[predicate.origin]
+        choice, turned, name = requested[predicate.origin]
+        request = f"{name}={str(choice).lower()}"
         if turned and not case:
             choice = not choice if isinstance(choice, bool) else 1 - choice
         certain = case or isinstance(choice, bool) or choice in (0, 1)
-        return Decision(Reason.REQUESTED if certain else Reason.DRAWN, choice)
+        return Decision(Reason.REQUESTED if certain else Reason.DRAWN, choice, request)
     known = column(columns, *predicate.origin)
     if known is None:
         return Decision(Reason.DEFAULT, 0 if case else True)
@@ -306,21 +284,19 @@ def _by_iteration(name: str, value: Choice | Ints, count: int, seed: int) -> Int
     return (draw.random(count) < float(value)).astype(np.int64)
 
 
-def _at_switch(
-    flow: Flow, spaces: Sequence[IterationSpace], predicate: Predicate, value: Ints, frame: int, switch: int
-) -> Ints:
+def _at_switch(columns: Columns, predicate: Predicate, value: Ints, frame: int, switch: int) -> Ints:
     """The values that a Switch reads, given those of the origin, which are read in `frame`."""
     for push, pop in predicate.stacks:
-        pushed = _spread(flow, spaces, value, frame, push)
-        reverse = popped(flow, spaces, pushed, push, pop)
+        pushed = _spread(columns, value, frame, push)
+        reverse = popped(columns, pushed, push, pop)
         value, frame = value if reverse is None else reverse, pop
-    return _spread(flow, spaces, value, frame, flow.frame[switch])
+    return _spread(columns, value, frame, columns.values.flow.frame[switch])
 
 
-def _spread(flow: Flow, spaces: Sequence[IterationSpace], value: Ints, frame: int, inner: int) -> Ints:
+def _spread(columns: Columns, value: Ints, frame: int, inner: int) -> Ints:
     """A column of one frame in all iterations of a loop in it."""
-    size = spaces[inner].size
-    if frame in (0, *flow.loop_nest(inner)):
+    size = columns.spaces[inner].size
+    if frame in (0, *columns.values.flow.loop_nest(inner)):
         return np.repeat(value, size // len(value))
     return np.resize(value, size)  # two loops are mixed, which TensorFlow does not run
 

@@ -294,14 +294,14 @@ def _column(columns: Columns, op: int, port: int, depth: int) -> Ints | None:
     if (op, port) in values.pops:
         at = values.pops[op, port]
         pushed = column(columns, *at, depth)
-        return None if pushed is None else popped(flow, columns.spaces, pushed, flow.output_frame(at[0]), frame)
+        return None if pushed is None else popped(columns, pushed, flow.output_frame(at[0]), frame)
     if kind in MERGES:
         only = values.merged.only(flow, op)
         if port:
             return None
         if only is not None:
             return column(columns, *only, depth)
-        return _mixed(columns, op, depth) if op in values.merged.mixed else _counter_column(columns, op, depth)
+        return _mixed(columns, op, depth) if values.merged.is_mixed(op) else _counter_column(columns, op, depth)
     a, b = (None if at is None else column(columns, *at, depth) for at in (flow.value(op), flow.value(op, 1)))
     if kind in ("LogicalAnd", "LogicalOr"):
         return _logical(a, b, 0 if kind == "LogicalAnd" else 1)
@@ -344,7 +344,7 @@ def _mixed(columns: Columns, merge: int, depth: int) -> Ints | None:
     """The value of a Merge whose live input varies from iteration to iteration."""
     size = columns.spaces[columns.values.flow.frame[merge]].size
     found = np.zeros(size, np.int64)
-    for at, live in columns.values.merged.mixed[merge]:
+    for at, live in columns.values.merged.inputs[merge]:
         given = column(columns, *at, depth)
         if given is None or len(given) != size or live >> size:
             return None
@@ -364,12 +364,13 @@ def _counter_column(columns: Columns, merge: int, depth: int) -> Ints | None:
     return (start.reshape(space.outer, space.width)[:, :1] + step * np.arange(space.width)).reshape(-1)
 
 
-def popped(flow: Flow, spaces: Sequence[IterationSpace], pushed: Ints, there: int, here: int) -> Ints | None:
+def popped(columns: Columns, pushed: Ints, there: int, here: int) -> Ints | None:
     """The values that loops of a gradient pop, of those that the loops of the forward pass pushed.
 
     None where the loop nests of the two frames differ in depth or trips.
     """
-    if not have_equal_trips(flow, spaces, there, here) or len(pushed) != spaces[there].size:
+    flow, spaces = columns.values.flow, columns.spaces
+    if not have_equal_trips(columns, there, here) or len(pushed) != spaces[there].size:
         return None
     found = pushed.reshape([spaces[row].width for row in flow.loop_nest(there)])
     for axis, row in enumerate(flow.loop_nest(here)):
@@ -378,7 +379,8 @@ def popped(flow: Flow, spaces: Sequence[IterationSpace], pushed: Ints, there: in
     return found.reshape(-1)
 
 
-def have_equal_trips(flow: Flow, spaces: Sequence[IterationSpace], there: int, here: int) -> bool:
+def have_equal_trips(columns: Columns, there: int, here: int) -> bool:
     """Whether the loop nests of two frames have the same depth and the same trips."""
-    there_trips, here_trips = ([spaces[row].trips for row in flow.loop_nest(frame)] for frame in (there, here))
+    nests = columns.values.flow.loop_nest(there), columns.values.flow.loop_nest(here)
+    there_trips, here_trips = ([columns.spaces[row].trips for row in nest] for nest in nests)
     return there_trips == here_trips
