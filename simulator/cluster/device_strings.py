@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster
@@ -97,15 +97,12 @@ def without_devices(graph: Graph, device_type: str | None = None) -> Graph:
     What else ties nodes stays: colocation (`_class`), references, resources, and attributes that hold device names.
     Malformed strings are dropped with the others, and stay where a type is given.
     """
-    bare = {text: _bare(text, device_type) for text in dict.fromkeys(graph.requested)}
     strings = [*graph.requested, *(node.device for function in graph.library.values() for node in function.node_def)]
     dropped = Counter(text for text in strings if _bare(text, device_type) != text)
-    free = replace(
-        graph,
-        requested=tuple([bare[text] for text in graph.requested]),
-        library=_free_bodies(graph.library, device_type),
-        lowered=graph.lowered and replace(graph.lowered, given=without_devices(graph.lowered.given, device_type)),
-    )
+    free = with_devices(graph, lambda text: _bare(text, device_type), bodies=True)
+    if graph.lowered:
+        given = without_devices(graph.lowered.given, device_type)
+        free = replace(free, lowered=replace(graph.lowered, given=given))
     if not dropped:
         return free
     count = dropped.total()
@@ -125,16 +122,24 @@ def _bare(text: str, device_type: str | None) -> str:
     return str(spec._replace(type=None, id=None)) if spec.type == device_type else text
 
 
-def _free_bodies(library: Mapping[str, Proto], device_type: str | None) -> Mapping[str, Proto]:
-    """The functions without device strings; those that have none are the same messages."""
-    return {name: _free_body(function, device_type) for name, function in library.items()}
+def with_devices(graph: Graph, change: Callable[[str], str], *, bodies: bool = False) -> Graph:
+    """The graph with each device string changed; `bodies`: those in the bodies of functions, too.
+
+    A graph or a function without changed strings is returned as it is.
+    """
+    texts = {text: change(text) for text in set(graph.requested)}
+    if any(text != new for text, new in texts.items()):
+        graph = replace(graph, requested=tuple([texts[text] for text in graph.requested]))
+    if not bodies or not graph.library:
+        return graph
+    return replace(graph, library={name: _with_devices(body, change) for name, body in graph.library.items()})
 
 
-def _free_body(function: Proto, device_type: str | None) -> Proto:
-    if all(_bare(node.device, device_type) == node.device for node in function.node_def):
+def _with_devices(function: Proto, change: Callable[[str], str]) -> Proto:
+    if all(change(node.device) == node.device for node in function.node_def):
         return function
-    free = type(function)()
-    free.CopyFrom(function)
-    for node in free.node_def:
-        node.device = _bare(node.device, device_type)
-    return free
+    changed = type(function)()
+    changed.CopyFrom(function)
+    for node in changed.node_def:
+        node.device = change(node.device)
+    return changed

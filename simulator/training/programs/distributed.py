@@ -17,6 +17,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import DeviceSpec, matches, parse
+from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, InfeasibleError
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step, choose_step
@@ -28,7 +29,6 @@ from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import (
     CHIEFS,
     WORKERS,
-    called,
     check_devices,
     first_identical,
     moved,
@@ -100,7 +100,7 @@ def _given(
     graphs: Sequence[tuple[str, Graph]], cluster: Cluster, fetches: Sequence[str] | None, batch: int | None
 ) -> list[tuple[str, Script]]:
     """Tasks and their scripts, workers first; a graph given for a job is for those of its tasks without one."""
-    tasks = {called(task): task for task in cluster.tasks}
+    tasks = {short_task(task): task for task in cluster.tasks}
     known = [*tasks, *dict.fromkeys(str(parse(task).job) for task in cluster.tasks)]
     places = [tasks.get(where, where) for where, _ in graphs]
     for where, place in zip([where for where, _ in graphs], places, strict=True):
@@ -137,7 +137,7 @@ def _programs(given: Sequence[tuple[str, Script]], cluster: Cluster, filters: Se
         same = [at for at in range(row) if given[at][1] is script]
         place = first_identical(cluster, task, [given[at][0] for at in same])
         program = Program(
-            name=called(task),
+            name=short_task(task),
             task=task,
             graph=moved(script.graph, own, target),
             fetches=script.step.fetches,
@@ -182,7 +182,7 @@ def _lacking(
     jobs = {parse(task).job for task in cluster.tasks}
     what = f"task {str(place)!r}" if place.job in jobs else f"job {place.job!r}"
     asks = f"which {node!r} of {graph.source} asks for" if node else f"in which {graph.source} computes"
-    known = some([called(task) for task in cluster.tasks])
+    known = some([short_task(task) for task in cluster.tasks])
     return InfeasibleError(
         f"The cluster {cluster.name!r} lacks the {what}, {asks}; its tasks are {known}. Give it {advice} or more.",
         node=node,

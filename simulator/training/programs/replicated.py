@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import parse
+from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.accumulators import with_accumulators
@@ -19,7 +20,6 @@ from simulator.training.programs.allreduce import mirrored
 from simulator.training.programs.program import Program
 from simulator.training.programs.setter import PsStrategy, Setter, grouped
 from simulator.training.programs.tasks import (
-    called,
     check_devices,
     computing,
     first_cpu,
@@ -187,7 +187,7 @@ def _between(
         like = first_identical(cluster, task, tasks[:row])
         if like is not None:
             own = moved(made[like].graph, parse(tasks[like]), parse(task))
-            made.append(replace(made[like], name=called(task), task=task, graph=own, like=like))
+            made.append(replace(made[like], name=short_task(task), task=task, graph=own, like=like))
         elif towered:
             where, home = computing(cluster, (task,)), first_cpu(cluster, task)
             own = towers(graph, found, where, setter, home=home, average=home)
@@ -212,7 +212,7 @@ def _in_graph(
     return tuple(
         replace(
             one,
-            name=f"{called(task)} tower:{number}",
+            name=f"{short_task(task)} tower:{number}",
             fetches=_of_copy(own, one.fetches, prefix),
             counts=_of_copy(own, one.counts, prefix),
         )
@@ -232,7 +232,9 @@ def _all_reduced(
 
 def _program(graph: Graph, found: Anatomy, task: str, *, examples: int) -> Program:
     counts = tuple(graph.names[at] for at in found.ends)  # the rows of the given graph come first
-    return Program(called(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts)
+    return Program(
+        short_task(task), task, graph, found.step.fetches, found.step.feeds, examples=examples, counts=counts
+    )
 
 
 def _shared(cluster: Cluster) -> list[str]:

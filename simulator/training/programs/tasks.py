@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster, Device
+from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import DeviceSpec, parse
+from simulator.cluster.master import short_task
 from simulator.errors import ClusterError, GraphError
 from simulator.graph.graph import Graph
-from simulator.graph.messages import Proto
 
 _PS = "ps"
 CHIEFS = ("chief", "master")  # TF_CONFIG's jobs of one task, which trains like a worker and has more to do
@@ -26,12 +26,6 @@ def in_graph_text(task: str) -> str:
 def of_task(spec: DeviceSpec) -> DeviceSpec:
     """Job, replica and task alone; replica 0 where it is left out."""
     return DeviceSpec(spec.job, spec.replica or 0, spec.task)
-
-
-def called(task: str) -> str:
-    """ "worker:3" of a task, for names."""
-    spec = parse(task)
-    return f"{spec.job}:{spec.task}"
 
 
 def ps_tasks(cluster: Cluster) -> tuple[str, ...]:
@@ -68,7 +62,9 @@ def first_cpu(cluster: Cluster, task: str) -> str:
     """The first CPU of a task, as graphs name it. Raises ClusterError for a task without one."""
     name = next((device.name for device in devices_of(cluster, task) if device.type == "CPU"), None)
     if name is None:
-        raise ClusterError(f"the task {called(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds.")
+        raise ClusterError(
+            f"the task {short_task(task)} of {cluster.name!r} has no CPU, which keeps what no GPU holds."
+        )
     return in_graph_text(name)
 
 
@@ -97,10 +93,7 @@ def moved(graph: Graph, task: DeviceSpec, other: DeviceSpec) -> Graph:
     """The graph with `other` (job, replica, task) wherever a node asks for `task`, in the bodies of functions, too."""
     if task == other:
         return graph
-    made = with_devices(graph, lambda text: moved_text(text, task, other))
-    if not graph.library:
-        return made
-    return replace(made, library={name: _moved_body(body, task, other) for name, body in graph.library.items()})
+    return with_devices(graph, lambda text: moved_text(text, task, other), bodies=True)
 
 
 def moved_text(text: str, task: DeviceSpec, other: DeviceSpec) -> str:
@@ -112,17 +105,6 @@ def moved_text(text: str, task: DeviceSpec, other: DeviceSpec) -> str:
     return str(spec._replace(job=other.job, replica=replica, task=other.task))
 
 
-def _moved_body(function: Proto, task: DeviceSpec, other: DeviceSpec) -> Proto:
-    texts = {node.device: moved_text(node.device, task, other) for node in function.node_def if node.device}
-    if all(text == new for text, new in texts.items()):
-        return function
-    body = type(function)()
-    body.CopyFrom(function)
-    for node in body.node_def:
-        node.device = texts.get(node.device, node.device)
-    return body
-
-
 def without_localhost(graph: Graph) -> Graph:
     """The graph with no node asking for the task that a session has without a cluster; types and numbers stay."""
 
@@ -131,14 +113,6 @@ def without_localhost(graph: Graph) -> Graph:
         return str(spec._replace(job=None, replica=None, task=None)) if spec.job == "localhost" else text
 
     return with_devices(graph, bare)
-
-
-def with_devices(graph: Graph, change: Callable[[str], str]) -> Graph:
-    """The graph with each device string changed; the graph itself where none changes."""
-    texts = {text: change(text) for text in set(graph.requested)}
-    if all(text == new for text, new in texts.items()):
-        return graph
-    return replace(graph, requested=tuple([texts[text] for text in graph.requested]))
 
 
 def check_devices(graph: Graph) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulator.cluster.device_strings import with_devices
 from simulator.cluster.devicespec import parse
 from simulator.graph.attributes import number, typed
 from simulator.graph.editor import Editor, Endpoint, edited
@@ -23,7 +24,6 @@ from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
 from simulator.training.programs.copying import copied, dtype_of, output_on, redirect, times, unused_prefix
 from simulator.training.programs.setter import Setter
-from simulator.training.programs.tasks import with_devices
 from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient
 from simulator.training.recognition.clipping import as_computed
