@@ -45,8 +45,8 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
+    "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",
-    "simulator.costs.estimate": "the table of a graph: times, resident memory and notes on what was assumed",
     "simulator.graph.ops": "questions about an op, answered from one registry through shared caches",
     "simulator.graph.shapes": "shapes from the file, feeds, batch and inference, which depend on each other",
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",

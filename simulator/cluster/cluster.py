@@ -1,7 +1,7 @@
 """The cluster: devices, the links between them, and the route of each pair.
 
-A link is a wire in one direction (a full-duplex NIC is two links); a route is the list of links that a transfer
-crosses, in order from source to destination. The same link in several routes is how sharing is said.
+A link is a wire in one direction (a full-duplex NIC is two links). A route is the list of links of a transfer, in order
+from source to destination. Routes with a link in common share it.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Device:
     bytes_per_s: int  # bandwidth of its own memory
     launch_ns: Nanos  # from one op's end to the next op's start on a busy device
     lanes: int = 1  # ops that it runs at the same time
-    host: str = ""  # machine that it stands in; tasks may share one
-    cores: int = 1  # for which each of its lanes stands; the work for a message needs one of them
+    host: str = ""  # the machine of the device; tasks may share one
+    cores: int = 1  # of each of its lanes; the work for a message needs one of them
     peaks: Peaks = UNSAID  # in other formats, and of matrix units
 
     @property
@@ -69,9 +69,9 @@ class Device:
 class Link:
     """A wire that transfers share, in one direction or, half duplex, in both.
 
-    `contention` says how they share it: "none", each has it for itself; "serial", one after the other, each for the
-    time of its bytes; "fair", at the same time, each with its part; None, as the simulation says. Raises ClusterError
-    for an impossible speed.
+    `contention` is the rule of sharing. "none": each transfer has the whole link. "serial": one after the other, each
+    for the time of its bytes. "fair": all at once, each with its part. None: the rule of the simulation. Raises
+    ClusterError for an impossible speed.
     """
 
     name: str
@@ -96,8 +96,7 @@ class Link:
 # TensorFlow 2.21, one x86 machine, 2026).
 HANDOVER_NS: Nanos = 1800
 
-# The jobs to whose tasks a client connects by custom, the first there is; `standin_client` is one that was added for a
-# client (master.py).
+# Jobs to whose tasks a client connects by custom; the first that exists counts. master.py adds `standin_client`.
 _CLIENT_JOBS = ("standin_client", "localhost", "chief", "master", "worker")
 
 
@@ -107,13 +106,13 @@ class Cluster:
 
     devices: tuple[Device, ...]  # [D]
     links: tuple[Link, ...]  # [L]
-    # [D][D] links in order, none twice; () a hand-over; None no way
+    # [D][D] distinct links in order; () a hand-over; None: no route
     routes: tuple[tuple[tuple[int, ...] | None, ...], ...]
-    name: str = "a cluster"  # the user's words for it
-    notes: tuple[str, ...] = ()  # what was assumed: which GPU model, which links, sources of figures
+    name: str = "a cluster"  # as the user wrote it
+    notes: tuple[str, ...] = ()  # assumptions: GPU model, links, sources of figures
     handover_ns: Nanos = HANDOVER_NS
     master: str | None = None  # the task that the session connects to, "/job:ps/replica:0/task:1"; None: by custom
-    between_tasks: Protocol = PLAIN  # how processes hand each other tensors
+    between_tasks: Protocol = PLAIN  # of messages between processes
 
     def __post_init__(self) -> None:
         """Raise ClusterError for routes that are not of these devices and links."""
@@ -155,7 +154,7 @@ class Cluster:
 
     @cached_property
     def client_task(self) -> str:
-        """The task that a client connects to: TensorFlow prefers its devices to equal ones of other tasks.
+        """The task to which a client connects; TensorFlow prefers its devices to equal ones of other tasks.
 
         `master`, else by custom: the first task of a job chief, master or worker, else the first task.
         """
@@ -197,22 +196,22 @@ class Cluster:
         return tuple(link.latency_ns for link in self.links)
 
     def protocol(self, source: int, target: int) -> Protocol:
-        """What a message between the two devices takes besides its wires: nothing within a task or for a hand-over."""
+        """The protocol of a message between the two devices: IN_PROCESS within a task or for a hand-over."""
         if self.task_of[source] == self.task_of[target] or self.routes[source][target] == ():
             return IN_PROCESS
         return self.between_tasks
 
     def cores(self, source: int, target: int) -> tuple[int, int]:
-        """How many cores of the lane can work on transfers at once, at the source and at the target of this one."""
+        """Numbers of cores of a lane that can work on transfers at once, at the source and at the target."""
         protocol, ends = self.protocol(source, target), (self.home[source], self.home[target])
         sends, receives = (protocol.cores(self.devices[home].cores) for home in ends)
         return sends, receives
 
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
-        """How long a message is on its way besides the time of its bytes on the wires; a hand-over's time.
+        """Time of a message without that of its bytes on the wires; the time of a hand-over.
 
-        Its wires' latencies, its protocol's, and what its ends work that takes no lane while no bytes are on the wires.
-        Raises LookupError if the two devices have no route.
+        The sum of the latencies of wires and protocol, and of the work at both ends that is outside the lanes while no
+        bytes are on the wires. Raises LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:
@@ -224,19 +223,19 @@ class Cluster:
         return protocol.latency_ns + beside + sum([wires[link] for link in route])
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """Time on the way of one transfer that finds it free: its bytes at the slowest link, rounded up, and latency.
+        """Time of one transfer on free links: its bytes at the slowest link, rounded up, and latency.
 
-        What its two ends work in their lanes, `pack_ns` and `unpack_ns`, comes on top. Raises LookupError if the two
+        The work of both ends in their lanes, `pack_ns` and `unpack_ns`, is not included. Raises LookupError if the two
         devices have no route.
         """
         return self.latency_ns(source, target, nbytes) + self._wire_ns(self._route(source, target), nbytes)
 
     def pack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """How long a transfer takes a lane of the CPU that stands for the source, `home[source]`, before it is sent."""
+        """Time of a transfer, before it is sent, in a lane of the CPU that stands for the source, `home[source]`."""
         return lane_ns(self.protocol(source, target).pack_ns(nbytes), self.cores(source, target)[0])
 
     def unpack_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
-        """How long a transfer takes a lane of the CPU that stands for the target, `home[target]`, after it arrived."""
+        """Time of a transfer, after it arrived, in a lane of the CPU that stands for the target, `home[target]`."""
         return lane_ns(self.protocol(source, target).unpack_ns(nbytes), self.cores(source, target)[1])
 
     def _wire_ns(self, route: tuple[int, ...], nbytes: Bytes) -> Nanos:
@@ -250,7 +249,7 @@ class Cluster:
         return route
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Devices as nodes and one edge per ordered pair: links, latency with the protocol's, slowest rate."""
+        """A graph of devices, with one edge per ordered pair: links, latency with the protocol's, slowest rate."""
         import networkx
 
         drawn = networkx.MultiDiGraph(name=self.name)
@@ -267,7 +266,7 @@ class Cluster:
 
 
 def with_protocol(cluster: Cluster, name: str) -> Cluster:
-    """The cluster whose tasks talk by that protocol; a cluster's own one keeps its name.
+    """The cluster with that protocol between its tasks; the cluster's own protocol keeps its name.
 
     Raises ClusterError for an unknown name.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
-from simulator.cluster.notation import GRAMMAR, assumptions, is_notation, read_notation
+from simulator.cluster.notation import GRAMMAR, is_notation, read_notation
 from simulator.cluster.nvidia_topology import is_topology, read_topology
 from simulator.cluster.toml_file import read_toml
 from simulator.cluster.topology import MAX_DEVICES, Host, Task, connect
@@ -25,7 +25,7 @@ MAX_FILE_BYTES = 4 * 2**20
 
 
 def presets() -> tuple[str, ...]:
-    """Names of the machines that simviz knows, sorted."""
+    """Names of the machines that simviz ships, sorted."""
     folder = files("simulator.cluster").joinpath("presets")
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
@@ -35,8 +35,7 @@ def load_cluster(source: str | os.PathLike[str] | Mapping[str, object] | Cluster
 
     `source` is a preset ("dgx-a100"), a file (TOML, TF_CONFIG's JSON, or the output of `nvidia-smi topo -m`, written
     FILE@MODEL to name its GPUs), "TF_CONFIG" for the environment variable, the compact notation ("ps=1,worker=2x2gpu"),
-    or a ClusterSpec as a mapping. A Cluster is returned as it is. Raises ClusterError that says what was understood and
-    what would fit.
+    or a ClusterSpec as a mapping. A Cluster is returned unchanged. Raises ClusterError with the forms that exist.
 
     >>> [device.short for device in load_cluster("ps=1,worker=1x1gpu").devices]
     ['ps:0/CPU:0', 'worker:0/CPU:0', 'worker:0/GPU:0']
@@ -87,7 +86,10 @@ def _read_file(path: Path, model: str | None) -> Cluster:
 
 
 def read_tf_config(text: str, source: str) -> Cluster:
-    """Read {"cluster": {"worker": ["host:port", ...], ...}, "task": ...}. Raises ClusterError."""
+    """Read {"cluster": {"worker": ["host:port", ...], ...}, "task": ...}. Raises ClusterError.
+
+    Tasks whose addresses share a host name run on one host. TF_CONFIG names no devices: each task has CPU:0.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -108,6 +110,6 @@ def read_tf_config(text: str, source: str) -> Cluster:
             addresses.append((job, int(number), address.removeprefix("grpc://").rsplit(":", 1)[0]))
     cpu = find_model(DEFAULT_CPU)
     hosts = [Host(name, cpu) for name in dict.fromkeys(host for _, _, host in addresses)]
-    said = [*assumptions(hosts), "TF_CONFIG names no GPUs: each task has CPU:0 (a TOML file can say more)"]
-    tasks_ = [Task(job, number, host) for job, number, host in addresses]
-    return connect(hosts, tasks_, name=source, notes=said)
+    on_hosts = [Task(job, number, host) for job, number, host in addresses]
+    said = "TF_CONFIG names no GPUs: each task has CPU:0 (a TOML file can say more)"
+    return connect(hosts, on_hosts, name=source, notes=[said])

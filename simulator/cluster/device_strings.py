@@ -20,9 +20,8 @@ NO_DEVICES = "4gpu"  # the cluster of a graph that names none
 def named_cluster(graph: Graph) -> str | None:
     """The cluster that the graph's own device strings name, in the compact notation; None when they name none.
 
-    A job has as many tasks as its highest task number asks for, and each of them as many GPUs as the highest GPU
-    number of the job. The CPU:0 that every task has anyway names nothing. Malformed strings are the placer's business
-    and count for nothing here.
+    The highest task number of a job gives its number of tasks, and the highest GPU number the GPUs of each. CPU:0,
+    which every task has, names nothing. Malformed strings are ignored here; the placer reports them.
     """
     tasks: dict[str, int] = {}
     counts: dict[tuple[str, str], int] = {}
@@ -43,7 +42,7 @@ def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) ->
     free_gpus = counts.get(("", "GPU"), 0)
     parts = []
     for job in jobs:
-        # devices without a job may stand in any: every job but the parameter servers can have them
+        # a device without a job may be in any job; every job but the parameter servers gets it
         gpus = max(counts.get((job, "GPU"), 0), 0 if job == "ps" and len(jobs) > 1 else free_gpus)
         parts.append(f"{job}={tasks[job]}" + (f"x{gpus}gpu" if gpus else ""))
     gpus = max(counts.get(("localhost", "GPU"), 0), 0 if jobs else free_gpus)
@@ -56,11 +55,10 @@ def _written(tasks: Mapping[str, int], counts: Mapping[tuple[str, str], int]) ->
 
 
 def default_cluster(graph: Graph, *, ignored: bool = False) -> Cluster:
-    """The cluster of a graph when none was given: what it names, else one host with four GPUs; the notes say which.
+    """The cluster of a graph when none was given: the one that it names, else one host with four GPUs.
 
-    `ignored` says that the graph had device strings, which were dropped.
-
-    Raises ClusterError when the graph names more devices than a cluster may have.
+    A note of the cluster gives the choice. `ignored`: the graph had device strings, which were dropped. Raises
+    ClusterError when the graph names more devices than a cluster may have.
     """
     named = named_cluster(graph)
     if named is None:
@@ -78,7 +76,7 @@ def default_cluster(graph: Graph, *, ignored: bool = False) -> Cluster:
 
 
 def _unnamed(graph: Graph, *, ignored: bool) -> str:
-    """What the device strings say of a graph that names no cluster."""
+    """The reason for which the graph names no cluster."""
     if ignored:
         return "the graph's device strings are ignored"
     strings = Counter(repr(text) for text in graph.requested if text)
@@ -93,9 +91,9 @@ _SHOWN = 3  # device strings that the note names
 def without_devices(graph: Graph, device_type: str | None = None) -> Graph:
     """The same graph without its device strings, in the bodies of its functions, too; a note counts them.
 
-    With a `device_type`, such as "CPU", only type and number are dropped, and only of strings that ask for that type.
-    What else ties nodes stays: colocation (`_class`), references, resources, and attributes that hold device names.
-    Malformed strings are dropped with the others, and stay where a type is given.
+    With a `device_type`, such as "CPU", only type and number are dropped, and only in strings that ask for that type.
+    Other constraints stay: colocation (`_class`), references, resources, and attributes that hold device names.
+    Malformed strings are dropped too, but stay where a type is given.
     """
     strings = [*graph.requested, *(node.device for function in graph.library.values() for node in function.node_def)]
     dropped = Counter(text for text in strings if _bare(text, device_type) != text)

@@ -1,8 +1,8 @@
 """Device specifications: "/job:ps/task:1/device:GPU:0" parsed, printed, matched and merged by TensorFlow's C++ rules.
 
 A spec has five fields, each of which may be unset (None): job, replica, task, type and id. A full device name sets all
-of them. The rules are those of `tensorflow/core/util/device_name_utils.cc`, which read the `device` field of a NodeDef;
-Python's `tf.device` reads names more generously and writes them in the canonical form that `str()` gives here.
+of them. The rules are those of `tensorflow/core/util/device_name_utils.cc`, which read the `device` field of a NodeDef.
+Python's `tf.device` accepts more, and writes names in the canonical form that `str()` gives here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simulator.errors import ClusterError, InfeasibleError
 
 
 class DeviceSpec(NamedTuple):
-    """A device name of which any field may be left open. `str()` is TensorFlow's canonical text."""
+    """A device name in which any field may be unset. `str()` is TensorFlow's canonical text."""
 
     job: str | None = None
     replica: int | None = None
@@ -61,10 +61,10 @@ def parse(text: str) -> DeviceSpec:
     """Read a device string by the rules that TensorFlow's placer applies to `NodeDef.device`.
 
     Components may come in any order and may be repeated: the last one of a kind wins, and one with "*" unsets its
-    field. "" and "/" leave everything open. "/cpu:0", "/CPU:0", "/gpu:0" and "/GPU:0" are short for "/device:CPU:0"
-    and so on; no other spelling is.
+    field. "" and "/" set no field. "/cpu:0", "/CPU:0", "/gpu:0" and "/GPU:0" are short for "/device:CPU:0" and so on;
+    there is no other short form.
 
-    Raises ClusterError for a malformed string: at which place, and what a good one looks like.
+    Raises ClusterError for a malformed string, with the place and an example of a good one.
 
     >>> str(parse("/job:ps/task:1/gpu:0"))
     '/job:ps/task:1/device:GPU:0'
@@ -81,12 +81,12 @@ def parse(text: str) -> DeviceSpec:
 
 
 def parse_beginning(text: str) -> DeviceSpec:
-    """What can be read of a device string before the place where it is malformed."""
+    """The spec in the part of a device string before the place where it is malformed."""
     return _read(text)[0]
 
 
 def _read(text: str) -> tuple[DeviceSpec, int]:
-    """What a device string says, and the place up to which it can be read."""
+    """The spec in a device string, and the place up to which it can be read."""
     fields: dict[str, str | int | None] = {}
     place = 0
     while place < len(text):
@@ -125,23 +125,16 @@ def compatible(one: DeviceSpec, other: DeviceSpec) -> bool:
 
 @lru_cache(maxsize=4096)
 def specialise(spec: DeviceSpec, over: DeviceSpec) -> DeviceSpec:
-    """The spec with every field that `over` sets taken from there."""
-    return DeviceSpec(
-        spec.job if over.job is None else over.job,
-        spec.replica if over.replica is None else over.replica,
-        spec.task if over.task is None else over.task,
-        spec.type if over.type is None else over.type,
-        spec.id if over.id is None else over.id,
-    )
+    """The spec, with the fields that `over` sets taken from `over`."""
+    return spec._replace(**{field: value for field, value in over._asdict().items() if value is not None})
 
 
 @lru_cache(maxsize=4096)
 def merge(target: DeviceSpec, other: DeviceSpec, *, soft: bool) -> DeviceSpec:
-    """Merge `other` into `target`, field by field; a field that only one of them sets is taken.
+    """Merge `other` into `target`, field by field; a field that only one of them sets is kept.
 
-    `soft` gives up type and id where the types conflict, and the id where only the ids do: neither side wins.
-    Raises InfeasibleError where jobs, replicas or tasks conflict, which nothing relaxes, and where types or ids do
-    and `soft` is not set.
+    `soft` unsets type and id where the types conflict, and the id where only the ids conflict. Raises InfeasibleError
+    where jobs, replicas or tasks conflict, and without `soft` where types or ids do.
 
     >>> str(merge(parse("/cpu:1"), parse("/cpu:2"), soft=True))
     '/device:CPU:*'

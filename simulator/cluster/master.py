@@ -1,7 +1,7 @@
-"""Which task of a cluster a session connects to: it decides which of equal devices TensorFlow prefers.
+"""The session's master: the task to which a session connects, whose devices TensorFlow prefers to equal ones.
 
-A real master can own only CPUs, numbered from 0. Where the task of the session has something else, a task of its own
-with one CPU, `standin_client`, can be added to the cluster to hold the master.
+A real master can own only CPUs, numbered from 0. Where the session's task has other devices, a further task with one
+CPU, `standin_client`, can hold the master.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ STANDIN_CLIENT = "/job:standin_client/replica:0/task:0"
 def connected(cluster: Cluster, master: str) -> Cluster:
     """The cluster with its session at the task `master`, written JOB:TASK or as a device name's task.
 
-    `standin_client:0` is a task with one CPU that is added where the cluster has none. Raises ClusterError for a task
-    that the cluster lacks.
+    The task `standin_client:0`, with one CPU, is added where the cluster lacks it. Raises ClusterError for any other
+    task that the cluster lacks.
     """
     known = {short_task(task): task for task in cluster.tasks}
     task = master if master in cluster.tasks else known.get(master if ":" in master else f"{master}:0")
@@ -34,9 +34,9 @@ def connected(cluster: Cluster, master: str) -> Cluster:
 
 
 def with_client(cluster: Cluster) -> Cluster:
-    """The cluster with the task `standin_client`, to which the session connects.
+    """The cluster with its session at the task `standin_client`, which is added where it is missing.
 
-    Its routes are hand-overs and say nothing about time.
+    Its routes are hand-overs, which take no time.
     """
     if STANDIN_CLIENT in cluster.tasks:
         return replace(cluster, master=STANDIN_CLIENT)
@@ -55,7 +55,7 @@ def with_client(cluster: Cluster) -> Cluster:
 
 
 def can_hold_master(cluster: Cluster) -> bool:
-    """Whether a real server can take the session's task: it has CPUs alone, numbered from 0."""
+    """Whether the session's task has CPUs alone, numbered from 0, so that a real server can be its master."""
     task = cluster.client_task
     own = {one.name for one in cluster.devices if one.task == task}
     return own == {f"{task}/device:CPU:{number}" for number in range(len(own))}

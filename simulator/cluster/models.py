@@ -1,4 +1,4 @@
-"""Device models by name: how fast, how much memory, and who says so."""
+"""Device models by name: their speeds, their memory, and the source of the figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_NVLINKS = 72  # four times what the largest GPU so far has
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A device model: one processor or host processor set."""
+    """A device model: a GPU, or the processors of a host."""
 
     name: str  # "a100"
     type: str  # "CPU" or "GPU"
@@ -42,7 +42,7 @@ class Model:
     source: str = ""
 
     def share(self, parts: int) -> Model:
-        """The model divided evenly between several devices of one host, under a name that says so."""
+        """One of so many equal parts of the model, for devices that share a host; its name ends in "/parts"."""
         if parts == 1:
             return self
         return replace(
@@ -64,7 +64,7 @@ MODEL_KEYS = (
 
 
 def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever TOML holds
-    """Make a model from a TOML table with the keys of MODEL_KEYS; raise ValueError or KeyError naming the key."""
+    """Make a model from a TOML table with the keys of MODEL_KEYS. Raises ValueError or KeyError with the key."""
     for key in ("type", "memory", "compute", "bandwidth"):
         if key not in table:
             raise KeyError(f"model {name!r} lacks the key {key!r}")
@@ -96,7 +96,7 @@ def read_model(name: str, table: Mapping[str, Any]) -> Model:  # Any: whatever T
 
 
 def read_cores(value: object) -> int:
-    """A number of cores; raise ValueError for what is none."""
+    """A number of cores. Raises ValueError for any other value."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CORES:
         raise ValueError(f"cores: {value!r} is not a number of cores from 1 to {MAX_CORES}")
     return value

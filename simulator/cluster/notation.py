@@ -3,9 +3,8 @@
     CLUSTER := PART ("," PART)*
     PART    := n (cpu | gpu | MODEL) | cpu=n | gpu=n | JOB=TASKS ["x" n (cpu | gpu | MODEL)] | protocol=NAME
 
-`cpu` and `gpu` are reserved words; parts without a job make devices of /job:localhost/replica:0/task:0. Every task has
-CPU:0 and stands on a host of its own; a job that is named again goes on counting its tasks. Tasks talk by gRPC unless
-another protocol is named.
+`cpu` and `gpu` are reserved words. Parts without a job make devices of /job:localhost/replica:0/task:0. Every task has
+CPU:0 and a host of its own. A job that is named again gets further tasks. The default protocol between tasks is gRPC.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from collections.abc import Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, find_model
 from simulator.cluster.protocols import GRPC, find_protocol
-from simulator.cluster.topology import MAX_DEVICES, NIC_25GBE, PCIE4, Host, Task, connect
+from simulator.cluster.topology import MAX_DEVICES, Host, Task, connect
 from simulator.errors import ClusterError
-from simulator.units import show_rate
 
 GRAMMAR = 'write for instance "4gpu", "2cpu", "ps=1,worker=2x2gpu" or "worker=2x8h100"'
 _COUNT = re.compile(r"([0-9]{1,20})([A-Za-z][A-Za-z0-9.-]*)\Z")
@@ -27,14 +25,14 @@ _TALK = re.compile(r"protocol=([A-Za-z][A-Za-z-]*)\Z")
 
 
 def is_notation(text: str) -> bool:
-    """Whether the text is meant as the compact notation: at least one of its parts has the form of one."""
+    """Whether at least one part of the text has the form of a part of the compact notation."""
     return any(_COUNT.match(part) or _JOB.match(part) for part in text.replace(" ", "").split(","))
 
 
 def read_notation(text: str) -> Cluster:
-    """Read the compact notation. Raises ClusterError that names the part that does not fit."""
+    """Read the compact notation. Raises ClusterError that names the part at fault."""
     local: list[tuple[int, str]] = []
-    jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, what
+    jobs: list[tuple[str, int, int, str]] = []  # job, tasks, devices of each, their model
     parts = text.replace(" ", "").split(",")
     talks = [found[1] for part in parts if (found := _TALK.match(part))]
     if len(talks) > 1:
@@ -57,7 +55,7 @@ def read_notation(text: str) -> Cluster:
             numbers[job] = number + 1
             _add_task(job, number, [(devices, what)], hosts, tasks)
     protocol = find_protocol(talks[0]) if talks else GRPC
-    return connect(hosts, tasks, name=text, notes=assumptions(hosts), protocol=protocol)
+    return connect(hosts, tasks, name=text, protocol=protocol)
 
 
 def _read_part(part: str, text: str, local: list[tuple[int, str]], jobs: list[tuple[str, int, int, str]]) -> None:
@@ -92,17 +90,3 @@ def _add_task(job: str, number: int, parts: Sequence[tuple[int, str]], hosts: li
     name = job if job == "localhost" else f"{job}{number}"
     hosts.append(Host(name, cpu, tuple(gpus)))
     tasks.append(Task(job, number, name, max(1, cpus), tuple(range(len(gpus)))))
-
-
-def assumptions(hosts: Sequence[Host]) -> list[str]:
-    """What figures a description rests on: device models, links inside a host, links between hosts."""
-    models = dict.fromkeys([host.cpu for host in hosts] + [gpu for host in hosts for gpu in host.gpus])
-    said = [f"{model.type} model {model.name}: {model.title}" for model in models]
-    bare = next((host for host in hosts if host.gpus and host.nvswitch is None and not host.nvlinks), None)
-    if bare is not None:
-        kind = "PCIe 4.0 x16" if bare.pcie == PCIE4 else "PCIe"
-        said.append(f"GPUs of a host are joined by {kind}, {show_rate(bare.pcie.bytes_per_s)} each way")
-    if len(hosts) > 1:
-        kind = "25 Gbit/s Ethernet" if hosts[0].nic == NIC_25GBE else "a network"
-        said.append(f"hosts are joined by {kind}, {show_rate(hosts[0].nic.bytes_per_s)} each way")
-    return said

@@ -1,11 +1,11 @@
-"""Clusters from `nvidia-smi topo -m`: one host with the links of the matrix; the user names the GPU model.
+"""The format of `nvidia-smi topo -m`: one host with the links of the matrix; the user names the GPU model.
 
     GPU0  X    NV12 SYS       NV#  that many NVLinks bonded       PIX, PXB  under one PCIe switch
     GPU1  NV12 X    SYS       PHB, NODE  through the processor    SYS       across sockets
 
-When every GPU reaches every other by the same number of NVLinks, more than it has for bonds of their own, they share
-an NVSwitch (each GPU has one port); otherwise a bond belongs to its pair. NVLink hides how two GPUs are joined by PCIe,
-so the CPU affinity says which of them stand at one socket. Columns and rows of NICs are passed over.
+All GPUs share an NVSwitch, with one port each, if every pair has the same number of NVLinks and a GPU has too few for
+bonds of their own. Otherwise a bond belongs to its pair. NVLink hides the connection of two GPUs by PCIe, so the CPU
+affinity gives the GPUs of a socket. Columns and rows of NICs are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.models import DEFAULT_CPU, DEFAULT_GPU, Model, find_model
-from simulator.cluster.notation import assumptions
 from simulator.cluster.topology import Host, Task, Wire, connect
 from simulator.errors import ClusterError
 from simulator.units import show_rate
@@ -27,8 +26,8 @@ _CPUS = re.compile(r"\d+-\d+(,\d+(-\d+)?)*\Z")  # "0-23,96-119"
 _MOST_NVLINKS = 18  # of any GPU so far: Hopper, Blackwell
 _IN_SOCKET = ("PIX", "PXB", "PHB", "NODE")
 NVLINK_LATENCY_NS = 2_000  # a guess, as in the presets: data sheets give bandwidths only
-# One NVLink 2, 3 or 4, one direction (NVIDIA data sheets of V100, A100 and H100, 2018 to 2022): for a matrix with
-# NVLinks whose GPU model is said to have none.
+# One NVLink 2, 3 or 4, one direction (NVIDIA data sheets of V100, A100 and H100, 2018 to 2022). It counts where the
+# matrix has NVLinks and the GPU model has none.
 NVLINK_BYTES_PER_S = 25_000_000_000
 # Intel UPI (2017): 10.4 GT/s x 2 bytes
 BETWEEN_SOCKETS = Wire(1_000, 20_800_000_000)
@@ -40,7 +39,7 @@ def is_topology(text: str) -> bool:
 
 
 def read_topology(text: str, source: str, model: str | None = None) -> Cluster:
-    """Read the matrix. Raises ClusterError with the line where a row does not fit it."""
+    """Read the matrix. Raises ClusterError with the line of a row that does not fit."""
     matrix, cpus = _matrix(_ANSI.sub("", text), source)
     gpu = find_model(model or DEFAULT_GPU)
     if gpu.type != "GPU":
@@ -48,7 +47,7 @@ def read_topology(text: str, source: str, model: str | None = None) -> Cluster:
     count = len(matrix)
     pairs = {(a, b): matrix[a][b] for a in range(count) for b in range(a + 1, count)}
     bonds = {pair: int(cell[2:]) for pair, cell in pairs.items() if cell.startswith("NV")}
-    own = (count - 1) * max(bonds.values(), default=0)  # links that each GPU would need for bonds of its own
+    own = (count - 1) * max(bonds.values(), default=0)  # links that each GPU needs for bonds with all others
     crossbar = len(set(bonds.values())) == 1 and len(bonds) == len(pairs) and own > (gpu.nvlinks or _MOST_NVLINKS)
     rate = gpu.nvlink_bytes_per_s or NVLINK_BYTES_PER_S
     switches = _together(count, [pair for pair, cell in pairs.items() if cell in ("PIX", "PXB")])
@@ -64,8 +63,8 @@ def read_topology(text: str, source: str, model: str | None = None) -> Cluster:
         sockets=sockets,
         between_sockets=BETWEEN_SOCKETS if len(sockets) > 1 else None,
     )
-    said = [*assumptions([host]), *_doubts(gpu, model, bonds)]
-    return connect([host], [Task("localhost", 0, "host", 1, tuple(range(count)))], name=source, notes=said)
+    task = Task("localhost", 0, "host", 1, tuple(range(count)))
+    return connect([host], [task], name=source, notes=_doubts(gpu, model, bonds))
 
 
 def _doubts(gpu: Model, named: str | None, bonds: dict[tuple[int, int], int]) -> list[str]:
@@ -77,7 +76,7 @@ def _doubts(gpu: Model, named: str | None, bonds: dict[tuple[int, int], int]) ->
 
 
 def _matrix(text: str, source: str) -> tuple[list[list[str]], list[str]]:
-    """The cells between GPUs, and the CPU affinity of each GPU, empty where it is not said."""
+    """The cells between GPUs, and the CPU affinity of each GPU, "" where the matrix has none."""
     rows: list[list[str]] = []
     cpus: list[str] = []
     lines = text.splitlines()
@@ -100,7 +99,7 @@ def _matrix(text: str, source: str) -> tuple[list[list[str]], list[str]]:
 
 
 def _together(count: int, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    """Groups of GPUs that the given pairs join."""
+    """Groups of GPUs that the given pairs connect."""
     group = list(range(count))
     for a, b in pairs:
         old, new = group[b], group[a]

@@ -1,8 +1,8 @@
-"""A device's speed by number format: float64 to int8, on its plain units and on its matrix units.
+"""Peak speeds of a device by number format, float64 to int8, on its plain units and on its matrix units.
 
-Plain units are CUDA cores and a processor's vector units. Matrix units are tensor cores and AMX tiles: only products of
-matrices and convolutions run on them. `Device.flop_per_s` is float32's speed on plain units, from which a speed that
-is not given follows.
+Plain units are CUDA cores and a processor's vector units. Matrix units are tensor cores and AMX tiles; only products of
+matrices and convolutions run on them. `Device.flop_per_s` is the speed in float32 on plain units. A missing speed
+follows from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMATS = ("float64", "float32", "bfloat16", "float16", "int8")  # widest first
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Operations per second, 0 where none are given; float32's on plain units stand in the device itself."""
+    """Operations per second, 0 where unknown; the device itself has the speed in float32 on plain units."""
 
     float64: int = 0
     bfloat16: int = 0
@@ -31,7 +31,7 @@ class Peaks:
     matrix_int8: int = 0
 
     def share(self, parts: int) -> Peaks:
-        """The speeds of one of so many equal parts."""
+        """The speeds of one of so many equal parts of the device."""
         speeds = [int(getattr(self, field.name)) for field in fields(self)]
         return Peaks(*[max(1, speed // parts) if speed else 0 for speed in speeds])
 
@@ -40,10 +40,10 @@ UNSAID = Peaks()
 
 
 def peak(flop_per_s: int, peaks: Peaks, number: str, *, matrix: bool = False) -> tuple[int, bool]:
-    """Operations per second in that format, and whether they are assumed because the device does not say.
+    """Operations per second in that format, and whether they are assumed because the device lacks the figure.
 
-    `flop_per_s` is the plain speed in float32. Without figures, float64 has half of it, as with vectors of half as many
-    numbers, and a narrower format all of it. Matrix units that lack a format leave it to the plain ones; what is
+    `flop_per_s` is the plain speed in float32. The assumed speed in float64 is half of it, as a vector holds half as
+    many numbers; in a narrower format it is the same. A format that the matrix units lack runs on plain units. A format
     narrower than float32 is never slower than float32.
     """
     if number == "float32":
@@ -64,7 +64,7 @@ def peak(flop_per_s: int, peaks: Peaks, number: str, *, matrix: bool = False) ->
 def read_peaks(table: Mapping[str, Any]) -> tuple[int, Peaks]:  # Any: whatever TOML holds
     """Read the keys `compute`, a speed in float32 or a table by format, and `matrix_compute`, such a table.
 
-    Raises ValueError for an unknown format or a speed that is none, KeyError without float32.
+    Raises ValueError for an unknown format or a malformed speed, KeyError without float32.
     """
     compute = table["compute"]
     plain = {"float32": _speed("compute", compute)} if isinstance(compute, str) else _speeds("compute", compute)

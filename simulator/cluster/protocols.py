@@ -1,13 +1,12 @@
-"""How tasks hand each other tensors: what the software adds to the wires.
+"""Protocols between tasks: the time that software adds to the wires for each message.
 
-    Recv posted ──request──▶ the sender knows │ value there │ pack ──wires, latency──▶ unpack │ readers are told
+    Recv posted ──request──▶ the sender knows │ value there │ pack ──wires, latency──▶ unpack │ readers start
 
-A link says what its hardware takes; a protocol what every message takes besides. `request_ns` and `latency_ns` are
-waiting, in which nobody is busy: threads wake up, system calls and queues. `send` and `receive` are work of one core
-of the CPU that stands for the device. Of the c cores for which a lane of that CPU stands a message needs one, so it
-takes the lane for a c-th of its work; for the rest it is on its way, as in a latency, but as far as bytes are worked on
-while others are on the wires, at the same time. Where the software has no more than t threads for messages, c is t at
-most.
+A link has the time of its hardware; a protocol has the rest of a message's time. `request_ns` and `latency_ns` are
+delays without work: thread wake-ups, system calls, queues. `send` and `receive` are work of one core of the CPU that
+stands for the device. A lane of that CPU stands for c cores, of which a message needs one. So the message takes the
+lane for a c-th of its work. The rest of the work delays it like a latency, except where bytes are worked on while
+others are on the wires. A limit of t threads for messages limits c to t.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ MAX_THREADS = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a message between two tasks takes besides its wires. Raises ClusterError for a figure out of range."""
+    """A message's time between two tasks besides its wires. Raises ClusterError for a figure out of range."""
 
     name: str  # "grpc"
-    request_ns: Nanos = 0  # from the Recv that is posted until the sender knows of it
+    request_ns: Nanos = 0  # from the posted Recv to the sender's notice of it
     send_ns: Nanos = 0  # work per message of a core at the sender
     receive_ns: Nanos = 0  # the same at the receiver
     send_ps_per_byte: int = 0  # picoseconds of work per byte
     receive_ps_per_byte: int = 0
-    source: str = ""  # who says so
-    latency_ns: Nanos = 0  # per message, added to that of its wires; nobody works
+    source: str = ""  # source of the figures
+    latency_ns: Nanos = 0  # per message, added to that of its wires; without work
     threads: int = 0  # of a process that work on messages; 0: as many as it has cores
 
     def __post_init__(self) -> None:
@@ -54,7 +53,7 @@ class Protocol:
             )
 
     def cores(self, cores: int) -> int:
-        """Of a lane's cores those that can work on messages at once."""
+        """The number of a lane's cores that can work on messages at once."""
         return min(cores, self.threads) if self.threads else cores
 
     def pack_ns(self, nbytes: Bytes) -> Nanos:
@@ -67,16 +66,16 @@ class Protocol:
 
 
 def lane_ns(work_ns: Nanos, cores: int) -> Nanos:
-    """For how long the work of one core takes a lane that stands for so many, rounded up."""
+    """Time that the work of one core takes a lane of so many cores, rounded up."""
     return -(-work_ns // cores)
 
 
 def beside_ns(fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tuple[int, int], wire_ns: Nanos) -> Nanos:
-    """For how long a message is on its way because of what its ends work outside their lanes.
+    """Delay of a message by the work at its two ends outside their lanes.
 
-    `fixed` is their work per message, `works` all of it, `cores` for how many cores their lanes stand, and `wire_ns`
-    the time of the bytes on the wires. Bytes are packed, sent and unpacked in a stream, so the slowest of the three
-    counts, but for what the lanes do, which have their share of the work before the message goes, and after it came.
+    `fixed` is the work per message at each end, `works` all of its work, `cores` the number of cores of its lane, and
+    `wire_ns` the time of the bytes on the wires. Bytes are packed, sent and unpacked in a stream, so the slowest of the
+    three counts. The lanes do their share before the message leaves and after it has arrived.
     """
     lanes = [lane_ns(work, of) for work, of in zip(works, cores, strict=True)]
     alone = sum(work - lane_ns(work, of) for work, of in zip(fixed, cores, strict=True))
@@ -86,21 +85,22 @@ def beside_ns(fixed: tuple[Nanos, Nanos], works: tuple[Nanos, Nanos], cores: tup
 
 PLAIN = Protocol("plain", source="wires alone")
 
-# The receiver copies when the pair meets, by DMA where a GPU is involved; that a CPU only gets a reference is what a
-# route without links says (docs/tensorflow.md, section 8).
+# The receiver copies when both Send and Recv have run, by DMA where a GPU is involved. A CPU of the same process only
+# gets a reference: its route has no links (docs/tensorflow.md, section 8).
 IN_PROCESS = Protocol("in-process", source="within a process nothing is packed")
 
 # Steps of one ps and one worker, each pinned to a core, of TensorFlow 2.21 over loopback (benchmarks/messages.py, one
 # x86 machine, 2026). A message of 4 bytes, its request and all, takes 35 to 42 us of processor time at each end where
 # many are under way; a byte 0.27 ns where it is sent and 0.40 ns where it is received, copies and fresh pages with it.
-# gRPC alone takes 18.5 us of a server core per call, 54,000 calls per second and core (grpc/grpc#10803). A hop from the
-# value's being there until its reader runs takes 90 to 130 us, of which the wires of a default cluster, two network
-# adapters or the loopback, have 2 us. Its request had long arrived, as a Recv without inputs is posted when the step
-# begins; that one which is posted late takes half a hop more is an assumption.
+# gRPC alone takes 18.5 us of a server core per call, 54,000 calls per second and core (grpc/grpc#10803). A hop, from
+# the end of the producer to the start of the reader, takes 90 to 130 us. The wires of a default cluster, two network
+# adapters or the loopback, have 2 us of it. Its request had long arrived, as a Recv without inputs is posted when the
+# step begins. A request that is posted late is assumed to take half a hop more.
 #
-# A message alone works up to 68 us at each end, as nobody shares its wake-ups and system calls; what is more than 40
-# us is in the latency here. Threads: 8 wait for calls at a server, 8 for answers at a client (kGrpcWorkerServiceThread-
-# Count of grpc_worker_service.cc, kGrpcWorkerCacheThreadCount of grpc_worker_cache.cc). docs/decisions/0024 has more.
+# A message alone takes up to 68 us of work at each end, as no other message shares its wake-ups and system calls. The
+# part above 40 us is in the latency here. Threads: 8 wait for calls at a server, 8 for answers at a client
+# (kGrpcWorkerServiceThreadCount of grpc_worker_service.cc, kGrpcWorkerCacheThreadCount of grpc_worker_cache.cc).
+# docs/decisions/0024 has more.
 GRPC = Protocol(
     "grpc",
     request_ns=55_000,
@@ -113,8 +113,8 @@ GRPC = Protocol(
     threads=8,
 )
 
-# What TensorFlow's verbs transport does (tensorflow/networking, tensorflow_networking/verbs/README.md): the
-# receiver writes a request into the sender's memory, the sender writes the tensor to where it is wanted; nobody copies.
+# TensorFlow's verbs transport (tensorflow/networking, tensorflow_networking/verbs/README.md): the receiver writes a
+# request into the sender's memory, the sender writes the tensor into the receiver's memory, without a copy.
 # 4 us from application to application (Mellanox, "InfiniBand In-Network Computing", 2019: 3 to 4 us), of which the
 # wires have 2 us. The work per message is not published; none is counted. No measurement of ours.
 RDMA = Protocol(
@@ -126,7 +126,7 @@ RDMA = Protocol(
 
 # As if Send and Recv were ncclSend and ncclRecv, a question of "what if": TensorFlow uses NCCL in collectives only.
 # NVIDIA's own model of a ring with the Simple protocol (NCCL, src/graph/tuning.cc, as of 2025): 8.4 us once and 14 us
-# per step over a network, 22.4 us in all. Two NICs and two ways over PCIe have 12 us of them. GPUs copy, no CPU does.
+# per step over a network, 22.4 us in all. Two NICs and two PCIe links have 12 us of them. GPUs copy, no CPU does.
 NCCL = Protocol("nccl", latency_ns=10_400, source="22.4 us a hop between GPUs, NCCL's own model, 2025")
 
 _KNOWN = {protocol.name: protocol for protocol in (PLAIN, GRPC, RDMA, NCCL)}
@@ -144,5 +144,5 @@ def find_protocol(name: str, own: Mapping[str, Protocol] | None = None) -> Proto
 
 
 def spoken(protocol: Protocol) -> str:
-    """What the notes of a cluster say of the protocol between its tasks."""
+    """The note of a cluster on the protocol between its tasks."""
     return f"tasks talk by {protocol.name}" + (f" ({protocol.source})" if protocol.source else "")

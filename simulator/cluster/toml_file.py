@@ -1,4 +1,4 @@
-"""Clusters as TOML: hosts with their processors, GPUs and wires, and the tasks that stand on them.
+"""Clusters as TOML: hosts with their processors, GPUs and wires, and the tasks on them.
 
     name = "two boxes"
 
@@ -34,7 +34,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.models import DEFAULT_CPU, MODEL_KEYS, Model, find_model, read_cores, read_model
-from simulator.cluster.notation import assumptions
 from simulator.cluster.protocols import GRPC, PLAIN, Protocol, find_protocol
 from simulator.cluster.topology import LOOPBACK, MAX_DEVICES, NIC_25GBE, PCIE4, UPLINK, Host, Rack, Task, Wire, connect
 from simulator.errors import ClusterError
@@ -51,12 +50,12 @@ else:
 
 
 Table: TypeAlias = Mapping[str, Any]  # Any: whatever TOML holds; each value is narrowed where it is read
-At: TypeAlias = tuple[str, int, str]  # where a value stands: section, which of that name, key
+At: TypeAlias = tuple[str, int, str]  # place of a value: section, its number among those of that name, key
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
 
 
 class Reader:
-    """The text beside its parsed form, so that an error can name the line."""
+    """The text beside its parsed form; it checks values and raises errors that name the line."""
 
     def __init__(self, text: str, source: str) -> None:
         self.lines = text.splitlines()
@@ -69,7 +68,7 @@ class Reader:
         raise ClusterError(f"{where}: {message}", line=line)
 
     def line(self, section: str, nth: int, key: str) -> int | None:
-        """Line of a key in the nth table of that name; of the table, which may be inline, if there is no such key."""
+        """Line of a key in the nth table of that name; without such a key, line of the table, which may be inline."""
         seen, inside, header = -1, not section, None
         for number, raw in enumerate(self.lines, 1):
             stripped = raw.strip()
@@ -90,7 +89,7 @@ class Reader:
         return self.line("", 0, section) if header is None and section else header
 
     def keys(self, table: object, allowed: Sequence[str], section: str, nth: int = 0) -> Table:
-        """The value as a table that has only keys of `allowed`."""
+        """The value as a table with no key outside `allowed`."""
         if not isinstance(table, dict):
             self.fail(f"{section!r} must be a table", section, nth)
         for key in table:
@@ -106,7 +105,7 @@ class Reader:
         return value
 
     def name(self, value: object, at: At) -> str:
-        """The value as a name of letters, digits and marks within."""
+        """The value as a name: a letter, then letters, digits and any of `_.-`."""
         if not isinstance(value, str) or not _NAME.match(value):
             self.fail(f"{value!r} is not a {at[0]} name", *at)
         return value
@@ -156,8 +155,8 @@ _PROTOCOL: Mapping[str, tuple[str, Callable[[str], int]]] = {
 }
 
 
-def read_wire(reader: Reader, table: object, default: Wire, at: At) -> Wire:
-    """A wire as { bandwidth, latency, contention, duplex }; what is not said is as in `default`."""
+def _wire(reader: Reader, table: object, default: Wire, at: At) -> Wire:
+    """A wire as { bandwidth, latency, contention, duplex }; `default` gives the missing keys."""
     section, nth, key = at
     if not isinstance(table, dict):
         reader.fail(f'{key}: write {{ bandwidth = "25 GB/s", latency = "5 us" }}', *at)
@@ -180,8 +179,8 @@ def read_wire(reader: Reader, table: object, default: Wire, at: At) -> Wire:
     return Wire(latency, rate, contention, duplex == "half")
 
 
-def read_protocol(reader: Reader, described: object) -> Protocol:
-    """The protocol between tasks: a name, or the user's own as a table, `like` another where it is silent."""
+def _protocol(reader: Reader, described: object) -> Protocol:
+    """The protocol between tasks: a name, or a table of the user's own; the protocol `like` gives the missing keys."""
     if isinstance(described, str):
         return _named(reader, described, ("", 0, "protocol"))
     table = reader.keys(described, ("name", "like", "source", "threads", *_PROTOCOL), "protocol")
@@ -192,7 +191,7 @@ def read_protocol(reader: Reader, described: object) -> Protocol:
         if key in table
     }
     if "threads" in table:
-        figures["threads"] = table["threads"]  # judged by the protocol
+        figures["threads"] = table["threads"]  # checked by Protocol
     name = str(table.get("name", "own"))
     try:
         return replace(like, name=name, source=str(table.get("source", "")), **figures)
@@ -207,8 +206,8 @@ def _named(reader: Reader, name: object, at: At) -> Protocol:
         reader.fail(str(error), *at)
 
 
-def read_racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequence[str]]) -> list[Rack]:
-    """The racks; `named` gives the hosts that a name stands for, several for a [[host]] with a count."""
+def _racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequence[str]]) -> list[Rack]:
+    """The racks; `named` maps a name to its hosts, several for a [[host]] with a count."""
     racks: list[Rack] = []
     rack_of: dict[str, str] = {}
     for nth, raw in enumerate(tables):
@@ -224,7 +223,7 @@ def read_racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Seq
             if host in rack_of:
                 reader.fail(f"host {host!r} stands in rack {rack_of[host]!r} already", "rack", nth, "hosts")
             rack_of[host] = name
-        racks.append(Rack(name, members, read_wire(reader, wire, UPLINK, ("rack", nth, "uplink"))))
+        racks.append(Rack(name, members, _wire(reader, wire, UPLINK, ("rack", nth, "uplink"))))
     return racks
 
 
@@ -250,7 +249,7 @@ _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
-    """Read a cluster from TOML text; `source` is the user's word for it. Raises ClusterError with the line."""
+    """Read a cluster from TOML text; `source` names it in messages. Raises ClusterError with the line."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -271,11 +270,10 @@ def read_toml(text: str, source: str, *, name: str | None = None) -> Cluster:
     if len({host.name for host in hosts}) < len(hosts):
         reader.fail("two hosts have the same name", "host")
     named |= {host.name: [host.name] for host in hosts}
-    racks = read_racks(reader, reader.tables(top.get("rack", []), "rack"), named)
-    protocol = read_protocol(reader, top.get("protocol", GRPC.name))
+    racks = _racks(reader, reader.tables(top.get("rack", []), "rack"), named)
+    protocol = _protocol(reader, top.get("protocol", GRPC.name))
     tasks = _tasks(reader, reader.tables(top.get("task", []), "task"), hosts)
-    said = [*assumptions(hosts), *_unsaid(own, top.get("model", {}))]
-    said += [f"figures: {top['source']}"] if "source" in top else []
+    said = [*_unsaid(own, top.get("model", {})), *([f"figures: {top['source']}"] if "source" in top else [])]
     try:
         title = name or str(top.get("name", source))
         return connect(hosts, tasks, name=title, notes=said, protocol=protocol, racks=racks)
@@ -300,18 +298,17 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
 
 
 def _unsaid(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
-    """What is assumed of the models that do not say how long a launch takes or how many cores they have."""
+    """Notes on models without a launch time or a number of cores."""
     launches = [
         f"model {name} gives no launch: {show_nanos(model.launch_ns)}, as {model.type}s of its kind take"
         for name, model in own.items()
         if "launch" not in tables[name]
     ]
-    cores = [
+    return launches + [
         f"model {name} gives no cores: it works on one message at a time"
         for name, model in own.items()
         if model.type == "CPU" and "cores" not in tables[name]
     ]
-    return launches + cores
 
 
 def _model(reader: Reader, name: object, type_: str, own: Mapping[str, Model], at: At) -> Model:
@@ -335,10 +332,10 @@ def _hosts(reader: Reader, table: Table, nth: int, own: Mapping[str, Model]) -> 
         if len(ends) != 2 or ends[0] == ends[1]:
             reader.fail("between must name two different GPUs", "host.nvlink", row, "between")
         speed = {key: link[key] for key in WIRE if key in link}
-        nvlinks[min(ends), max(ends)] = read_wire(reader, speed, PCIE4, ("host.nvlink", row, "bandwidth"))
+        nvlinks[min(ends), max(ends)] = _wire(reader, speed, PCIE4, ("host.nvlink", row, "bandwidth"))
 
     def wire(key: str, default: Wire) -> Wire:
-        return read_wire(reader, table[key], default, ("host", nth, key)) if key in table else default
+        return _wire(reader, table[key], default, ("host", nth, key)) if key in table else default
 
     def groups(key: str) -> tuple[tuple[int, ...], ...]:
         return reader.groups(table.get(key, []), len(gpus), ("host", nth, key))

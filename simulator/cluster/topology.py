@@ -1,4 +1,4 @@
-"""From machines and tasks to devices, links and routes.
+"""Topology: the devices, links and routes that follow from machines and tasks.
 
     GPU:0 ──nvlink── GPU:1          same host: NVLink or NVSwitch where there is one, else over PCIe
       │ pcie           │ pcie
@@ -6,8 +6,8 @@
       │ uplink
      CPU ──nic out──[rack out]── (network) ──[rack in]──nic in── CPU of another host
 
-A wire is a link in each direction, or one for both where it is half duplex; its name says what it is. What the hosts
-of a rack send to other racks shares the rack's uplink. Two tasks of one host talk through the loopback.
+A wire makes a link in each direction, or one for both where it is half duplex; the link's name says what it is. The
+traffic of a rack's hosts to other racks shares the rack's uplink. Two tasks of one host talk through the loopback.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from simulator.cluster.cluster import Cluster, Contention, Device, Link
 from simulator.cluster.models import Model
 from simulator.cluster.protocols import GRPC, Protocol, spoken
 from simulator.errors import ClusterError
+from simulator.units import show_rate
 
 MAX_DEVICES = 1024  # routes grow with the square
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Speed of a connection in each of its directions, and how transfers share it."""
+    """A connection: its speed in each direction, and the sharing of its bandwidth."""
 
     latency_ns: int
     bytes_per_s: int
@@ -35,10 +36,10 @@ class Wire:
 
 # PCI-SIG (2017): 16 GT/s x 16 lanes x 128/130; 5 us is what a small host-to-device copy takes (CUDA driver included).
 PCIE4 = Wire(5_000, 31_508_000_000)
-# What a PCIe switch adds to that: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
+# A PCIe switch adds: 100 ns from port to port at most (PLX, PEX 8747 product brief, 2010).
 SWITCH_LATENCY_NS = 100
 # 25 Gbit/s Ethernet (IEEE 802.3by, 2016). An adapter adds up to 0.6 us (Mellanox, ConnectX-5 EN product brief, 2017), a
-# switch 0.3 us (Mellanox, Spectrum-2, 2017): 1 us counted at each end. What the software adds is the protocol's.
+# switch 0.3 us (Mellanox, Spectrum-2, 2017): 1 us is counted at each end. The protocol adds the software's time.
 NIC_25GBE = Wire(1_000, 3_125_000_000)
 # Between two processes of one host, taken as long as between two hosts. TensorFlow over gRPC moves 0.9 to 1.9 GB/s
 # there (measured on TensorFlow 2.21, 2026): 0.71 ns per byte at 1.4 GB/s, of which the protocol counts 0.6 as work.
@@ -49,7 +50,7 @@ UPLINK = Wire(300, 12_500_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine: its processor, its GPUs and what joins them."""
+    """A machine: its processor, its GPUs and the wires between them."""
 
     name: str
     cpu: Model
@@ -58,15 +59,15 @@ class Host:
     nic: Wire = NIC_25GBE
     loopback: Wire = LOOPBACK
     switches: tuple[tuple[int, ...], ...] = ()  # GPUs that share one PCIe uplink
-    nvlinks: Mapping[tuple[int, int], Wire] = field(default_factory=dict)  # (lower GPU, higher GPU) -> joined by
+    nvlinks: Mapping[tuple[int, int], Wire] = field(default_factory=dict)  # by (lower GPU, higher GPU)
     nvswitch: Wire | None = None  # every GPU's port to a crossbar
-    sockets: tuple[tuple[int, ...], ...] = ()  # GPUs of each socket, when crossing between them costs
+    sockets: tuple[tuple[int, ...], ...] = ()  # GPUs of each socket, where a transfer between sockets costs
     between_sockets: Wire | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """Hosts behind one switch, and what joins it to the others."""
+    """Hosts behind one switch, and the uplink from it to the other racks."""
 
     name: str
     hosts: tuple[str, ...]
@@ -75,7 +76,7 @@ class Rack:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A process of the cluster: where it runs and which of the host's GPUs are its own."""
+    """A process of the cluster: its job, its host, and the GPUs of the host that it owns."""
 
     job: str
     number: int
@@ -98,11 +99,11 @@ def connect(
     protocol: Protocol = GRPC,
     racks: Sequence[Rack] = (),
 ) -> Cluster:
-    """Make the cluster of these tasks on these hosts, which talk by that protocol.
+    """Make the cluster of these tasks on these hosts, with that protocol between tasks.
 
-    The CPU devices of a host share its processor and memory evenly. A host in no rack has no uplink before it. Raises
-    ClusterError where a host or GPU does not exist, a GPU belongs to two tasks or a host to two racks, or there are
-    more than MAX_DEVICES devices.
+    The CPU devices of a host share its processor and memory evenly. A host in no rack has no uplink. The notes of the
+    cluster are the figures assumed of its hosts, `notes`, and the protocol. Raises ClusterError where a host or GPU
+    does not exist, a GPU belongs to two tasks, a host to two racks, or there are more than MAX_DEVICES devices.
     """
     machines = {host.name: host for host in hosts}
     _check(machines, tasks)
@@ -118,10 +119,24 @@ def connect(
         for number, gpu in enumerate(task.gpus):
             devices.append(_device(task, "GPU", number, host.gpus[gpu], host))
             places.append((host, gpu))
-    wiring = _Wiring()
-    routes = _routes(wiring, devices, places, rack_of)
-    said = (*notes, spoken(protocol)) if len(tasks) > 1 else tuple(notes)
-    return Cluster(tuple(devices), tuple(wiring.links), routes, name, said, between_tasks=protocol)
+    links = _Links()
+    routes = _routes(links, devices, places, rack_of)
+    said = (*_assumptions(hosts), *notes, *([spoken(protocol)] if len(tasks) > 1 else []))
+    return Cluster(tuple(devices), tuple(links.made), routes, name, said, between_tasks=protocol)
+
+
+def _assumptions(hosts: Sequence[Host]) -> list[str]:
+    """The figures on which a description rests: device models, links inside a host, links between hosts."""
+    models = dict.fromkeys([host.cpu for host in hosts] + [gpu for host in hosts for gpu in host.gpus])
+    said = [f"{model.type} model {model.name}: {model.title}" for model in models]
+    bare = next((host for host in hosts if host.gpus and host.nvswitch is None and not host.nvlinks), None)
+    if bare is not None:
+        kind = "PCIe 4.0 x16" if bare.pcie == PCIE4 else "PCIe"
+        said.append(f"GPUs of a host are joined by {kind}, {show_rate(bare.pcie.bytes_per_s)} each way")
+    if len(hosts) > 1:
+        kind = "25 Gbit/s Ethernet" if hosts[0].nic == NIC_25GBE else "a network"
+        said.append(f"hosts are joined by {kind}, {show_rate(hosts[0].nic.bytes_per_s)} each way")
+    return said
 
 
 def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
@@ -176,35 +191,39 @@ def _device(task: Task, type_: str, number: int, model: Model, host: Host) -> De
     )
 
 
-class _Wiring:
+class _Links:
     """The links made so far, by name: the same name is the same resource."""
 
     def __init__(self) -> None:
-        self.links: list[Link] = []
+        self.made: list[Link] = []
         self.rows: dict[str, int] = {}
 
-    def link(self, name: str, wire: Wire, way: str = "") -> int:
-        """The link of a wire in the direction `way`; a half-duplex wire has one for all directions."""
-        name = f"{name} {way}" if way and not wire.half else name
+    def link(self, name: str, wire: Wire, direction: str = "") -> int:
+        """Row of the wire's link in that direction; a half-duplex wire has one link for both."""
+        name = f"{name} {direction}" if direction and not wire.half else name
         if name not in self.rows:
-            self.rows[name] = len(self.links)
-            self.links.append(Link(name, wire.latency_ns, wire.bytes_per_s, wire.contention))
+            self.rows[name] = len(self.made)
+            self.made.append(Link(name, wire.latency_ns, wire.bytes_per_s, wire.contention))
         return self.rows[name]
+
+    def between(self, name: str, a: int, b: int, wire: Wire) -> int:
+        """Row of the link from `a` to `b` of a wire that only these two share."""
+        return self.link(f"{name} {min(a, b)}-{max(a, b)}" if wire.half else f"{name} {a}>{b}", wire)
 
 
 def _routes(
-    wiring: _Wiring,
+    links: _Links,
     devices: Sequence[Device],
     places: Sequence[tuple[Host, int | None]],
     rack_of: Mapping[str, Rack],
 ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """The route of every ordered pair: each device's way to and from its host's memory is looked up once."""
-    out = [_to_memory(wiring, host, gpu) for host, gpu in places]
-    in_ = [_from_memory(wiring, host, gpu) for host, gpu in places]
+    """The route of every ordered pair; the links between a device and its host's memory are found once."""
+    out = [_to_memory(links, host, gpu) for host, gpu in places]
+    in_ = [_from_memory(links, host, gpu) for host, gpu in places]
     hosts = [host for host, _ in places]
     racks = [rack_of.get(host.name) for host in hosts]
-    leave, enter = ([_port(wiring, host, hosts, way) for host in hosts] for way in ("out", "in"))
-    up, down = ([_rack_port(wiring, rack, racks, way) for rack in racks] for way in ("out", "in"))
+    leave, enter = ([_port(links, host, hosts, side) for host in hosts] for side in ("out", "in"))
+    up, down = ([_rack_port(links, rack, racks, side) for rack in racks] for side in ("out", "in"))
     task = [device.task for device in devices]
     table = []
     for s, (here, gpu_here) in enumerate(places):
@@ -213,10 +232,10 @@ def _routes(
             if s == t:
                 row.append(())
             elif task[s] == task[t]:
-                row.append(_inside(wiring, here, gpu_here, gpu_there))
+                row.append(_inside(links, here, gpu_here, gpu_there))
             elif here is there:
-                # two GPUs behind one half-duplex switch would cross its uplink twice: it is held once
-                loop = wiring.link(f"{here.name} loopback", here.loopback)
+                # two GPUs behind one half-duplex switch use its uplink in both directions: it is one link, listed once
+                loop = links.link(f"{here.name} loopback", here.loopback)
                 row.append(tuple(dict.fromkeys((*out[s], loop, *in_[t]))))
             elif racks[s] is racks[t]:
                 row.append((*out[s], *leave[s], *enter[t], *in_[t]))
@@ -226,73 +245,68 @@ def _routes(
     return tuple(table)
 
 
-def _port(wiring: _Wiring, host: Host, hosts: Sequence[Host], way: str) -> tuple[int, ...]:
+def _port(links: _Links, host: Host, hosts: Sequence[Host], direction: str) -> tuple[int, ...]:
     """The host's NIC in one direction; none where there is no other host."""
     alone = all(other is host for other in hosts)
-    return () if alone else (wiring.link(f"{host.name} nic", host.nic, way),)
+    return () if alone else (links.link(f"{host.name} nic", host.nic, direction),)
 
 
-def _rack_port(wiring: _Wiring, rack: Rack | None, racks: Sequence[Rack | None], way: str) -> tuple[int, ...]:
+def _rack_port(links: _Links, rack: Rack | None, racks: Sequence[Rack | None], direction: str) -> tuple[int, ...]:
     """The rack's uplink in one direction; none outside a rack or where there is nothing outside it."""
     if rack is None or all(other is rack for other in racks):
         return ()
-    return (wiring.link(f"{rack.name} uplink", rack.uplink, way),)
+    return (links.link(f"{rack.name} uplink", rack.uplink, direction),)
 
 
-def _inside(wiring: _Wiring, host: Host, a: int | None, b: int | None) -> tuple[int, ...]:
-    """Between two devices of one process: a hand-over, NVLink, NVSwitch or PCIe."""
+def _inside(links: _Links, host: Host, a: int | None, b: int | None) -> tuple[int, ...]:
+    """The route between two devices of one process: a hand-over, NVLink, NVSwitch or PCIe."""
     if a is None or b is None:
-        return (*_to_memory(wiring, host, a), *_from_memory(wiring, host, b))
+        return (*_to_memory(links, host, a), *_from_memory(links, host, b))
     wire = host.nvlinks.get((min(a, b), max(a, b)))
     if wire is not None:
-        return (_across(wiring, f"{host.name} nvlink", a, b, wire),)
+        return (links.between(f"{host.name} nvlink", a, b, wire),)
     if host.nvswitch is not None:
-        out = wiring.link(f"{host.name} gpu{a} nvlink", host.nvswitch, "out")
-        return (out, wiring.link(f"{host.name} gpu{b} nvlink", host.nvswitch, "in"))
-    up = wiring.link(f"{host.name} gpu{a} pcie", host.pcie, "out")
-    down = wiring.link(f"{host.name} gpu{b} pcie", host.pcie, "in")
+        out = links.link(f"{host.name} gpu{a} nvlink", host.nvswitch, "out")
+        return (out, links.link(f"{host.name} gpu{b} nvlink", host.nvswitch, "in"))
+    up = links.link(f"{host.name} gpu{a} pcie", host.pcie, "out")
+    down = links.link(f"{host.name} gpu{b} pcie", host.pcie, "in")
     sa, sb = _switch(host, a), _switch(host, b)
     if sa == sb and sa is not None:
         return (up, down)
-    return (up, *_uplink(wiring, host, sa, "out"), *_socket(wiring, host, a, b), *_uplink(wiring, host, sb, "in"), down)
-
-
-def _across(wiring: _Wiring, name: str, a: int, b: int, wire: Wire) -> int:
-    """The link from `a` to `b` of a wire that only these two share."""
-    return wiring.link(f"{name} {min(a, b)}-{max(a, b)}" if wire.half else f"{name} {a}>{b}", wire)
+    return (up, *_uplink(links, host, sa, "out"), *_socket(links, host, a, b), *_uplink(links, host, sb, "in"), down)
 
 
 def _switch(host: Host, gpu: int) -> int | None:
     return next((row for row, members in enumerate(host.switches) if gpu in members), None)
 
 
-def _uplink(wiring: _Wiring, host: Host, switch: int | None, way: str) -> tuple[int, ...]:
+def _uplink(links: _Links, host: Host, switch: int | None, direction: str) -> tuple[int, ...]:
     if switch is None:
         return ()
-    return (wiring.link(f"{host.name} switch{switch}", replace(host.pcie, latency_ns=SWITCH_LATENCY_NS), way),)
+    return (links.link(f"{host.name} switch{switch}", replace(host.pcie, latency_ns=SWITCH_LATENCY_NS), direction),)
 
 
-def _socket(wiring: _Wiring, host: Host, a: int, b: int) -> tuple[int, ...]:
+def _socket(links: _Links, host: Host, a: int, b: int) -> tuple[int, ...]:
     if host.between_sockets is None:
         return ()
     sa = next((row for row, members in enumerate(host.sockets) if a in members), 0)
     sb = next((row for row, members in enumerate(host.sockets) if b in members), 0)
-    return () if sa == sb else (_across(wiring, f"{host.name} socket", sa, sb, host.between_sockets),)
+    return () if sa == sb else (links.between(f"{host.name} socket", sa, sb, host.between_sockets),)
 
 
-def _to_memory(wiring: _Wiring, host: Host, gpu: int | None) -> tuple[int, ...]:
+def _to_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
     if gpu is None:
         return ()
     return (
-        wiring.link(f"{host.name} gpu{gpu} pcie", host.pcie, "out"),
-        *_uplink(wiring, host, _switch(host, gpu), "out"),
+        links.link(f"{host.name} gpu{gpu} pcie", host.pcie, "out"),
+        *_uplink(links, host, _switch(host, gpu), "out"),
     )
 
 
-def _from_memory(wiring: _Wiring, host: Host, gpu: int | None) -> tuple[int, ...]:
+def _from_memory(links: _Links, host: Host, gpu: int | None) -> tuple[int, ...]:
     if gpu is None:
         return ()
     return (
-        *_uplink(wiring, host, _switch(host, gpu), "in"),
-        wiring.link(f"{host.name} gpu{gpu} pcie", host.pcie, "in"),
+        *_uplink(links, host, _switch(host, gpu), "in"),
+        links.link(f"{host.name} gpu{gpu} pcie", host.pcie, "in"),
     )

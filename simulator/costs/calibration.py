@@ -1,4 +1,4 @@
-"""Lay measured times over an estimate.
+"""Calibration: measured times replace estimates, by node name and device kind.
 
 file ──▶ samples ──by name──▶ node ──▶ all its copies (tower_1/.., replica_2/..)
                  └─by device─▶ kind
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ids
-from simulator.costs.measured import Measurement, Sample, read_measurement
+from simulator.costs.measured import MeasuredTimes, Sample, read_measurement
 from simulator.costs.table import MEASURED, CostTable
 from simulator.errors import ClusterError
 from simulator.graph.graph import Graph
@@ -37,17 +37,17 @@ _SHOWN = 5  # names listed in a note
 
 @dataclass(slots=True)
 class _Laid:
-    """What one file brought."""
+    """The use of one file: its names, and the samples that count."""
 
     source: str
-    names: dict[str, bool] = field(default_factory=dict)  # that it measured -> whether the graph has them
+    names: dict[str, bool] = field(default_factory=dict)  # measured name -> whether the graph has it
     used: int = 0  # samples that count for some kind
     elsewhere: Counter[str] = field(default_factory=Counter)  # samples by devices of which the cluster has no type
 
 
 def calibrate(
     costs: CostTable,
-    measurement: Measurement | Sequence[Measurement],
+    measurement: MeasuredTimes | Sequence[MeasuredTimes],
     graph: Graph,
     cluster: Cluster,
     *,
@@ -55,20 +55,20 @@ def calibrate(
 ) -> CostTable:
     """The estimate, with measured times where a measurement has them: by node name and device kind.
 
-    Of several times for one node and kind the median counts, rounded up, from whichever measurement they are: one file
-    per step is how TensorFlow writes them. A device that the cluster does not have stands for all kinds of its type.
-    A copy that replication made takes its original's time where it was not measured itself: each tower, worker or
-    replica works on as many examples as the given graph. A name that the graph lacks stands for the nodes of that op
-    whose names differ only in the numbers that TensorFlow gives at run time.
+    The median of all times of a node on a kind counts, rounded up, over all measurements; TensorFlow writes one file
+    per step. A device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its
+    original's time where it was not measured itself, as each tower, worker or replica works on as many examples as the
+    given graph. A name that the graph lacks stands for the nodes of that op whose names differ only in the numbers that
+    TensorFlow gives at run time.
 
-    `described` is the cluster that the measurement speaks of, where `cluster` is that one with more or fewer tasks: its
-    kinds and devices are known, too, and a measurement of which nothing is used is no error then.
+    `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
+    and an unused measurement is no error then.
 
-    Where an op has no kernel a measurement makes none. Names that the graph lacks, and times on a type of device that
-    the cluster lacks, are counted in the notes. Raises ClusterError for a kind that it does not have, and for a
-    measurement of which nothing is used: no name is the graph's, or no device of such a type is there.
+    A measurement adds no kernel to an op that has none. The notes count names that the graph lacks, and times on a type
+    of device that the cluster lacks. Raises ClusterError for an unknown kind, and for a measurement without any use: no
+    name is the graph's, or the cluster has no device of such a type.
     """
-    given = [measurement] if isinstance(measurement, Measurement) else list(measurement)
+    given = [measurement] if isinstance(measurement, MeasuredTimes) else list(measurement)
     rows_of = _Names(graph)
     times: _Times = {}
     laid = [_gather(one, rows_of, costs, cluster, described or cluster, times) for one in given]
@@ -100,7 +100,7 @@ class _Names:
             self.bare.setdefault(_NUMBER.sub("", name), []).append(row)
 
     def rows(self, sample: Sample) -> list[int]:
-        """The nodes that a sample speaks of; without their op only if there is no doubt."""
+        """The nodes of a sample's name; where the sample lacks the op, only if the name fits one node."""
         row = self.graph.index.get(sample.node)
         if row is not None:
             return [row]
@@ -111,7 +111,7 @@ class _Names:
 
 
 def _gather(
-    measurement: Measurement,
+    measurement: MeasuredTimes,
     names: _Names,
     costs: CostTable,
     cluster: Cluster,
@@ -139,7 +139,7 @@ def _gather(
 
 
 def _check_used(laid: _Laid, graph: Graph, cluster: Cluster) -> None:
-    """Refuse a file that says nothing of this graph on this cluster."""
+    """Raise ClusterError for a file without a time of this graph on this cluster."""
     if laid.used:
         return
     if laid.elsewhere:
@@ -160,7 +160,7 @@ def _check_used(laid: _Laid, graph: Graph, cluster: Cluster) -> None:
 
 
 def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _Times, graph: Graph) -> None:
-    """Give copies that were not measured themselves the times of their originals."""
+    """Give copies without times of their own the times of their originals."""
     for name, original in graph.copies.items():
         row, origin = graph.index.get(name), graph.index.get(original)
         if row is None or origin is None:
@@ -171,8 +171,8 @@ def _copy(run_ns: npt.NDArray[np.int64], source: npt.NDArray[np.int32], times: _
                 source[row] = MEASURED
 
 
-def _columns(sample: Sample, measurement: Measurement, described: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
-    """The kinds for which a sample speaks, as columns of the cost table; none where only `described` has them."""
+def _columns(sample: Sample, measurement: MeasuredTimes, described: Cluster, kinds: Sequence[str]) -> tuple[int, ...]:
+    """The kinds of a sample's device, as columns of the cost table; none where only `described` has them."""
     types = {device.kind: device.type for device in described.devices}
     named = _TYPE.search(sample.where)
     wanted = named[1].upper() if named else sample.where.upper()

@@ -1,9 +1,9 @@
-"""Estimate how long each op takes on each kind of device, by a roofline (`work`) with a launch overhead.
+"""Estimates for a graph: the time of each op on each kind of device by a roofline, and the memory that stays.
 
-Ops for which no kernel starts (`Rule.launches`) cost the executor's dispatch on every device; so does, on a GPU, the
+An op without a kernel start (`Rule.launches`) costs the executor's dispatch on every device. On a GPU so does the
 launch of a kernel that works in host memory alone.
 
-A graph of thousands of nodes has some hundred different ones: each is priced once, by exact integers.
+A graph of thousands of nodes has some hundred different ones. Each of these is priced once, by exact integers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -19,33 +18,32 @@ import numpy.typing as npt
 from simulator.cluster.cluster import Cluster, Device
 from simulator.columns import Ints, flags, ids, ints
 from simulator.costs.formulas.instance import Instance
-from simulator.costs.roofline import DISPATCH_NS, Work, speed_of, time_of, work_of
-from simulator.costs.rules import FALLBACK_RULE, Rule, rule
+from simulator.costs.roofline import DISPATCH_NS, OpWork, speed_of, time_of, work_of
+from simulator.costs.rules import FALLBACK_RULE, rule
 from simulator.costs.table import FALLBACK, STATIC, CostTable
 from simulator.errors import ClusterError
 from simulator.graph import ops
-from simulator.graph.dtypes import INT32, SIZE, STRING, base
+from simulator.graph.dtypes import INT32, STRING
 from simulator.graph.graph import Attrs, Graph, Shape
-from simulator.graph.tensors import MAX_BYTES
+from simulator.graph.messages import Proto
+from simulator.graph.tensors import MAX_BYTES, shape_of, size_of
 from simulator.wording import by_count, some
 
 
 def estimate(graph: Graph, cluster: Cluster) -> CostTable:
     """Price every node on every device kind of the cluster.
 
-    Ops that the table of `costs/rules.py` lacks cost a launch and the bytes of their known tensors, and calls of what
-    is not in the graph (py_func) a call; both are marked FALLBACK and named in the notes, as are ops that lack
-    attributes and sizes that are assumed. Tensors of unknown size count no bytes. Raises
-    ClusterError if two devices of one kind differ in type or speed.
+    An op that the table of `costs/rules.py` lacks costs a launch and the bytes of its known tensors. A call of code
+    outside the graph (py_func) costs the call. Both are marked FALLBACK. The notes name them, ops that lack attributes,
+    and assumed sizes. Tensors of unknown size count no bytes. Raises ClusterError if two devices of one kind differ in
+    type or speed.
     """
-    priced, which = _instances(graph)
-    works = [work_of(rule, instance) for rule, instance in priced]
+    works, which = _works(graph)
     column = np.array([work[:3] for work in works], np.int64).reshape(-1, 3)[which]
-    rules = [rule for rule, _ in priced]
-    fallback = np.array([rule is FALLBACK_RULE or rule.opaque for rule in rules], bool)[which]
-    resident, resident_notes = resident_bytes(graph)
+    fallback = np.array([work.rule is FALLBACK_RULE or work.rule.opaque for work in works], bool)[which]
+    resident, resident_notes = _resident_bytes(graph)
     models = _models(cluster)
-    run_ns = _run_ns(graph, models, rules, works, which)
+    run_ns = _run_ns(graph, models, works, which)
     return CostTable(
         kinds=cluster.kinds,
         run_ns=run_ns,
@@ -54,22 +52,16 @@ def estimate(graph: Graph, cluster: Cluster) -> CostTable:
         source=ids(np.where(fallback, FALLBACK, STATIC)),
         flops=ints(column[:, 0]),
         moved_bytes=ints(column[:, 1]),
-        notes=(*assumptions(graph, models, rules, works, which, run_ns), *resident_notes),
+        notes=(*_assumptions(graph, models, works, which, run_ns), *resident_notes),
     )
 
 
-def _run_ns(
-    graph: Graph,
-    models: Sequence[Device],
-    rules: Sequence[Rule],
-    works: Sequence[Work],
-    which: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
+def _run_ns(graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints) -> Ints:
     """[N, K] time per node and kind, -1 without a kernel."""
-    times = [[time_of(rule, work, model) for model in models] for rule, work in zip(rules, works, strict=True)]
+    times = [[time_of(work, model) for model in models] for work in works]
     run_ns = np.array(times, np.int64).reshape(-1, len(models))[which]
     core_ns = np.array([-(-work.core_ps // 1000) for work in works], np.int64)[which]
-    launched = np.array([rule.launches for rule in rules], bool)[which]
+    launched = np.array([work.rule.launches for work in works], bool)[which]
     if any(model.type == "GPU" for model in models):
         hosted = launched & _in_host_memory(graph, core_ns > 0)
         for column, model in enumerate(models):
@@ -81,15 +73,15 @@ def _run_ns(
     return run_ns
 
 
-def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[np.int64]]:
-    """The different ops of the graph with their shapes, and [N] which of them each node is."""
+def _works(graph: Graph) -> tuple[list[OpWork], Ints]:
+    """The work of the different ops of the graph, by op, shapes and attributes, and [N] row of each node."""
     tensor_kind: dict[object, int] = {}  # nodes whose tensors have equal shapes, sizes and types cost the same
     sizes, types = graph.tensor_bytes.tolist(), graph.tensor_dtype.tolist()
     kind = [tensor_kind.setdefault(key, len(tensor_kind)) for key in zip(graph.tensor_shape, sizes, types, strict=True)]
     first, sources = graph.in_ptr.tolist(), graph.edge_tensor.tolist()
     outputs = graph.tensor_ptr.tolist()
     rows: dict[object, int] = {}
-    priced: list[tuple[Rule, Instance]] = []
+    works: list[OpWork] = []
     which = []
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
         priced_by = rule(op) or FALLBACK_RULE
@@ -99,7 +91,7 @@ def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[n
         key = (op, tuple([kind[t] for t in taken]), tuple(kind[given.start : given.stop]), *read)
         row = rows.get(key)
         if row is None:
-            row = rows[key] = len(priced)
+            row = rows[key] = len(works)
             instance = Instance(
                 op,
                 tuple(_bounded(graph.tensor_shape[t]) for t in taken),
@@ -110,18 +102,18 @@ def _instances(graph: Graph) -> tuple[list[tuple[Rule, Instance]], npt.NDArray[n
                 tuple(types[t] for t in taken),
                 tuple(types[t] for t in given),
             )
-            priced.append((priced_by, instance))
+            works.append(work_of(priced_by, instance))
         which.append(row)
-    return priced, np.array(which, np.int64)
+    return works, np.array(which, np.int64)
 
 
 def _bounded(shape: Shape | None) -> Shape | None:
-    """The shape; unknown where it has more dimensions than TensorFlow allows, which only a broken file has."""
+    """The shape; unknown where a broken file claims more dimensions than TensorFlow allows."""
     return None if shape is not None and len(shape) > MAX_RANK else shape
 
 
 def _models(cluster: Cluster) -> list[Device]:
-    """[K] one device of each kind; all of a kind must have the same speed, and the fewest cores of one count."""
+    """[K] one device of each kind, with the fewest cores of any; all of a kind must have the same speed."""
     models: dict[str, Device] = {}
     for device in cluster.devices:
         if min(device.flop_per_s, device.bytes_per_s) < 1:
@@ -140,9 +132,9 @@ def _models(cluster: Cluster) -> list[Device]:
 
 
 def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """[N] nodes whose GPU kernel works on the host: all inputs and outputs lie there, so that nothing is launched.
+    """[N] nodes whose GPU kernel works on the host: all inputs and outputs are there, and no kernel is launched.
 
-    These are the int32 kernels, which compute shapes and indices, and some of scalar code; only they are looked up.
+    These are the int32 kernels, which compute shapes and indices, and some scalar kernels; only they are looked up.
     """
     found = np.zeros(len(graph), bool)
     narrow = scalar.copy()
@@ -156,7 +148,7 @@ def _in_host_memory(graph: Graph, scalar: npt.NDArray[np.bool_]) -> npt.NDArray[
 
 
 def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
-    """[N, K] whether TensorFlow has a kernel for the node on the kind's device type."""
+    """[N, K] true where TensorFlow has a kernel for the node on the kind's device type."""
     types = [device.type for device in models]
     answers: dict[object, tuple[bool, ...]] = {}
     exists = []
@@ -172,18 +164,13 @@ def _kernels(graph: Graph, models: Sequence[Device]) -> npt.NDArray[np.bool_]:
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
-_WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a checkpoint, is no matter
+_WORTH_A_NOTE_PS = 1_000_000  # a microsecond: one string, such as the name of a checkpoint, needs no note
 
 
-def assumptions(
-    graph: Graph,
-    models: Sequence[Device],
-    rules: Sequence[Rule],
-    works: Sequence[Work],
-    which: npt.NDArray[np.int64],
-    run_ns: npt.NDArray[np.int64],
+def _assumptions(
+    graph: Graph, models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints
 ) -> tuple[str, ...]:
-    """The notes of a cost table; `which` is the row of each node in `rules` and `works`."""
+    """Notes on the assumptions of a cost table; `which` is the row of each node in `works`."""
     notes = []
     lacking = Counter(op for op, attrs in zip(graph.ops, graph.attrs, strict=True) if ops.missing_attrs(op, attrs))
     if lacking:
@@ -191,13 +178,13 @@ def assumptions(
             f"attributes on which kernels depend are missing from {lacking.total()} nodes, which count as having every "
             f"kernel of their op: {by_count(lacking)}"
         )
-    unlisted = _nodes([rule is FALLBACK_RULE for rule in rules], which)
+    unlisted = _nodes([work.rule is FALLBACK_RULE for work in works], which)
     if unlisted:
         counts = Counter(graph.ops[node] for node in unlisted)
         notes.append(
             f"fallback cost (a launch and the bytes of known tensors) for {counts.total()}: {by_count(counts)}"
         )
-    opaque = _nodes([rule.opaque for rule in rules], which)
+    opaque = _nodes([work.rule.opaque for work in works], which)
     if opaque:
         counts = Counter(graph.ops[node] for node in opaque)
         names = some([graph.names[node] for node in opaque])
@@ -213,12 +200,12 @@ def assumptions(
     return tuple(notes)
 
 
-def _nodes(chosen: Sequence[bool], which: npt.NDArray[np.int64]) -> list[int]:
+def _nodes(chosen: Sequence[bool], which: Ints) -> list[int]:
     """The nodes whose row is chosen."""
     return [int(node) for node in np.flatnonzero(np.array(chosen, bool)[which])]
 
 
-def _sizes(graph: Graph, works: Sequence[Work], which: npt.NDArray[np.int64]) -> list[str]:
+def _sizes(graph: Graph, works: Sequence[OpWork], which: Ints) -> list[str]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for node in _nodes([bool(work.assumed) and work.core_ps > _WORTH_A_NOTE_PS for work in works], which):
         found[works[which[node]].assumed][graph.ops[node]] += 1
@@ -228,12 +215,7 @@ def _sizes(graph: Graph, works: Sequence[Work], which: npt.NDArray[np.int64]) ->
     ]
 
 
-def _speeds(
-    models: Sequence[Device],
-    works: Sequence[Work],
-    which: npt.NDArray[np.int64],
-    run_ns: npt.NDArray[np.int64],
-) -> list[str]:
+def _speeds(models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_ns: Ints) -> list[str]:
     """A note for each kind that lacks the speed in a format in which ops compute."""
     notes = []
     for column, model in enumerate(models):
@@ -257,11 +239,11 @@ _TABLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
 _UNSIZED = frozenset((*_TABLES, "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"))
 
 
-def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
-    """[N] resident bytes per node, 0 for most, and notes on what could not be sized.
+def _resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
+    """[N] resident bytes per node, 0 for most, and notes on nodes of unknown size.
 
-    An optimizer's slots are variables themselves. A VarHandleOp hands out a handle; its size is in its attributes. How
-    many entries a lookup table has is not in the graph: it counts nothing, and a note says so.
+    An optimizer's slots are variables themselves. A VarHandleOp hands out a handle; its size is in its attributes. The
+    graph does not hold the size of a lookup table, which counts 0 and gets a note.
     """
     held = [0] * len(graph)
     unknown: Counter[str] = Counter()
@@ -284,14 +266,8 @@ def resident_bytes(graph: Graph) -> tuple[Ints, tuple[str, ...]]:
 
 
 def _declared_bytes(attrs: Attrs) -> int:
-    """Bytes of the attributes `dtype` and `shape`; -1 if they do not say."""
-    if "dtype" not in attrs or "shape" not in attrs:
-        return -1
-    shape, size = attrs["shape"].shape, SIZE.get(base(attrs["dtype"].type), -1)
-    sides = [side.size for side in shape.dim]
-    if shape.unknown_rank or size < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides):
-        return -1
-    return int(prod(sides) * size)
+    """Bytes by the attributes `dtype` and `shape`; -1 if they are missing or leave the size open."""
+    return _bytes_of(attrs["dtype"].type, attrs["shape"].shape) if "dtype" in attrs and "shape" in attrs else -1
 
 
 def _output_bytes(graph: Graph, node: int) -> int:
@@ -308,6 +284,8 @@ def _constant_bytes(graph: Graph, node: int) -> int:
     proto = value.tensor
     if proto.dtype == STRING:
         return sum(map(len, proto.string_val)) or len(proto.tensor_content)
-    sides = [side.size for side in proto.tensor_shape.dim]
-    each = SIZE.get(proto.dtype, -1)
-    return -1 if each < 0 or len(sides) > MAX_RANK or any(side < 0 for side in sides) else prod(sides) * each
+    return _bytes_of(proto.dtype, proto.tensor_shape)
+
+
+def _bytes_of(dtype: int, shape: Proto) -> int:
+    return -1 if len(shape.dim) > MAX_RANK else size_of(dtype, shape_of(shape))

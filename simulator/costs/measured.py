@@ -1,8 +1,8 @@
-"""Read measured times: RunMetadata or StepStats, binary or text, or CSV lines `node,kind,ns`.
+"""Measured times from files: RunMetadata or StepStats, binary or text, or CSV lines `node,kind,ns`.
 
-A StepStats holds one line per node and device. On a GPU the line of the device says when the host worked on the op; the
-line of its streams says when its kernels ran: where there are kernels they count, summed, and the launch is added
-later. On a CPU an op's time is `op_end - op_start`, as in `tensorflow/core/graph/costmodel.cc`.
+A StepStats holds one line per node and device. On a GPU the line of the device has the time of the host's work on the
+op, and the line of its streams the times of its kernels. Where there are kernels, the sum of their times counts, and
+the launch is added later. On a CPU an op's time is `op_end - op_start`, as in `tensorflow/core/graph/costmodel.cc`.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Sample:
     """One measured run of a node."""
 
     node: str
-    where: str  # a device kind, "CPU" or "GPU", or a device's name
+    where: str  # a device kind, a type ("CPU" or "GPU"), or a device's name
     ns: Nanos
     line: int = 0  # in a CSV file
     kernels_only: bool = False  # the launch is not in it
-    op: str = ""  # the node's, where the measurement says it
+    op: str = ""  # of the node, where the measurement has it
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
-    """Measured times of nodes, several per node and place if several steps were measured."""
+class MeasuredTimes:
+    """Measured times of nodes; several per node and place for several steps."""
 
     samples: tuple[Sample, ...]
-    source: str  # what it was read from
+    source: str  # the file
 
 
-def read_measurement(source: str | os.PathLike[str]) -> Measurement:
-    """Read measured times from a file; what it is, is told from the content, gzip is unpacked.
+def read_measurement(source: str | os.PathLike[str]) -> MeasuredTimes:
+    """Read measured times from a file. The content decides its form; gzip is unpacked.
 
-    Raises ClusterError (with the line where there is one) for a file that cannot be read or is none of these, and for a
+    Raises ClusterError, with the line where there is one, for a file that cannot be read or has another form, and for a
     time that is not a number, negative or absurd.
     """
     if os.path.isdir(source):  # of a graph it could be a SavedModel
@@ -66,19 +66,19 @@ def read_measurement(source: str | os.PathLike[str]) -> Measurement:
     except GraphError as error:
         raise ClusterError(str(error)) from None
     if text is None:
-        return Measurement(tuple(_of_stats(_parsed(raw, label))), label)
+        return MeasuredTimes(tuple(_of_stats(_parsed(raw, label))), label)
     field = _FIRST_FIELD.match(text)
     if field:
-        return Measurement(tuple(_of_stats(_parsed_text(text, field[1], label))), label)
-    return Measurement(tuple(_of_csv(text, label)), label)
+        return MeasuredTimes(tuple(_of_stats(_parsed_text(text, field[1], label))), label)
+    return MeasuredTimes(tuple(_of_csv(text, label)), label)
 
 
-def from_step_stats(message: Proto, source: str = "step stats in memory") -> Measurement:
-    """The measured times in a RunMetadata or StepStats message, TensorFlow's own or ours."""
+def from_step_stats(message: Proto, source: str = "step stats in memory") -> MeasuredTimes:
+    """The measured times in a RunMetadata or StepStats message, of TensorFlow's classes or ours."""
     name = message.DESCRIPTOR.name
     if name not in ("RunMetadata", "StepStats"):
         raise ClusterError(f"a {name} message holds no measured times; give RunMetadata or StepStats")
-    return Measurement(tuple(_of_stats(message.step_stats if name == "RunMetadata" else message)), source)
+    return MeasuredTimes(tuple(_of_stats(message.step_stats if name == "RunMetadata" else message)), source)
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _node_name(node: Proto) -> str:
 
 
 def _op(node: Proto) -> str:
-    """The op that a line names: "name = Op(..)" in its label, or "name:Op" as its name; "" where it does not."""
+    """The op of a line, by the label "name = Op(..)" or the name "name:Op"; "" where neither has it."""
     labelled = _LABEL.match(node.timeline_label)
     return labelled[1] if labelled else str(node.node_name.partition(":")[2])
 

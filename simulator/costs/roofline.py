@@ -1,13 +1,14 @@
-"""One op, priced: what it does, and how long that takes on a device.
+"""The roofline model of one op: its work, and the time of that work on a device.
 
     time = launch + max(flops / peak, bytes / bandwidth, on a CPU: core time / cores that share it)
 
-The maximum, not the sum that Grappler takes: hardware overlaps memory traffic with arithmetic, so that the slower of
-the two bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency is assumed below the
-peaks of the device: measured times (`calibrate`) say better. A peak is that of the number format in which the op
-computes (`precision`), for products and convolutions of tensor cores or AMX.
-Kernels of scalar code, on strings, files, tables and sets, are far from both roofs: their time on a core is measured
-(`host.py`), and where one thread runs it, the device is busy for all of it (docs/decisions, 0025).
+The time is the maximum, not Grappler's sum: hardware overlaps memory traffic with arithmetic, so the slower of the two
+bounds the kernel (Williams, Waterman, Patterson: Roofline, CACM 2009). No efficiency below the peaks of the device is
+assumed; measured times (`calibrate`) are better. The peak is that of the number format of the op, and of tensor cores
+or AMX for products and convolutions.
+
+Scalar kernels, on strings, files, tables and sets, are far from both roofs. Their time on a core is measured
+(`rules.HOST`). Where one thread runs such a kernel, the device is busy for all of it (docs/decisions, 0025).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ STORAGE_BYTES_PER_S = 500_000_000  # a guess for checkpoints: a disk on SATA, 6 
 MAX_COUNT = 2**60  # larger counts are capped: one such op takes days anywhere
 
 
-class Work(NamedTuple):
-    """What one op does, wherever it runs."""
+class OpWork(NamedTuple):
+    """The work of one op, on whatever device."""
 
     flops: int  # operations on real numbers
     moved: int  # bytes
@@ -44,22 +45,33 @@ class Work(NamedTuple):
     matrix: bool  # on matrix units, where there are some
     assumed: str  # a size that the graph does not hold; "" if there is none
     capped: bool  # one of the counts was larger than MAX_COUNT
+    rule: Rule
 
 
-def work_of(rule: Rule, instance: Instance) -> Work:
-    """What an op of that rule does."""
+def work_of(rule: Rule, instance: Instance) -> OpWork:
+    """The work of an op of that rule."""
     operations = real_operations(rule, instance, rule.flops(instance))
     exact = (operations, rule.moved(instance), rule.scratch(instance), rule.core_ps(instance))
     flops, moved, scratch, core_ps = (min(max(0, count), MAX_COUNT) for count in exact)
     matrix = on_matrix_units(rule, instance)
     number, assumed = number_format(rule, instance), rule.assumes(instance)
-    return Work(
-        flops, moved, scratch, core_ps, max(1, rule.parts(instance)), number, matrix, assumed, max(exact) > MAX_COUNT
+    return OpWork(
+        flops,
+        moved,
+        scratch,
+        core_ps,
+        max(1, rule.parts(instance)),
+        number,
+        matrix,
+        assumed,
+        max(exact) > MAX_COUNT,
+        rule,
     )
 
 
-def time_of(rule: Rule, work: Work, device: Device) -> Nanos:
-    """The time of the work on a device, launch included, whether or not TensorFlow has a kernel for it there."""
+def time_of(work: OpWork, device: Device) -> Nanos:
+    """Time of the work on a device, launch included, even where TensorFlow has no kernel for it."""
+    rule = work.rule
     if not rule.launches:
         return DISPATCH_NS
     rate = min(device.bytes_per_s, STORAGE_BYTES_PER_S) if rule.category == CHECKPOINT else device.bytes_per_s
@@ -70,7 +82,7 @@ def time_of(rule: Rule, work: Work, device: Device) -> Nanos:
     return min(device.launch_ns + busy, MAX_NS)
 
 
-def speed_of(work: Work, device: Device) -> tuple[int, bool]:
+def speed_of(work: OpWork, device: Device) -> tuple[int, bool]:
     """Operations per second at the device's peak, and whether they are assumed."""
     return peak(device.flop_per_s, device.peaks, work.number, matrix=work.matrix)
 
@@ -98,11 +110,11 @@ _REAL_PER_COMPLEX = 4
 
 
 def number_format(rule: Rule, instance: Instance) -> str:
-    """One of `FORMATS`: the widest of the op's floating inputs and outputs, for the kernel computes in it.
+    """The number format in which the op computes: the widest of its floating inputs and outputs, one of `FORMATS`.
 
-    So FusedBatchNorm with a float16 image and float32 statistics computes in float32, as cuDNN does, and SparseMatMul
-    with a bfloat16 operand, too. A product or convolution of two tensors of bytes (QuantizedMatMul) computes in int8,
-    whatever its ranges are. Other integers count as float32.
+    So FusedBatchNorm with a float16 image and float32 statistics computes in float32, as in cuDNN, and so does
+    SparseMatMul with a bfloat16 operand. A product or convolution of two tensors of bytes (QuantizedMatMul) computes in
+    int8, whatever its ranges are. Other integers count as float32.
     """
     types = instance.input_types
     if rule.on_matrix_units and len(types) > 1 and base(types[0]) in _BYTES and base(types[1]) in _BYTES:
@@ -114,8 +126,8 @@ def number_format(rule: Rule, instance: Instance) -> str:
 def on_matrix_units(rule: Rule, instance: Instance) -> bool:
     """Whether the op runs on tensor cores or AMX where there are some.
 
-    They take floats and bytes. Complex numbers are left out as `real_operations` says, and a product of int32 or int64,
-    which cuBLAS and cuDNN do not have, runs on plain units.
+    They take floats and bytes. Complex products run on plain units (see `real_operations`), and so do products of int32
+    or int64, which cuBLAS and cuDNN lack.
     """
     types = (*instance.input_types, *instance.output_types)
     fits = not types or any(base(dtype) in _FORMAT or base(dtype) in _BYTES for dtype in types)
@@ -128,9 +140,9 @@ def is_complex(types: Sequence[int]) -> bool:
 
 
 def real_operations(rule: Rule, instance: Instance, count: int) -> int:
-    """The count in operations on real numbers; a formula counts complex numbers like real ones, but Fourier's.
+    """The count in operations on real numbers; all formulas but Fourier's count complex numbers like real ones.
 
-    Complex products have no tensor cores to run on: cuBLAS is asked for TF32 in float32 alone
+    Complex products do not run on tensor cores: TensorFlow asks cuBLAS for TF32 in float32 alone
     (xla/stream_executor/cuda/cuda_blas.cc, DoBlasGemm).
     """
     if rule.counts_real or not is_complex((*instance.input_types, *instance.output_types)):

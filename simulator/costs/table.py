@@ -1,4 +1,4 @@
-"""The cost table: how long each node takes on each kind of device, and how much memory it needs beside its outputs."""
+"""The costs of a graph: the time of each node on each kind of device, and its memory besides its outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CostTable:
     source: Ids  # [N] row of SOURCES
     flops: Ints  # [N] arithmetic operations, 0 where none are counted
     moved_bytes: Ints  # [N] bytes read and written
-    notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, attributes that the file lacks, ...
+    notes: tuple[str, ...] = ()  # fallbacks by op with their numbers, missing attributes, ...
 
     def __len__(self) -> int:
         return len(self.source)

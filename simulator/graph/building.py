@@ -19,7 +19,7 @@ from simulator.errors import GraphError
 from simulator.graph.graph import WHOLE, Attrs, Graph, Shape, Signature
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS
-from simulator.graph.tensors import Tensors, Wiring, tensor_columns
+from simulator.graph.tensors import EdgeColumns, TensorColumns, tensor_columns
 from simulator.wording import counted, near
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ def build(
     outside a loop.
     """
     index = _index(names, ops, source)
-    wiring = _resolve(names, inputs, index, source)
-    tensors = tensor_columns(names, ops, attrs, library, wiring, source)
+    edges = _resolve(names, inputs, index, source)
+    tensors = tensor_columns(names, ops, attrs, library, edges, source)
     return Graph(
         names=tuple(names),
         ops=tuple(ops),
         requested=tuple(requested),
         attrs=tuple(attrs),
-        **columns(names, ops, tensors, wiring, source),
+        **columns(names, ops, tensors, edges, source),
         library=library,
         gradients=gradients,
         producer=producer,
@@ -81,7 +81,7 @@ def build(
     )
 
 
-class Columns(TypedDict):
+class GraphColumns(TypedDict):
     """The columns of a Graph that follow from its nodes, tensors and edges."""
 
     tensor_ptr: Ids
@@ -101,28 +101,28 @@ class Columns(TypedDict):
 def columns(
     names: Sequence[str],
     ops: Sequence[str],
-    tensors: Tensors,
-    wiring: Wiring,
+    tensors: TensorColumns,
+    edges: EdgeColumns,
     source: str,
     closing: Flags | None = None,
-) -> Columns:
+) -> GraphColumns:
     """Lay tensors and edges out as columns, and find the order of the nodes.
 
     `closing` [E] are the back edges of loops where they are known, as in `smallest_order_and_back`; None: they are
     found. Raises GraphError for a cycle outside a loop.
     """
-    order, back = smallest_order_and_back(names, ops, wiring, source, closing)
-    return Columns(
+    order, back = smallest_order_and_back(names, ops, edges, source, closing)
+    return GraphColumns(
         tensor_ptr=tensors.ptr,
         tensor_node=tensors.node,
         tensor_port=tensors.port,
         tensor_dtype=tensors.dtype,
         tensor_shape=tensors.shape,
         tensor_bytes=tensors.nbytes,
-        in_ptr=ids(wiring.in_ptr),
-        edge_src=ids(wiring.src),
-        edge_dst=ids(wiring.dst),
-        edge_tensor=ids(np.where(wiring.port == _CONTROL, -1, tensors.ptr[wiring.src] + wiring.port)),
+        in_ptr=ids(edges.in_ptr),
+        edge_src=ids(edges.src),
+        edge_dst=ids(edges.dst),
+        edge_tensor=ids(np.where(edges.port == _CONTROL, -1, tensors.ptr[edges.src] + edges.port)),
         edge_back=flags(back if closing is None else closing),
         order=order,
     )
@@ -150,7 +150,9 @@ def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, i
     return index
 
 
-def _resolve(names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str) -> Wiring:
+def _resolve(
+    names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mapping[str, int], source: str
+) -> EdgeColumns:
     in_ptr = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(row) for row in inputs], out=in_ptr[1:])
     flat = list(chain.from_iterable(inputs))
@@ -170,19 +172,19 @@ def _resolve(names: Sequence[str], inputs: Sequence[Sequence[str]], index: Mappi
     if missing:
         _refuse_missing(names, in_ptr, missing, source)
     dst = np.repeat(np.arange(len(names)), np.diff(in_ptr))
-    wiring = Wiring(src=np.array(rows, np.int64), port=np.array(ports, np.int64), dst=dst, in_ptr=in_ptr)
-    _check_controls_last(names, wiring, source)
-    return _each_control_once(wiring)
+    edges = EdgeColumns(src=np.array(rows, np.int64), port=np.array(ports, np.int64), dst=dst, in_ptr=in_ptr)
+    _check_controls_last(names, edges, source)
+    return _each_control_once(edges)
 
 
-def _each_control_once(wiring: Wiring) -> Wiring:
-    nodes = len(wiring.in_ptr) - 1
-    stays = without_twins(wiring.src, wiring.dst, wiring.port == _CONTROL, nodes)
-    if len(stays) == len(wiring.port):
-        return wiring
-    dst = wiring.dst[stays]
+def _each_control_once(edges: EdgeColumns) -> EdgeColumns:
+    nodes = len(edges.in_ptr) - 1
+    stays = without_twins(edges.src, edges.dst, edges.port == _CONTROL, nodes)
+    if len(stays) == len(edges.port):
+        return edges
+    dst = edges.dst[stays]
     in_ptr = np.searchsorted(dst, np.arange(nodes + 1))
-    return Wiring(src=wiring.src[stays], port=wiring.port[stays], dst=dst, in_ptr=in_ptr)
+    return EdgeColumns(src=edges.src[stays], port=edges.port[stays], dst=dst, in_ptr=in_ptr)
 
 
 def without_twins(src: Ints, dst: Ints, control: Flags, nodes: int) -> Ints:
@@ -222,11 +224,11 @@ def _refuse_missing(names: Sequence[str], in_ptr: Ints, missing: Mapping[int, st
     )
 
 
-def _check_controls_last(names: Sequence[str], wiring: Wiring, source: str) -> None:
-    control = wiring.port == _CONTROL
-    late = control[:-1] & ~control[1:] & (wiring.dst[:-1] == wiring.dst[1:])
+def _check_controls_last(names: Sequence[str], edges: EdgeColumns, source: str) -> None:
+    control = edges.port == _CONTROL
+    late = control[:-1] & ~control[1:] & (edges.dst[:-1] == edges.dst[1:])
     if late.any():
-        name = names[int(wiring.dst[int(np.argmax(late))])]
+        name = names[int(edges.dst[int(np.argmax(late))])]
         raise GraphError(
             f"{source}: node {name!r} has a data input after a control input; TensorFlow wants control inputs last. "
             "Move its '^' inputs to the end.",
@@ -235,7 +237,7 @@ def _check_controls_last(names: Sequence[str], wiring: Wiring, source: str) -> N
 
 
 def smallest_order_and_back(
-    names: Sequence[str], ops: Sequence[str], wiring: Wiring, source: str, closing: Flags | None = None
+    names: Sequence[str], ops: Sequence[str], edges: EdgeColumns, source: str, closing: Flags | None = None
 ) -> tuple[Ids, Flags]:
     """TensorFlow's node order and the back edges.
 
@@ -244,8 +246,8 @@ def smallest_order_and_back(
     Merge comes before its source. `closing` [E] are edges that may close a loop too, where none other does: a back edge
     that a pair within a device interrupts (between a GPU's own memory and host memory).
     """
-    count, src, dst, in_ptr = len(names), wiring.src, wiring.dst, wiring.in_ptr
-    control = wiring.port == _CONTROL
+    count, src, dst, in_ptr = len(names), edges.src, edges.dst, edges.in_ptr
+    control = edges.port == _CONTROL
     is_next = np.fromiter((op in NEXT_ITERATIONS for op in ops), bool, count)
     is_merge = np.fromiter((op in MERGES for op in ops), bool, count)
     back = is_next[src] & is_merge[dst] & ~control

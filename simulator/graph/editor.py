@@ -24,7 +24,7 @@ from simulator.graph.creation import ORDERED, Creation
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph, Lowered, Shape
 from simulator.graph.messages import Proto
-from simulator.graph.tensors import SHAPES, Wiring, tensor_columns, tensor_sizes
+from simulator.graph.tensors import SHAPES, EdgeColumns, tensor_columns, tensor_sizes
 
 Endpoint: TypeAlias = tuple[int, int]  # node, output port
 Output: TypeAlias = int | Endpoint  # a node alone stands for its output 0
@@ -191,15 +191,15 @@ class Editor:
         rows = [row for row in range(len(self.names)) if row not in self.removed]
         names, kinds = [self.names[row] for row in rows], [self.ops[row] for row in rows]
         attrs = [self.attrs[row] for row in rows]
-        edge, wiring = self._wiring(rows)
-        tensors = tensor_columns(names, kinds, attrs, given.library, wiring, given.source)
+        edge, edges = self._wiring(rows)
+        tensors = tensor_columns(names, kinds, attrs, given.library, edges, given.source)
         made = replace(
             given,
             names=tuple(names),
             ops=tuple(kinds),
             requested=tuple([self.devices[row] for row in rows]),
             attrs=tuple(attrs),
-            **columns(names, kinds, tensors, wiring, given.source),
+            **columns(names, kinds, tensors, edges, given.source),
             copies={**given.copies, **self._copies()},
             meta_graph=None,
             lowered=None,
@@ -208,7 +208,7 @@ class Editor:
         made = self._with_shapes(made, rows)
         return self._as_made(made, rows, edge) if as_made else made
 
-    def _wiring(self, rows: Sequence[int]) -> tuple[Ints, Wiring]:
+    def _wiring(self, rows: Sequence[int]) -> tuple[Ints, EdgeColumns]:
         """The edges that are left, by destination: data by slot, then control in the order in which they were made."""
         row_of = np.full(len(self.names), -1)
         row_of[rows] = np.arange(len(rows))
@@ -220,7 +220,7 @@ class Editor:
         stays = without_twins(src, into, port == CONTROL, len(rows))
         into = into[stays]
         in_ptr = np.searchsorted(into, np.arange(len(rows) + 1))
-        return edge[order[stays]], Wiring(src=src[stays], port=port[stays], dst=into, in_ptr=in_ptr)
+        return edge[order[stays]], EdgeColumns(src=src[stays], port=port[stays], dst=into, in_ptr=in_ptr)
 
     def _with_shapes(self, made: Graph, rows: Sequence[int]) -> Graph:
         given, shapes, first = self.given, list(made.tensor_shape), made.tensor_ptr.tolist()

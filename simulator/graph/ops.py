@@ -1,14 +1,13 @@
-"""Facts about ops: their inputs and outputs, which device types have a kernel, what lives in host memory.
+"""Facts about ops: the types of inputs and outputs, the device types with a kernel, the slots in host memory.
 
-All of it comes from the registries of one TensorFlow release (graph/registry.py). An attribute that a node lacks
-counts as the op's default; where there is none, as matching every kernel: `missing_attrs` says which ones, so that
-callers can count them. Answers are remembered per op and values of the attributes that matter, because the thousands
-of nodes of a graph differ in few of them.
+The facts come from the registries of one TensorFlow release (graph/registry.py). An attribute that a node lacks counts
+as the op's default. Where there is no default, it matches every kernel; `missing_attrs` lists such attributes. Answers
+are cached per op and values of the attributes that matter, in which the thousands of nodes of a graph differ little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -18,7 +17,7 @@ from simulator.graph import registry
 from simulator.graph.dtypes import INT32, REF, RESOURCE, STRING
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
-from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain, registered
+from simulator.graph.registry import Argument, FunctionMessage, Kernel, OpFacts, Plain
 
 # --- registration ----------------------------------------------------------------------------------------------------
 
@@ -41,16 +40,14 @@ def defaults(op: str) -> Mapping[str, Plain]:
 
 
 def missing_attrs(op: str, attrs: Attrs) -> tuple[str, ...]:
-    """Attributes that the op requires and the node lacks, sorted: those that count as matching every kernel."""
+    """The sorted attributes that the op requires and the node lacks; they count as matching every kernel."""
     found = registry.facts(op)
-    if found is None:
-        return ()
-    return tuple(name for name in _required(op) if attrs.get(name) is None)
+    return tuple(name for name in _required(found) if attrs.get(name) is None) if found else ()
 
 
 @lru_cache(maxsize=4096)
-def _required(op: str) -> tuple[str, ...]:
-    needed = {name for name, _, default in (*signature_attrs(op), *kernel_attrs(op)) if default is None}
+def _required(given: OpFacts) -> tuple[str, ...]:
+    needed = {name for name, _, default in (*_signature_attrs(given), *_kernel_attrs(given)) if default is None}
     return tuple(sorted(needed))
 
 
@@ -59,11 +56,10 @@ def _required(op: str) -> tuple[str, ...]:
 
 Values: TypeAlias = tuple[Plain, ...]
 Reader: TypeAlias = Callable[[Proto], Plain]  # of an AttrValue message
-Wanted: TypeAlias = tuple[tuple[str, Reader, Plain], ...]  # name, how to read it, what it is when absent
+Wanted: TypeAlias = tuple[tuple[str, Reader, Plain], ...]  # name, reader, default
 
 
-def reader_of_list(field: str) -> Reader:
-    """How to read one field of a list attribute."""
+def _list_of(field: str) -> Reader:
     read = attrgetter(f"list.{field}")
     return lambda value: tuple(read(value)) if value.HasField("list") else None
 
@@ -73,13 +69,11 @@ def _scalar(field: str) -> Reader:
     return lambda value: read(value) if value.HasField(field) else None
 
 
-def text(value: Proto) -> Plain:
-    """A string attribute."""
+def _text(value: Proto) -> Plain:
     return str(value.s.decode("latin-1")) if value.HasField("s") else None
 
 
-def texts(value: Proto) -> Plain:
-    """A list of strings."""
+def _texts(value: Proto) -> Plain:
     return tuple(item.decode("latin-1") for item in value.list.s) if value.HasField("list") else None
 
 
@@ -87,16 +81,16 @@ _READERS: Mapping[str, Reader] = {
     "type": lambda value: value.type or None,
     "int": _scalar("i"),
     "bool": _scalar("b"),
-    "string": text,
-    "list(type)": reader_of_list("type"),
-    "list(int)": reader_of_list("i"),
-    "list(bool)": reader_of_list("b"),
-    "list(string)": texts,
+    "string": _text,
+    "list(type)": _list_of("type"),
+    "list(int)": _list_of("i"),
+    "list(bool)": _list_of("b"),
+    "list(string)": _texts,
 }
 
 
 def plain(value: Proto) -> Plain:
-    """An AttrValue of any kind as `defaults` has it; a tensor or function, on which no rule depends, as its text."""
+    """An AttrValue of any kind in the form of `defaults`; a tensor or function, on which no rule depends, as text."""
     kind = value.WhichOneof("value")
     if kind == "list":
         return tuple(_item(field.name, item) for field, items in value.list.ListFields() for item in items)
@@ -112,16 +106,15 @@ def _item(kind: str, item: Proto) -> Plain:
     return found
 
 
-def wanted(given: OpFacts, names: tuple[str, ...]) -> Wanted:
-    """How to read those attributes of that op; one of another kind, or undeclared, is taken for a type."""
-    readers = (_READERS.get(given.attrs.get(name, ""), _READERS["type"]) for name in names)
-    return tuple((name, read, given.defaults.get(name)) for name, read in zip(names, readers, strict=True))
+def _wanted(given: OpFacts, names: Iterable[str]) -> Wanted:
+    """The readers of those attributes of the op; an attribute of another kind, or undeclared, is read as a type."""
+    return tuple([(n, _READERS.get(given.attrs.get(n, ""), _READERS["type"]), given.defaults.get(n)) for n in names])
 
 
-def values(given: Wanted, attrs: Attrs) -> Values:
-    """The values of those attributes; None: absent and without a default, or not of the kind that it should be."""
+def _values(wanted: Wanted, attrs: Attrs) -> Values:
+    """The values of those attributes; None where one is absent and has no default, or is of another kind."""
     found = []
-    for name, read, default in given:
+    for name, read, default in wanted:
         value = attrs.get(name)
         found.append(default if value is None else read(value))
     return tuple(found)
@@ -135,63 +128,60 @@ Ranges: TypeAlias = tuple[tuple[str, int, int], ...]
 Library: TypeAlias = Mapping[str, FunctionMessage]
 
 MAX_ARGUMENTS = 65_536  # tensors that one op may take or give; the largest known graphs stay below a thousandth of it
+_INPUTS, _OUTPUTS = "inputs", "outputs"
 
 
 def inputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per data input, +100 for a reference, 0 where unknown.
 
-    None: the op is unknown, or an attribute that says how many inputs there are is missing.
+    None: the op is unknown, or an attribute that gives the number of inputs is missing.
     Raises GraphError when the node claims more than MAX_ARGUMENTS.
     """
-    if registry.facts(op) is not None:
-        return input_types(op, values(signature_attrs(op), attrs))
-    return _called(op, attrs, library, "inputs")
+    given = _signature(op, library)
+    return None if given is None else _types(given, _INPUTS, _values(_signature_attrs(given), attrs))
 
 
 def outputs(op: str, attrs: Attrs, library: Library) -> Types | None:
     """DataType per output; otherwise as `inputs`."""
-    if registry.facts(op) is not None:
-        return output_types(op, values(signature_attrs(op), attrs))
-    return _called(op, attrs, library, "outputs")
-
-
-def _called(op: str, attrs: Attrs, library: Library, side: str) -> Types | None:
-    """The types of a library function's arguments or results."""
-    function = library.get(op)
-    if function is None:
-        return None
-    given = registry.signature(function)
-    return _function_types(given, side, values(_function_attrs(given), attrs))
+    given = _signature(op, library)
+    return None if given is None else _types(given, _OUTPUTS, _values(_signature_attrs(given), attrs))
 
 
 def output_ranges(op: str, attrs: Attrs, library: Library) -> Ranges | None:
-    """Per output argument its name, its first port and the port after its last: what "node:argument:index" means.
+    """Name, first port and port after the last of each output argument: the meaning of "node:argument:index".
 
     None as for `inputs`.
     """
-    if registry.facts(op) is not None:
-        return _output_ranges(op, values(signature_attrs(op), attrs))
-    function = library.get(op)
-    if function is None:
-        return None
-    given = registry.signature(function)
-    return ranges_of(given.outputs, values_of(given, attrs))
+    given = _signature(op, library)
+    return None if given is None else _ranges(given, _OUTPUTS, _values(_signature_attrs(given), attrs))
 
 
-def _signature_names(given: OpFacts) -> tuple[str, ...]:
-    args = (*given.inputs, *given.outputs)
-    named = {name for arg in args for name in (arg.type_attr, arg.number_attr, arg.list_attr) if name}
-    return tuple(sorted(named))
+def _signature(op: str, library: Library) -> OpFacts | None:
+    """The arguments of a registered op or of a library function."""
+    found = registry.facts(op)
+    return registry.signature(library[op]) if found is None and op in library else found
 
 
 @lru_cache(maxsize=4096)
-def signature_attrs(op: str) -> Wanted:
-    """The attributes on which the number and types of a registered op's arguments depend."""
-    return wanted(registered(op), _signature_names(registered(op)))
+def _signature_attrs(given: OpFacts) -> Wanted:
+    """The attributes on which the number and types of an op's arguments depend."""
+    args = (*given.inputs, *given.outputs)
+    named = {name for arg in args for name in (arg.type_attr, arg.number_attr, arg.list_attr) if name}
+    return _wanted(given, sorted(named))
+
+
+def _by_name(wanted: Wanted, found: Values) -> dict[str, Plain]:
+    return {name: value for (name, _, _), value in zip(wanted, found, strict=True)}
+
+
+def values_of(given: OpFacts, attrs: Attrs) -> dict[str, Plain]:
+    """The values, in a call, of the attributes on which a function's arguments and results depend."""
+    wanted = _signature_attrs(given)
+    return _by_name(wanted, _values(wanted, attrs))
 
 
 def _count(argument: Argument, value: Mapping[str, Plain]) -> int | None:
-    """How many tensors an argument stands for; None when an attribute that says so is missing."""
+    """The number of tensors of an argument; None when the attribute that gives it is missing."""
     if argument.list_attr:
         types = value.get(argument.list_attr)
         return len(types) if isinstance(types, tuple) else None
@@ -202,7 +192,7 @@ def _count(argument: Argument, value: Mapping[str, Plain]) -> int | None:
 
 
 def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain]) -> Ranges | None:
-    """First and last + 1 slot per argument, given the attribute values; None when one that matters is unknown."""
+    """Name, first slot and slot after the last per argument, given the attribute values; None as for `inputs`."""
     ranges = []
     at = 0
     for argument in arguments:
@@ -219,12 +209,22 @@ def ranges_of(arguments: tuple[Argument, ...], value: Mapping[str, Plain]) -> Ra
     return tuple(ranges)
 
 
-def _flat(arguments: tuple[Argument, ...], value: Mapping[str, Plain]) -> Types | None:
-    ranges = ranges_of(arguments, value)
+def _arguments(given: OpFacts, side: str) -> tuple[Argument, ...]:
+    return given.inputs if side == _INPUTS else given.outputs
+
+
+@lru_cache(maxsize=16_384)
+def _ranges(given: OpFacts, side: str, found: Values) -> Ranges | None:
+    return ranges_of(_arguments(given, side), _by_name(_signature_attrs(given), found))
+
+
+@lru_cache(maxsize=16_384)
+def _types(given: OpFacts, side: str, found: Values) -> Types | None:
+    ranges, value = _ranges(given, side, found), _by_name(_signature_attrs(given), found)
     if ranges is None:
         return None
     flat: list[int] = []
-    for argument, (_, first, last) in zip(arguments, ranges, strict=True):
+    for argument, (_, first, last) in zip(_arguments(given, side), ranges, strict=True):
         if argument.list_attr:
             types = value[argument.list_attr]
             assert isinstance(types, tuple), types  # it has been counted
@@ -235,60 +235,16 @@ def _flat(arguments: tuple[Argument, ...], value: Mapping[str, Plain]) -> Types 
     return tuple(flat)
 
 
-def by_name(op: str, found: Values) -> dict[str, Plain]:
-    """The values of `signature_attrs(op)` by attribute name."""
-    return {name: value for (name, _, _), value in zip(signature_attrs(op), found, strict=True)}
-
-
-@lru_cache(maxsize=16_384)
-def input_types(op: str, found: Values) -> Types | None:
-    """`inputs` of a registered op from the values of its `signature_attrs`."""
-    return _flat(registered(op).inputs, by_name(op, found))
-
-
-@lru_cache(maxsize=16_384)
-def output_types(op: str, found: Values) -> Types | None:
-    """`outputs` of a registered op from the values of its `signature_attrs`."""
-    return _flat(registered(op).outputs, by_name(op, found))
-
-
-@lru_cache(maxsize=16_384)
-def _output_ranges(op: str, found: Values) -> Ranges | None:
-    return ranges_of(registered(op).outputs, by_name(op, found))
-
-
-@lru_cache(maxsize=4096)
-def _function_attrs(given: OpFacts) -> Wanted:
-    return wanted(given, _signature_names(given))
-
-
-def values_of(given: OpFacts, attrs: Attrs) -> dict[str, Plain]:
-    """The values, in a call, of the attributes on which a function's arguments and results depend."""
-    read = _function_attrs(given)
-    return {name: value for (name, _, _), value in zip(read, values(read, attrs), strict=True)}
-
-
-@lru_cache(maxsize=16_384)
-def _function_types(given: OpFacts, side: str, found: Values) -> Types | None:
-    value = {name: known for (name, _, _), known in zip(_function_attrs(given), found, strict=True)}
-    return _flat(given.inputs if side == "inputs" else given.outputs, value)
-
-
-# --- kernels and host memory -----------------------------------------------------------------------------------------
+# --- kernels ---------------------------------------------------------------------------------------------------------
 
 
 # Both the priority order of TensorFlow's device factories (GPU 210, CPU 60) and the types that are modelled.
 DEVICE_TYPES = ("GPU", "CPU")
-# common_runtime's IsFunctionCallOp: ops whose memory kinds follow from the types alone, like a library function's.
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "StatelessWhile", "While"})
 _LABEL = "_kernel"
-_HOST_INPUTS, _HOST_OUTPUTS = "_input_hostmem", "_output_hostmem"
-_LISTED = reader_of_list("i")
-_NOTHING: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
 class Support(NamedTuple):
-    """What the kernel registry says of a node."""
+    """The kernel registry's answer for a node."""
 
     types: tuple[tuple[str, int], ...]  # device types that have a kernel for it, with its priority; best first
     elsewhere: bool = False  # kernels are registered for these types, but for other values of the attributes
@@ -301,45 +257,47 @@ def kernel_types(op: str, attrs: Attrs) -> tuple[tuple[str, int], ...]:
 
 
 def support(op: str, attrs: Attrs, present: tuple[str, ...] = DEVICE_TYPES) -> Support:
-    """Which of the device types that are present have a kernel for the node.
+    """Those of the device types present that have a kernel for the node.
 
-    TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel priority, then in the
-    order of `present`. An op that is not registered (a function, a custom op) may run on any. Two kernels of equal
-    priority that match are an error in TensorFlow; its registry has no such pair.
+    The order is that of TensorFlow's SupportedDeviceTypesForNode (common_runtime, framework/op_kernel.cc): by kernel
+    priority, then as in `present`. An op that is not registered (a function, a custom op) may run on any type. Two
+    matching kernels of equal priority are an error in TensorFlow; its registry has no such pair.
     """
-    if registry.facts(op) is None:
+    given = registry.facts(op)
+    if given is None:
         return Support(tuple((device_type, 0) for device_type in present))
-    return _support(op, values(kernel_attrs(op), attrs), present)
-
-
-def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> tuple[frozenset[int], frozenset[int]]:
-    """Input slots and output ports that live in host memory when the node runs on a device of that type.
-
-    TensorFlow's MemoryTypesForNode (framework/memory_types.cc): the kernel's host_memory_arg, strings and resources,
-    the lists `_input_hostmem` and `_output_hostmem`; for a call, or without a kernel, int32 too. Nothing is known of
-    an unknown op's slots: both sets are empty then.
-    """
-    if registry.facts(op) is not None:
-        return _host_memory(op, device_type, values(signature_attrs(op), attrs), values(_host_attrs(op), attrs))
-    given, taken = inputs(op, attrs, library), outputs(op, attrs, library)
-    if given is None or taken is None:
-        return _NOTHING
-    more = [_LISTED(attrs[name]) if name in attrs else None for name in (_HOST_INPUTS, _HOST_OUTPUTS)]
-    return _best_effort(given, more[0]), _best_effort(taken, more[1])
+    return _support(given, _values(_kernel_attrs(given), attrs), present)
 
 
 @lru_cache(maxsize=4096)
-def kernel_attrs(op: str) -> Wanted:
-    """The attributes on which the choice of a registered op's kernel depends; the label comes last."""
-    given = registered(op)
+def _kernel_attrs(given: OpFacts) -> Wanted:
+    """The attributes on which the choice of a kernel depends; the label comes last."""
     names = sorted({name for kernel in given.kernels for name, _ in kernel.constraints})
-    return (*wanted(given, tuple(names)), (_LABEL, text, ""))
+    return (*_wanted(given, names), (_LABEL, _text, ""))
 
 
-@lru_cache(maxsize=4096)
-def _host_attrs(op: str) -> Wanted:
-    extra = tuple((name, reader_of_list("i"), ()) for name in (_HOST_INPUTS, _HOST_OUTPUTS))
-    return (*kernel_attrs(op), *extra)
+@lru_cache(maxsize=16_384)
+def _support(given: OpFacts, found: Values, present: tuple[str, ...]) -> Support:
+    value = _constrained(given, found)
+    considered = [
+        kernel
+        for kernel in given.kernels
+        if kernel.label == value[_LABEL] and kernel.device_type in (*present, "DEFAULT")
+    ]
+    chosen = [(device_type, _kernel(given, device_type, value)) for device_type in present]
+    types = [(device_type, kernel.priority) for device_type, kernel in chosen if kernel]
+    return Support(
+        types=tuple(sorted(types, key=lambda pair: -pair[1])),
+        elsewhere=any(
+            not _holds(value[name], allowed) for kernel in considered for name, allowed in kernel.constraints
+        ),
+        undeclared=next(filter(None, [_undeclared(given, kernel, value) for kernel in considered]), ""),
+    )
+
+
+def _constrained(given: OpFacts, found: Values) -> dict[str, Plain]:
+    value = _by_name(_kernel_attrs(given), found)
+    return {**value, _LABEL: value[_LABEL] or ""}
 
 
 def _holds(value: Plain, allowed: frozenset[Plain]) -> bool:
@@ -348,12 +306,12 @@ def _holds(value: Plain, allowed: frozenset[Plain]) -> bool:
     return all(item in allowed for item in value) if isinstance(value, tuple) else value in allowed
 
 
-def _kernel(op: str, device_type: str, value: Mapping[str, Plain]) -> Kernel | None:
+def _kernel(given: OpFacts, device_type: str, value: Mapping[str, Plain]) -> Kernel | None:
     """The registration that TensorFlow finds: of that device type, else of DEFAULT; the highest priority wins."""
     for registered_for in (device_type, "DEFAULT"):
         matching = [
             kernel
-            for kernel in registered(op).kernels
+            for kernel in given.kernels
             if kernel.device_type == registered_for
             and kernel.label == value[_LABEL]
             and all(_holds(value[name], allowed) for name, allowed in kernel.constraints)
@@ -363,69 +321,65 @@ def _kernel(op: str, device_type: str, value: Mapping[str, Plain]) -> Kernel | N
     return None
 
 
-def _by_constraint(op: str, values: Values) -> dict[str, Plain]:
-    named = {name: value for (name, _, _), value in zip(kernel_attrs(op), values, strict=True)}
-    named[_LABEL] = named[_LABEL] or ""
-    return named
-
-
-@lru_cache(maxsize=16_384)
-def _support(op: str, values: Values, present: tuple[str, ...]) -> Support:
-    value = _by_constraint(op, values)
-    looked_at = [
-        kernel
-        for kernel in registered(op).kernels
-        if kernel.label == value[_LABEL] and kernel.device_type in (*present, "DEFAULT")
-    ]
-    found = [(device_type, _kernel(op, device_type, value)) for device_type in present]
-    types = [(device_type, kernel.priority) for device_type, kernel in found if kernel]
-    return Support(
-        types=tuple(sorted(types, key=lambda pair: -pair[1])),
-        elsewhere=any(not _holds(value[name], allowed) for kernel in looked_at for name, allowed in kernel.constraints),
-        undeclared=next((name for kernel in looked_at for name in [_undeclared(op, kernel, value)] if name), ""),
-    )
-
-
-def _undeclared(op: str, kernel: Kernel, value: Mapping[str, Plain]) -> str:
+def _undeclared(given: OpFacts, kernel: Kernel, value: Mapping[str, Plain]) -> str:
     """The attribute that the kernel asks for and no node of the op can have, unless another one rules it out before."""
     for name, allowed in kernel.constraints:
-        if name not in registered(op).attrs and value[name] is None:
+        if name not in given.attrs and value[name] is None:
             return name
         if not _holds(value[name], allowed):
             return ""
     return ""
 
 
-def _always_on_host(types: Types) -> set[int]:
-    return {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE)}
+# --- host memory -----------------------------------------------------------------------------------------------------
 
 
-def _best_effort(types: Types, extra: Plain = None) -> frozenset[int]:
-    """What MemoryTypesForNode supposes of a node without a kernel: integers are on the host, references to them not."""
-    return _slots(None, types, frozenset(), extra) | {slot for slot, dtype in enumerate(types) if dtype == INT32}
+# common_runtime's IsFunctionCallOp: ops whose memory kinds follow from the types alone, like a library function's.
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "StatelessWhile", "While"})
+_LISTED = tuple((name, _list_of("i"), ()) for name in ("_input_hostmem", "_output_hostmem"))
+Slots: TypeAlias = tuple[frozenset[int], frozenset[int]]
+_NOTHING: Slots = (frozenset(), frozenset())
+
+
+def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> Slots:
+    """Input slots and output ports that live in host memory when the node runs on a device of that type.
+
+    They are those of TensorFlow's MemoryTypesForNode (framework/memory_types.cc): the kernel's host_memory_arg, strings
+    and resources, the lists `_input_hostmem` and `_output_hostmem`; for a call, or without a kernel, int32 too. Both
+    sets are empty for an unknown op.
+    """
+    given = _signature(op, library)
+    if given is None:
+        return _NOTHING
+    kernel = () if registry.facts(op) is None else _values(_kernel_attrs(given), attrs)
+    return _host_memory(given, device_type, _values(_signature_attrs(given), attrs), kernel, _values(_LISTED, attrs))
 
 
 @lru_cache(maxsize=16_384)
-def _host_memory(op: str, device_type: str, signature: Values, values: Values) -> tuple[frozenset[int], frozenset[int]]:
-    *constrained, host_inputs, host_outputs = values
-    given, taken = input_types(op, signature), output_types(op, signature)
-    if given is None or taken is None:
-        return _NOTHING
-    kernel = None if op in _CALLS else _kernel(op, device_type, _by_constraint(op, tuple(constrained)))
-    if kernel is None:
-        return _best_effort(given, host_inputs), _best_effort(taken, host_outputs)
-    value = by_name(op, signature)
-    return (
-        _slots(ranges_of(registered(op).inputs, value), given, kernel.host_memory, host_inputs),
-        _slots(ranges_of(registered(op).outputs, value), taken, kernel.host_memory, host_outputs),
-    )
+def _host_memory(given: OpFacts, device_type: str, signature: Values, constrained: Values, listed: Values) -> Slots:
+    found = None
+    if constrained and given.name not in _CALLS:  # a library function has no kernels
+        found = _kernel(given, device_type, _constrained(given, constrained))
+    slots = []
+    for side, more in zip((_INPUTS, _OUTPUTS), listed, strict=True):
+        types, ranges = _types(given, side, signature), _ranges(given, side, signature)
+        if types is None or ranges is None:
+            return _NOTHING
+        slots.append(_slots(types, ranges, found.host_memory if found else None, more))
+    return slots[0], slots[1]
 
 
-def _slots(ranges: Ranges | None, types: Types, host: frozenset[str], extra: Plain) -> frozenset[int]:
-    slots = _always_on_host(types)
-    for name, first, last in ranges or ():
-        if name in host:
+def _slots(types: Types, ranges: Ranges, host: frozenset[str] | None, listed: Plain) -> frozenset[int]:
+    """The slots in host memory; `host` names the kernel's arguments there, None without a kernel.
+
+    MemoryTypesForNode supposes without one that integers are there, but not references to integers.
+    """
+    slots = {slot for slot, dtype in enumerate(types) if dtype % REF in (STRING, RESOURCE)}
+    if host is None:
+        slots |= {slot for slot, dtype in enumerate(types) if dtype == INT32}
+    for name, first, last in ranges:
+        if host and name in host:
             slots.update(range(first, last))
-    if isinstance(extra, tuple):
-        slots.update(slot for slot in extra if isinstance(slot, int) and 0 <= slot < len(types))
+    if isinstance(listed, tuple):
+        slots.update(slot for slot in listed if isinstance(slot, int) and 0 <= slot < len(types))
     return frozenset(slots)

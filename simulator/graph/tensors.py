@@ -23,7 +23,7 @@ SHAPES = "_output_shapes"
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class EdgeColumns:
     """Where each input comes from, and where it goes."""
 
     src: Ints  # [E] node
@@ -33,7 +33,7 @@ class Wiring:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class TensorColumns:
     """The tensor columns, and what the reader should know about them."""
 
     ptr: Ids  # [N+1]
@@ -50,18 +50,18 @@ def tensor_columns(
     ops: Sequence[str],
     attrs: Sequence[Attrs],
     library: Mapping[str, Proto],
-    wiring: Wiring,
+    edges: EdgeColumns,
     source: str,
-) -> Tensors:
+) -> TensorColumns:
     """One row per output: types by the op's registration, shapes by `_output_shapes`.
 
     A node of an op that is not registered has as many outputs as its shapes list or its readers use. Raises GraphError
     for a port that its node does not have, and for an absurd number of outputs.
     """
     used = np.zeros(len(names), np.int64)
-    np.maximum.at(used, wiring.src, wiring.port + 1)
+    np.maximum.at(used, edges.src, edges.port + 1)
     if len(used) and used.max() > MAX_OUTPUTS:
-        _refuse_port(names, int(np.argmax(used)), MAX_OUTPUTS, wiring, source)
+        _refuse_port(names, int(np.argmax(used)), MAX_OUTPUTS, edges, source)
     dtypes: list[int] = []
     shapes: list[Shape | None] = []
     counts: list[int] = []
@@ -75,7 +75,7 @@ def tensor_columns(
         if types is None:
             types = (0,) * max(needed, min(len(given), MAX_OUTPUTS))
         elif len(types) < needed:
-            _refuse_port(names, row, len(types), wiring, source)
+            _refuse_port(names, row, len(types), edges, source)
         dtypes += types
         if len(dtypes) > MAX_TENSORS:
             raise GraphError(f"{source} claims more than {MAX_TENSORS} tensors; no real graph has so many.")
@@ -84,13 +84,13 @@ def tensor_columns(
     return _assembled(counts, dtypes, shapes)
 
 
-def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None]) -> Tensors:
+def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None]) -> TensorColumns:
     sizes, absurd = tensor_sizes(dtypes, shapes)
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=ptr[1:])
     node = np.repeat(np.arange(len(counts)), counts)
     note = f"{counted(absurd, 'tensor')} with a claim to more than {show_bytes(MAX_BYTES)}, counted as of unknown size"
-    return Tensors(
+    return TensorColumns(
         ids(ptr),
         ids(node),
         ids(np.arange(len(node)) - ptr[node]),
@@ -125,7 +125,7 @@ def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple
     for key in zip(dtypes, shapes, strict=True):
         size = memo.get(key)
         if size is None:
-            size = memo[key] = _size(*key)
+            size = memo[key] = size_of(*key)
         if size > MAX_BYTES:
             size = -1
             absurd += 1
@@ -133,7 +133,8 @@ def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple
     return ints(sizes), absurd
 
 
-def _size(dtype: int, shape: Shape | None) -> int:
+def size_of(dtype: int, shape: Shape | None) -> int:
+    """Bytes of a tensor, -1 where unknown; of an absurd size some number above MAX_BYTES."""
     kind = base(dtype)
     if kind in (RESOURCE, VARIANT):
         return 0  # whatever its shape: a handle
@@ -147,12 +148,12 @@ def _size(dtype: int, shape: Shape | None) -> int:
     return size
 
 
-def _refuse_port(names: Sequence[str], row: int, count: int, wiring: Wiring, source: str) -> None:
-    edge = int(np.argmax((wiring.src == row) & (wiring.port >= count)))
-    reader = names[int(wiring.dst[edge])]
+def _refuse_port(names: Sequence[str], row: int, count: int, edges: EdgeColumns, source: str) -> None:
+    edge = int(np.argmax((edges.src == row) & (edges.port >= count)))
+    reader = names[int(edges.dst[edge])]
     has = f"has only {counted(count, 'output')}" if count < MAX_OUTPUTS else f"can't have more than {count}"
     raise GraphError(
-        f"{source}: node {reader!r} reads '{names[row]}:{int(wiring.port[edge])}', but {names[row]!r} {has}. "
+        f"{source}: node {reader!r} reads '{names[row]}:{int(edges.port[edge])}', but {names[row]!r} {has}. "
         "Mend the input, or write the file anew.",
         node=reader,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.columns import flags, ids, ints
 from simulator.graph.building import columns
 from simulator.graph.graph import Graph
-from simulator.graph.tensors import Tensors, Wiring
+from simulator.graph.tensors import EdgeColumns, TensorColumns
 from simulator.partitioning.draft import Added, Column, Wires, edges_once
 
 _T = TypeVar("_T")
@@ -31,14 +31,14 @@ def assemble(graph: Graph, added: Added, given: Wires, nodes: Column, requested:
     src, dst = row_of[given.src], row_of[given.dst]
     order = np.lexsort((given.id, given.slot, dst))
     src, dst, port, back = src[order], dst[order], given.port[order], given.back[order]
-    wiring = Wiring(src, port, dst, np.searchsorted(dst, np.arange(len(names) + 1)))
+    edges = EdgeColumns(src, port, dst, np.searchsorted(dst, np.arange(len(names) + 1)))
     return replace(
         graph,
         names=names,
         ops=ops,
         attrs=_of_both(graph.attrs, added.attrs, rows),
         requested=tuple(requested),
-        **columns(names, ops, tensors, wiring, "the cut graph", back),
+        **columns(names, ops, tensors, edges, "the cut graph", back),
         signatures={},
         train_ops=(),
         queue_runners=(),
@@ -83,7 +83,7 @@ def _free_names(graph: Graph, added: Added) -> list[str]:
     return free
 
 
-def _tensors(graph: Graph, added: Added, nodes: Column) -> Tensors:
+def _tensors(graph: Graph, added: Added, nodes: Column) -> TensorColumns:
     extra = [output for outputs in added.outputs for output in outputs]
     every = np.concatenate([np.diff(graph.tensor_ptr), [len(outputs) for outputs in added.outputs]]).astype(np.int64)
     begin, counts = (np.cumsum(every) - every)[nodes], every[nodes]
@@ -94,7 +94,7 @@ def _tensors(graph: Graph, added: Added, nodes: Column) -> Tensors:
     shapes = (*graph.tensor_shape, *(one[1] for one in extra))
     dtype = np.concatenate([graph.tensor_dtype, np.array([one[0] for one in extra], np.int64)])
     nbytes = np.concatenate([graph.tensor_bytes, np.array([one[2] for one in extra], np.int64)])
-    return Tensors(
+    return TensorColumns(
         ids(ptr),
         ids(node),
         ids(port),

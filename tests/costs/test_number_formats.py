@@ -48,7 +48,7 @@ def instance(op: str, shapes: tuple[tuple[int, ...], ...], name: str) -> Instanc
 
 
 def price(rule: Rule, of: Instance, place: Device) -> int:
-    return time_of(rule, work_of(rule, of), place)
+    return time_of(work_of(rule, of), place)
 
 
 SHAPES = st.lists(st.integers(1, 300), min_size=2, max_size=4).map(tuple)

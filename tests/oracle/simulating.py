@@ -11,7 +11,7 @@ from simulator import choose_step, estimate, load_cluster, partition, read_graph
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate
-from simulator.costs.measured import Measurement, Sample
+from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.graph.messages import GraphDef
 from simulator.training.crew.combining import Client
 from simulator.training.disturbances.disturbance import Disturbance, Noise
@@ -61,7 +61,7 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
             for name, op in zip(program.graph.names, program.graph.ops, strict=True)
             if op in ("PyFunc", "MatMul")
         ]
-        priced = calibrate(priced, Measurement(tuple(known), "what was asked for"), program.graph, at)
+        priced = calibrate(priced, MeasuredTimes(tuple(known), "what was asked for"), program.graph, at)
         placed = place(program.graph, at, priced, step=step, algorithm="tensorflow")
         made.append(Client(program, partition(program.graph, placed, at, step=step, flavour="master")))
         costs.append(priced)

@@ -11,7 +11,7 @@ from simulator.cluster.device_strings import default_cluster
 from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate, read_measurement
 from simulator.costs.estimate import estimate
-from simulator.costs.measured import Measurement
+from simulator.costs.measured import MeasuredTimes
 from simulator.costs.table import CostTable
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph, Shape
@@ -126,7 +126,7 @@ def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
 
 
 def _priced(
-    graph: Graph, cluster: Cluster, measured: Sequence[Measurement], described: Cluster | None = None
+    graph: Graph, cluster: Cluster, measured: Sequence[MeasuredTimes], described: Cluster | None = None
 ) -> CostTable:
     costs = estimate(graph, cluster)
     return calibrate(costs, measured, graph, cluster, described=described) if measured else costs

@@ -1,1 +1,1 @@
-"""What one execution of an op computes and moves, one file per family; `costs/rules.py` says which op uses which."""
+"""Formulas of the cost table, by family: counts of operations, bytes and core time of one op. `rules.py` uses them."""

@@ -1,7 +1,7 @@
-"""An op with its shapes, as the formulas see it, and the formulas that many ops share.
+"""An op with its shapes, the argument of all formulas, and the formulas that many ops share.
 
 A formula takes an `Instance` and returns a count: arithmetic operations, or bytes. Unknown dimensions count 1 and an
-unknown rank counts as a scalar (`tensorflow/core/grappler/costs/op_level_cost_estimator.cc` does the same).
+unknown rank counts as a scalar, as in `tensorflow/core/grappler/costs/op_level_cost_estimator.cc`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Instance:
     op: str
     inputs: tuple[Shape | None, ...]
     outputs: tuple[Shape | None, ...]
-    input_bytes: tuple[int, ...]  # 0 where unknown or where only a handle is passed
+    input_bytes: tuple[int, ...]  # 0 where unknown, or for a handle
     output_bytes: tuple[int, ...]
     attrs: Attrs
     input_types: tuple[int, ...] = ()  # DataType, +100 for a reference, 0 unknown
@@ -44,7 +44,7 @@ def dims(shape: Shape | None, rank: int) -> tuple[int, ...]:
 
 
 def matrices(shape: Shape | None) -> tuple[int, int, int]:
-    """(How many, rows, columns) of a batch of matrices."""
+    """(Number, rows, columns) of a batch of matrices."""
     rows, columns = dims(shape, 2)
     return elements((shape or ())[:-2]), rows, columns
 
@@ -72,9 +72,9 @@ def largest(instance: Instance) -> int:
 
 
 def broadcast(instance: Instance) -> int:
-    """Elements of the largest input or output; where no output's shape is known, of what the inputs broadcast to.
+    """Elements of the largest input or output; where no output's shape is known, of the inputs' broadcast shape.
 
-    Not every second input broadcasts from the last dimension (a bias in NCHW), so a known output is believed.
+    A known output counts, as not every second input broadcasts from the last dimension (a bias in NCHW).
     """
     count = largest(instance)
     known = any(shape is not None and -1 not in shape for shape in instance.outputs)
@@ -93,17 +93,17 @@ def nothing(instance: Instance) -> int:
 
 
 def each(operations: int) -> Formula:
-    """So many operations per element of the output, or of the largest input where that is larger."""
+    """That many operations per element of the output, or of the largest input where that is larger."""
     return lambda instance: operations * broadcast(instance)
 
 
 def each_output(operations: int) -> Formula:
-    """So many operations per element of the outputs."""
+    """That many operations per element of the outputs."""
     return lambda instance: operations * sum(map(elements, instance.outputs))
 
 
 def each_input(operations: int) -> Formula:
-    """So many operations per element of the largest input."""
+    """That many operations per element of the largest input."""
     return lambda instance: operations * max(map(elements, instance.inputs), default=1)
 
 
@@ -127,7 +127,7 @@ def tensors(instance: Instance) -> int:
 
 
 def written(instance: Instance) -> int:
-    """Every output is written, the inputs are negligible."""
+    """Every output is written; the inputs are negligible."""
     return sum(instance.output_bytes)
 
 
@@ -137,17 +137,17 @@ def read(instance: Instance) -> int:
 
 
 def gathered(instance: Instance) -> int:
-    """Only what is taken is read, and the indices: the output twice, and every input after the first."""
+    """Taken elements are read and written, indices read: twice the output, and the inputs after the first."""
     return 2 * sum(instance.output_bytes) + sum(instance.input_bytes[1:])
 
 
 def picked(operations: int) -> Formula:
-    """So many operations per element of the rows that the second input picks from the first."""
+    """That many operations per element of the rows that the second input picks from the first."""
     return lambda instance: operations * elements(at(instance.inputs, 1)) * elements((at(instance.inputs, 0) or ())[1:])
 
 
 def segmented(instance: Instance) -> int:
-    """Only the rows that are picked are read, by as many bytes as one of the output takes; the output is written."""
+    """The picked rows are read, each of the bytes of a row of the output; the output is written."""
     rows = max(1, (at(instance.outputs, 0) or (1,))[0])
     written_bytes = sum(instance.output_bytes)
     return elements(at(instance.inputs, 1)) * (written_bytes // rows) + written_bytes + sum(instance.input_bytes[1:])
@@ -159,7 +159,7 @@ def scattered(instance: Instance) -> int:
 
 
 def value(times: int) -> Formula:
-    """So many times the bytes of the second input, the value that a variable takes."""
+    """A multiple of the bytes of the second input, the value of a variable."""
     return lambda instance: times * (instance.input_bytes[1] if len(instance.input_bytes) > 1 else 0)
 
 
@@ -169,17 +169,17 @@ def updated(slots: int) -> Formula:
 
 
 def per_gradient(slots: int, operations: int) -> Formula:
-    """So many operations per element of the gradient, the largest input behind the slots."""
+    """That many operations per element of the gradient, the largest input behind the slots."""
     return lambda instance: operations * max(map(elements, instance.inputs[slots:]), default=1)
 
 
 def rewritten(instance: Instance) -> int:
-    """What comes out was read where it was kept, and is written."""
+    """The outputs are read from where they were kept, and written."""
     return 2 * sum(instance.output_bytes)
 
 
 def copied(instance: Instance) -> int:
-    """What goes in is read, and written where it is kept."""
+    """The inputs are read, and written to where they are kept."""
     return 2 * sum(instance.input_bytes)
 
 

@@ -1,8 +1,8 @@
 """Products of matrices, linear algebra and Fourier transforms.
 
 Counts of linear algebra are those of Golub and Van Loan, Matrix Computations, 4th edition (2013), for n x n matrices
-unless stated; an addition and a multiplication count one each. Complex numbers are counted like real ones, but by
-`fourier` (precision.py).
+unless stated; an addition and a multiplication count one each. All formulas but `fourier` count complex numbers like
+real ones (see `roofline.real_operations`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simulator.graph.graph import Shape
 
 
 def _known(first: int, second: int) -> int:
-    """The inner dimension of a product, said by two operands; 0 if they contradict each other."""
+    """The inner dimension of a product by its two operands; 0 if they contradict each other."""
     return max(first, second) if first == second or min(first, second) == 1 else 0
 
 
@@ -63,7 +63,7 @@ def sparse_dense_matmul(instance: Instance) -> int:
 
 
 def cubic(numerator: int, denominator: int = 1) -> Formula:
-    """So many thirds (or wholes) of n^3 for each n x n matrix of the first input."""
+    """That fraction of n^3 for each n x n matrix of the first input."""
 
     def count(instance: Instance) -> int:
         batch, _, n = matrices(at(instance.inputs, 0))

@@ -30,7 +30,7 @@ def convolution(instance: Instance) -> int:
 
 
 def convolution_input_gradient(instance: Instance) -> int:
-    """As many as forward: the output of the forward convolution has the shape of the incoming gradient."""
+    """As many as forward, whose output has the shape of the incoming gradient."""
     return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 1)
 
 
@@ -55,7 +55,7 @@ def depthwise_filter_gradient(instance: Instance) -> int:
 
 
 def unrolled(instance: Instance) -> int:
-    """A guess of the workspace: one image's patches, laid out as a matrix, as a convolution by one product needs them.
+    """A guess of the workspace: one image's patches as a matrix, for a convolution by one product.
 
     cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
     """
@@ -71,7 +71,7 @@ def unrolled(instance: Instance) -> int:
 
 
 def _window(instance: Instance) -> int:
-    """Elements of a pooling window, from `ksize`; where that is an input, the ratio of input and output."""
+    """Elements of a pooling window, by `ksize`; where that is an input, the ratio of input and output."""
     sizes = numbers(instance, "ksize")
     if sizes:
         return max(1, prod(sizes))
@@ -84,12 +84,12 @@ def _overlapping(instance: Instance) -> bool:
 
 
 def max_pool(instance: Instance) -> int:
-    """A comparison less than the window has elements, per output."""
+    """One comparison fewer than the window has elements, per output."""
     return elements(at(instance.outputs, 0)) * max(1, _window(instance) - 1)
 
 
 def max_pool_gradient(instance: Instance) -> int:
-    """Finds the maximum again, per output; then clears and adds, per input."""
+    """Comparisons to find the maximum again, per output; then a clear and an addition per input."""
     pooled, whole, window = elements(at(instance.inputs, 1)), elements(at(instance.inputs, 0)), _window(instance)
     if window == 1:
         return whole
@@ -108,7 +108,7 @@ def average_pool_gradient(instance: Instance) -> int:
 
 
 def response_normalization(operations: int) -> Formula:
-    """Local response normalisation: 2 operations per neighbouring channel and so many more, per element."""
+    """Local response normalisation, per element: 2 operations per neighbouring channel, and `operations` more."""
 
     def count(instance: Instance) -> int:
         attr = instance.attrs.get("depth_radius")
@@ -133,7 +133,7 @@ def batch_normalization(instance: Instance) -> int:
 
 
 def normalized(instance: Instance) -> int:
-    """Every tensor once; to train, the first input a second time, for a first pass takes statistics."""
+    """Every tensor once; in training the first input twice, as a first pass takes statistics."""
     training = flag(instance, "is_training", True)
     return tensors(instance) + (instance.input_bytes[0] if training and instance.input_bytes else 0)
 
@@ -160,7 +160,7 @@ def lstm_cell(instance: Instance) -> int:
 
 
 def lstm_sequence(passes: int) -> Formula:
-    """The cell for every step of a sequence [time, batch, inputs]; backward takes two products for one."""
+    """The cell for every step of a sequence [time, batch, inputs]; backward takes two passes."""
 
     def count(instance: Instance) -> int:
         time, batch, _ = dims(at(instance.inputs, 1), 3)
@@ -178,7 +178,7 @@ def gru_cell(instance: Instance) -> int:
 
 
 def cudnn_rnn(passes: int) -> Formula:
-    """Every parameter meets every step of every sequence once; backward twice."""
+    """A multiplication and an addition per parameter and step of every sequence; backward takes two passes."""
 
     def count(instance: Instance) -> int:
         time, batch, _ = dims(at(instance.inputs, 0), 3)

@@ -1,7 +1,8 @@
-"""Units of which scalar kernels take a time each on a core: numbers, strings, boxes, samples of an image."""
+"""Units of work of scalar kernels, each of which takes a time on a core: numbers, strings, boxes, samples of images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from simulator.costs.formulas.instance import Formula, Instance, at, dims, elements, flag, written
@@ -10,10 +11,9 @@ from simulator.graph.dtypes import STRING, base
 from simulator.graph.graph import Shape
 
 IMAGE = (375, 500, 3)
-"""The image for one whose size the graph does not hold: the most frequent size in ImageNet (ILSVRC2012)."""
+"""The assumed image where the graph does not hold its size: the most frequent size in ImageNet (ILSVRC2012)."""
 FILE_BYTES = 110_000
-"""The file for one whose size the graph does not hold: a JPEG of that size, 0.6 bytes per pixel."""
-
+"""The assumed file where the graph does not hold its size: a JPEG of that image, 0.6 bytes per pixel."""
 
 _MANY = 2**30  # more than any device has cores
 _UNIQUE_NUMBER, _UNIQUE_STRING = 14, 36  # ns
@@ -25,17 +25,17 @@ _IMAGE_WORDS, _FILE_WORDS = "images of 500 x 375", "files of 110 kB"
 
 
 def of_core(call_ns: int, *terms: tuple[int, Formula]) -> Formula:
-    """Picoseconds of one core: so many nanoseconds per call, and for each term its picoseconds per unit."""
+    """Picoseconds of one core: nanoseconds per call, and for each term its picoseconds per unit."""
     return lambda instance: 1000 * call_ns + sum(each_ps * units(instance) for each_ps, units in terms)
 
 
 def alone(instance: Instance) -> int:
-    """One thread runs the kernel."""
+    """One part: one thread runs the kernel."""
     return 1
 
 
 def divided(instance: Instance) -> int:
-    """As many threads as there are run it."""
+    """Parts for any number of threads."""
     return _MANY
 
 
@@ -80,17 +80,17 @@ def chosen(instance: Instance) -> int:
 
 
 def features(instance: Instance) -> int:
-    """Examples times features: an output is one."""
+    """Examples times features; each output is a feature."""
     return elements(at(instance.inputs, 0)) * len(instance.outputs)
 
 
 def elements_in(instance: Instance) -> int:
-    """The elements that go into a queue: the rows of the last input."""
+    """Elements put into a queue: the rows of the last input."""
     return _rows(at(instance.inputs, -1))
 
 
 def hashed(instance: Instance) -> int:
-    """Nanoseconds to look each element up in a set: a number or a string."""
+    """Nanoseconds to look up each element, a number or a string, in a set."""
     strings = bool(instance.input_types) and base(instance.input_types[0]) == STRING
     return elements(at(instance.inputs, 0)) * (_UNIQUE_STRING if strings else _UNIQUE_NUMBER)
 
@@ -103,7 +103,7 @@ def beams(instance: Instance) -> int:
 
 
 def decoded(instance: Instance) -> int:
-    """The samples of the image that comes out; of `IMAGE` where its size is known once it is there."""
+    """The samples of the output image; of `IMAGE` where only a run gives its size."""
     shape = at(instance.outputs, 0)
     if shape and -1 not in shape:
         return elements(shape)
@@ -113,13 +113,13 @@ def decoded(instance: Instance) -> int:
 
 
 def encoded(instance: Instance) -> int:
-    """The samples of the image that goes in, its first input; of `IMAGE` where its size is unknown."""
+    """The samples of the image in the first input; of `IMAGE` where its size is unknown."""
     shape = at(instance.inputs, 0)
     return elements(shape) if shape and -1 not in shape else prod(IMAGE)
 
 
 def summarised(instance: Instance) -> int:
-    """The samples of the images that go into a summary: of a batch the first `max_images`, three by default."""
+    """The samples of the images of a summary: the first `max_images` of a batch, three by default."""
     images = at(instance.inputs, 1)
     if not images or -1 in images:
         return prod(IMAGE)
@@ -129,14 +129,14 @@ def summarised(instance: Instance) -> int:
 
 
 def kept_pairs(instance: Instance) -> int:
-    """Pairs of boxes that are kept: each is compared with those before it. How many are kept is an input's value."""
+    """Pairs of kept boxes: each is compared with those before it. Their number is an input's value."""
     known = not unsized_boxes(instance)
     kept = elements(at(instance.outputs, 0)) if known else min(_KEPT, elements(at(instance.inputs, 1)))
     return kept * kept // 2
 
 
 def decoded_bytes(instance: Instance) -> int:
-    """The bytes that come out; of `FILE_BYTES` where their number is unknown."""
+    """The bytes of the outputs; `FILE_BYTES` where their number is unknown."""
     return FILE_BYTES if unsized_bytes(instance) else written(instance)
 
 
@@ -147,47 +147,35 @@ def partitioned(instance: Instance) -> int:
 
 
 def sparse_product_ps(instance: Instance) -> int:
-    """Picoseconds of a sparse product: from 32 columns on, TensorFlow takes slices of tensors, which costs more."""
+    """Picoseconds of a sparse product; from 32 columns on, TensorFlow takes slices of tensors, which cost more."""
     rows, columns = dims(at(instance.inputs, 3), 2)
     wide = (rows if flag(instance, "adjoint_b") else columns) >= _WIDE_COLUMNS
     return sparse_dense_matmul(instance) * (_WIDE_PS if wide else _NARROW_PS)
 
 
-def unsized_output(instance: Instance) -> str:
-    """What `decoded` assumes; nothing where the output's shape is known."""
-    shape = at(instance.outputs, 0)
-    return "" if shape and -1 not in shape else _IMAGE_WORDS
+def _unless_known(words: str, side: str, slot: int, rank: int = 0) -> Callable[[Instance], str]:
+    """The words for an assumed size; "" where that input's or output's shape is known, of that rank at least."""
+
+    def assumed(instance: Instance) -> str:
+        shape = at(getattr(instance, side), slot)
+        return "" if shape is not None and len(shape) >= rank and -1 not in shape else words
+
+    return assumed
 
 
-def unsized_input(instance: Instance) -> str:
-    """What `encoded` assumes; nothing where the input's shape is known."""
-    shape = at(instance.inputs, 0)
-    return "" if shape and -1 not in shape else _IMAGE_WORDS
-
-
-def unsized_images(instance: Instance) -> str:
-    """What `summarised` assumes; nothing where the images' shape is known."""
-    shape = at(instance.inputs, 1)
-    return "" if shape and -1 not in shape else _IMAGE_WORDS
+# Assumptions of `decoded`, `encoded`, `summarised`, `kept_pairs` and `decoded_bytes`
+unsized_output = _unless_known(_IMAGE_WORDS, "outputs", 0, rank=1)
+unsized_input = _unless_known(_IMAGE_WORDS, "inputs", 0, rank=1)
+unsized_images = _unless_known(_IMAGE_WORDS, "inputs", 1, rank=1)
+unsized_boxes = _unless_known("100 boxes that are kept", "outputs", 0)
+unsized_bytes = _unless_known(_FILE_WORDS, "outputs", 0)
 
 
 def unsized_strings(instance: Instance) -> str:
-    """Strings of no size that a graph could hold."""
+    """The assumption for strings, whose size no graph holds."""
     return "strings of 16 bytes"
 
 
-def unsized_boxes(instance: Instance) -> str:
-    """What `kept_pairs` assumes; nothing where the output's shape is known."""
-    shape = at(instance.outputs, 0)
-    return "" if shape is not None and -1 not in shape else "100 boxes that are kept"
-
-
-def unsized_bytes(instance: Instance) -> str:
-    """What `decoded_bytes` assumes; nothing where the output's shape is known."""
-    shape = at(instance.outputs, 0)
-    return "" if shape is not None and -1 not in shape else _FILE_WORDS
-
-
 def unsized_file(instance: Instance) -> str:
-    """Files of no size that a graph could hold."""
+    """The assumption for files, whose size no graph holds."""
     return _FILE_WORDS

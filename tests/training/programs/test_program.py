@@ -10,7 +10,7 @@ from placement import clients
 from simulator import answers, load_cluster, train
 from simulator.costs.calibration import calibrate
 from simulator.costs.estimate import estimate
-from simulator.costs.measured import Measurement, Sample
+from simulator.costs.measured import MeasuredTimes, Sample
 from simulator.costs.table import MEASURED, CostTable
 from simulator.graph.graph import Graph
 from simulator.training.programs.program import Program, estimate_each
@@ -33,13 +33,13 @@ WAYS: list[tuple[How, str, str]] = [
 ]
 
 
-def measured(graph: Graph, *more: Sample) -> Measurement:
+def measured(graph: Graph, *more: Sample) -> MeasuredTimes:
     """A time of its own for every node, on any device."""
     samples = [Sample(name, kind, 1000 + row) for row, name in enumerate(graph.names) for kind in ("CPU", "GPU")]
-    return Measurement((*samples, *more), "what was measured")
+    return MeasuredTimes((*samples, *more), "what was measured")
 
 
-def priced(programs: tuple[Program, ...], cluster: str, given: Measurement) -> tuple[CostTable, ...]:
+def priced(programs: tuple[Program, ...], cluster: str, given: MeasuredTimes) -> tuple[CostTable, ...]:
     there = load_cluster(cluster)
     return estimate_each(programs, there, lambda graph, at: calibrate(estimate(graph, at), given, graph, at))
 
@@ -90,7 +90,7 @@ def test_the_rate_is_that_of_what_was_measured(how: How, cluster: str, regime: s
     """A gradient of a second on every GPU: each worker takes a step a second, whatever else there is."""
     there, asked = load_cluster(cluster), read_regime(regime)
     programs = replicate(momentum(batch=32), there, how=how, regime=asked)
-    second = Measurement((Sample("grad_w", "GPU", 10**9), Sample("grad_w", "CPU", 10**9)), "a clock")
+    second = MeasuredTimes((Sample("grad_w", "GPU", 10**9), Sample("grad_w", "CPU", 10**9)), "a clock")
     costs = priced(programs, cluster, second)
     found = answers(train(clients(programs, there, costs), there, costs, regime=asked, steps=8))
     assert found.steps_per_s == pytest.approx(updates_per_step, rel=0.01)
