@@ -41,6 +41,14 @@ def _lines(target: object) -> list[str]:
     return (ROOT / str(target)).read_text(encoding="utf-8").splitlines()
 
 
+def test_each_decision_is_listed_and_its_links_lead_somewhere() -> None:
+    folder = ROOT / "docs" / "decisions"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    listed = set(links(texts["README.md"]))
+    assert [name for name in texts if name != "README.md" and name not in listed] == []
+    assert [link for text in texts.values() for link in links(text) if not (folder / link.split("#")[0]).exists()] == []
+
+
 @pytest.mark.parametrize("page", [name for name in NAMES if name not in HISTORY])
 def test_files_that_are_named_are_there(page: str) -> None:
     named = set(paths((ROOT / page).read_text(encoding="utf-8"))) - TO_WRITE
