@@ -61,6 +61,7 @@ LONG_FILES: dict[str, str] = {
     "viz.command.options": "the options and their help, a table of texts",
     "viz.command.summary": "a line of text per function, for a step and for a training",
     "viz.figures": "a table of figures per function, independent of each other",
+    "viz.timeline.timeline": "lanes, slices and arrows of a trace, which refer to each other by row",
     "viz.page.content": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {

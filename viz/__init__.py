@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from viz.command.library import Result as Result
     from viz.command.library import run as run
     from viz.formats.dot import draw_graph as draw_graph
+    from viz.formats.trace_events import draw_timeline as draw_timeline
     from viz.page.report import draw_report as draw_report
-    from viz.timeline import draw_timeline as draw_timeline
 
 # name -> module that holds it
 _EXPORTS = {
     "Result": "viz.command.library",
     "draw_graph": "viz.formats.dot",
     "draw_report": "viz.page.report",
-    "draw_timeline": "viz.timeline",
+    "draw_timeline": "viz.formats.trace_events",
     "run": "viz.command.library",
 }
 

@@ -118,8 +118,8 @@ def test_the_keyboard_does_it_all(browser: WebDriver, page: Ask) -> None:
 
 
 def test_next_and_previous_walk_along_a_device(browser: WebDriver, page: Ask) -> None:
-    slices = "simviz.model.slices"
-    page(f"simviz.state.select({{kind: 'node', id: {slices}.node[{slices}.device.indexOf({slices}.device[9])]}})")
+    slices, lane = "simviz.model.slices", "simviz.model.timeline.lane"
+    page(f"simviz.state.select({{kind: 'node', id: {slices}.node[{lane}.indexOf({lane}[9])]}})")
     first = page("simviz.state.selection.id")
     press(browser, "n")
     assert page("simviz.state.selection.id") != first

@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
@@ -14,8 +13,8 @@ from tests.viz.browsing import click, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, loop
 from viz.command.request import Request
 from viz.command.stages import run
-from viz.handling import critical_stretches, handling
 from viz.scene import Scene
+from viz.timeline.step_timeline import step_timeline
 
 pytestmark = [
     pytest.mark.browser,
@@ -34,15 +33,21 @@ def looped() -> Any:
     return loop("/job:a", "/job:b", cluster="a=1,b=1", trips={"while": 6})
 
 
+def work(scene: Scene) -> list[int]:
+    """The slices of packing and unpacking."""
+    drawn = step_timeline(scene)
+    kinds = [drawn.labels[row].kind for row in drawn.slices.label.tolist()]
+    return [row for row, kind in enumerate(kinds) if kind in ("packing", "unpacking")]
+
+
 def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(browser: WebDriver, tmp_path: Path) -> None:
     scene = shared()
     page = opened(browser, tmp_path, scene)
-    work = handling(scene)
-    row = int((work.end_ns - work.start_ns).argmax())
-    bar = len(scene.trace.node) + row
-    place = page("simviz.timeline.placeOf(arguments[0])", bar)
+    slices = step_timeline(scene).slices
+    longest = max(work(scene), key=lambda row: slices.end_ns[row] - slices.start_ns[row])
+    place = page("simviz.timeline.placeOf(arguments[0])", longest)
     click(browser, "timeline", place["x"], place["y"])
-    assert page("simviz.state.selection") == {"kind": "transfer", "id": int(work.transfer[row])}
+    assert page("simviz.state.selection") == {"kind": "transfer", "id": int(-1 - slices.task[longest])}
     said = page(PANEL)
     for words in ("asked for", "packed", "on the wire", "unpacked", "by ps:0/CPU:0", "on the critical path"):
         assert words in said
@@ -55,18 +60,16 @@ def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(brows
 def test_the_page_marks_the_stretches_of_the_critical_path(browser: WebDriver, tmp_path: Path) -> None:
     scene = shared()
     page = opened(browser, tmp_path, scene)
-    stretches, work = critical_stretches(scene), handling(scene)
+    path, drawn = scene.trace.critical.tolist(), step_timeline(scene)
+    stretches = {transfer_of(row) for row in path if row < 0}
     assert {stretch for _, stretch in stretches} >= {PACK, WIRE, UNPACK}
-    wires = sorted(transfer for transfer, stretch in stretches if stretch == WIRE)
-    assert sorted(page("[...simviz.model.criticalTransfers]")) == wires
-    slices = [row for row in scene.trace.critical.tolist() if row >= 0]
-    bars = [
-        len(scene.trace.node) + row
-        for row, (transfer, packs) in enumerate(zip(work.transfer.tolist(), work.packs.tolist(), strict=True))
-        if (transfer, PACK if packs else UNPACK) in stretches
-    ]
-    assert sorted(page("[...simviz.model.criticalBars]")) == sorted([*slices, *bars])
-    assert all(transfer_of(row)[0] < len(scene.trace.transfer) for row in scene.trace.critical.tolist() if row < 0)
+    stretch_of = {"packing": PACK, "unpacking": UNPACK, "transfer": WIRE}
+    expected = {row for row in path if row >= 0}
+    for row, task in enumerate(drawn.slices.task.tolist()):
+        kind = drawn.labels[drawn.slices.label[row]].kind
+        if task < 0 and (-1 - task, stretch_of[kind]) in stretches:
+            expected.add(row)
+    assert set(page("[...simviz.model.criticalSlices]")) == expected
 
 
 @pytest.mark.parametrize("scene", [shared, looped])
@@ -74,7 +77,7 @@ def test_no_bars_or_transfers_overlap_in_a_row(browser: WebDriver, tmp_path: Pat
     page = opened(browser, tmp_path, scene())
     overlaps = page(
         "simviz.timeline.rows.filter((row) => !row.overlap && row.rows.some((entry, at) => {"
-        "  const { start_ns: start, end_ns: end } = row.kind === 'link' ? simviz.model.carried : simviz.model.bars;"
+        "  const { start_ns: start, end_ns: end } = simviz.model.timeline;"
         "  return at && end[row.rows[at - 1]] > start[entry];"
         "})).map((row) => row.label)"
     )
@@ -105,7 +108,8 @@ def test_iterations_are_told_apart_and_counted(browser: WebDriver, tmp_path: Pat
     assert "Transfer of body:0#5" in said
     assert "iteration 5" in said
     assert "far" in said.partition("Read by")[2]
-    work = np.flatnonzero(handling(scene).transfer == transfer)
-    assert len(work) == 2
-    assert sorted(page("simviz.timeline.marked()")) == (len(scene.trace.node) + work).tolist()
+    tasks = step_timeline(scene).slices.task
+    own = [row for row in work(scene) if tasks[row] == -1 - transfer]
+    assert len(own) == 2
+    assert sorted(page("simviz.timeline.marked()")) == own
     assert complaints(browser) == []

@@ -14,9 +14,9 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from simulator.columns import ints
 from tests.viz.browsing import complaints, opened, settled
 from tests.viz.scenes import crashed
+from viz.formats.trace_events import draw_training
 from viz.page.content import training_contents
-from viz.training.happened import Band, bands, lost_updates, not_drawn
-from viz.training.timeline import draw_training
+from viz.timeline.training_timeline import Band, bands, lost_updates, not_drawn
 
 MS = 10**6
 
@@ -61,7 +61,7 @@ def test_the_page_holds_what_happened_and_the_steps_that_were_cut_short() -> Non
     assert scene.training is not None
     training = scene.training.training
     page: Any = training_contents(scene.training, scene.cluster)
-    held = page["timeline"]
+    held = page["steps"]
     (gone,) = (one for one in held["bands"] if one["kind"] == "gone")
     assert gone["cut"] == [[one.client, one.number, one.start_ns] for one in training.cut_short]
     assert [held["end_ns"][row] for row, by in enumerate(held["cut"]) if by >= 0] == [100 * MS] * 2
@@ -95,9 +95,9 @@ def test_pauses_without_end_are_not_all_drawn_and_it_is_said(monkeypatch: pytest
     assert scene.training is not None
     whole = sum(one.kind == "pause" for one in found())
     assert not_drawn(scene.training) == ""
-    monkeypatch.setattr("viz.training.happened.MOST_PAUSES", 2)
+    monkeypatch.setattr("viz.timeline.training_timeline.MOST_PAUSES", 2)
     assert sum(one.kind == "pause" for one in found()) == 2
-    assert f"{whole - 2} pause" in not_drawn(scene.training)
+    assert f"{whole - 2} later pause" in not_drawn(scene.training)
     page: Any = training_contents(scene.training, scene.cluster)
     assert any("not drawn" in note for note in page["notes"])
 
@@ -138,7 +138,7 @@ def test_the_page_draws_and_names_what_happened(browser: WebDriver, tmp_path: Pa
     assert "from 100 ms" in lines[1]
     assert "lost: step" in lines[2]
     assert "since the checkpoint at 60 ms" in lines[3]
-    assert page(said, "worker:1", 56 * MS)[-2] == "worker:1 stands still"
+    assert page(said, "worker:1", 56 * MS)[-2] == "worker:1 pauses"
     assert "cut short by the crash of ps:0" in page(said, "worker:1", 99 * MS)
-    for word in ("gone", "restores", "stands still", "cut off"):
+    for word in ("gone", "restores", "pauses", "cut off"):
         assert word in page("document.getElementById('steps-legend').innerText")

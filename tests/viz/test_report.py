@@ -159,8 +159,8 @@ def test_a_scene_without_a_critical_path_is_drawn_too() -> None:
 
 
 def test_memory_curves_keep_their_peaks_when_they_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viz.content_of_time.MAX_MEMORY_POINTS", 20)
-    monkeypatch.setattr("viz.content_of_time.FEWEST_MEMORY_POINTS", 4)
+    monkeypatch.setattr("viz.page.time_content.MAX_MEMORY_POINTS", 20)
+    monkeypatch.setattr("viz.page.time_content.FEWEST_MEMORY_POINTS", 4)
     scene = example()
     for device, curve in enumerate(shown(scene)["memory"]["curves"]):
         mine = scene.trace.memory_bytes[scene.trace.memory_device == device]

@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
-from simulator.execution.trace import LATENCY
+from simulator.execution.trace import LATENCY, transfer_of
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
 from viz.command.request import Request
 from viz.command.stages import run
 from viz.figures import critical_shares
 from viz.formats.trace_events import _duration
-from viz.handling import critical_stretches
 from viz.scene import Scene
-from viz.tracks import link_tracks
+from viz.timeline.step_timeline import step_timeline
 
 
 @cache
@@ -163,7 +162,8 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene: Any) -> None
             longest[span] = max(longest.get(span, 0), nanos(reach(event)[1]) - nanos(event["ts"]))
     marked = sum(longest.values())
     waiting = sum(share.nanos for share in critical_shares(scene) if share.what == "waiting")
-    latent = [transfer for transfer, stretch in critical_stretches(scene) if stretch == LATENCY]
+    path = [transfer_of(row) for row in scene.trace.critical.tolist() if row < 0]
+    latent = [transfer for transfer, stretch in path if stretch == LATENCY]
     latency = int((scene.trace.transfer_end_ns - scene.trace.wire_end_ns)[latent].sum())  # on no link
     assert marked == scene.trace.makespan - waiting - latency
 
@@ -172,7 +172,9 @@ def test_what_is_marked_as_critical_covers_the_critical_path(scene: Any) -> None
 def test_a_link_that_serves_in_turn_has_one_track(scene: Any) -> None:
     scene = scene()
     assert {link.contention or scene.trace.contention for link in scene.cluster.links} == {"serial"}
-    assert all(track == 0 for link, on in link_tracks(scene).items() if link >= 0 for _, track, *_ in on)
+    links = [lane for lane in step_timeline(scene).lanes if lane.kind == "link" and lane.row >= 0]
+    assert links
+    assert all(lane.number == 0 for lane in links)
 
 
 def test_iterations_are_told_apart() -> None:
@@ -220,7 +222,7 @@ def test_arrows_run_from_the_maker_over_the_transfer_to_a_reader(
     for event in spans_of(drawn):
         spans[event["pid"], event["tid"]].append((nanos(event["ts"]), nanos(reach(event)[1])))
     for parts in arrows.values():
-        assert re.fullmatch("st{1,3}f", "".join(part["ph"] for part in parts))
+        assert re.fullmatch("st{0,3}f", "".join(part["ph"] for part in parts))
         times = [nanos(part["ts"]) for part in parts]
         assert times == sorted(times)
         for part, time in zip(parts, times, strict=True):

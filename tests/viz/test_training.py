@@ -35,10 +35,10 @@ from viz.command.summary import summarise
 from viz.command.training_programs import make_programs, with_workers
 from viz.command.training_request import TrainingRequest, read_wanted
 from viz.formats.json_object import training_record as record
+from viz.formats.trace_events import draw_training
 from viz.page.content import training_contents
 from viz.scene import Scene, Trained
-from viz.training.recorded import crossings, slices
-from viz.training.timeline import draw_training
+from viz.timeline.training_timeline import recorded
 
 DEFAULT = ("--training", "async")
 
@@ -264,18 +264,18 @@ def test_the_page_holds_every_step_and_says_what_it_leaves_out(monkeypatch: pyte
     training = known(scene).training
     held: Any = training_contents(known(scene), scene.cluster)
     cut_off = [training.end_ns] * len(training.under_way)
-    assert sorted(held["timeline"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
-    assert len(cut_off) == held["timeline"]["waiting_ns"].count(-1) == 2  # two of three workers were at it
-    assert held["timeline"]["left_out"] == ""
-    assert held["recorded"]["left_out"] == 0
+    assert sorted(held["steps"]["end_ns"]) == sorted([*training.step_end_ns.tolist(), *cut_off])
+    assert len(cut_off) == held["steps"]["waiting_ns"].count(-1) == 2  # two of three workers were at it
+    assert held["steps"]["left_out"] == ""
+    assert held["timeline"]["left_out"] == 0
     assert sum(held["step_times"]["counts"]) > 0
-    monkeypatch.setattr("viz.training.content_of_time.MOST_STEPS", 5)
-    monkeypatch.setattr("viz.training.content_of_time.MOST_SLICES", 7)
+    monkeypatch.setattr("viz.page.time_content.MOST_STEPS", 5)
+    monkeypatch.setattr("viz.page.time_content.MOST_SLICES", 7)
     cut: Any = training_contents(known(scene), scene.cluster)
-    assert len(cut["timeline"]["start_ns"]) == 5
-    assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["timeline"]["left_out"]
-    assert len(cut["recorded"]["start_ns"]) == 7
-    assert cut["recorded"]["left_out"] == len(held["recorded"]["start_ns"]) - 7
+    assert len(cut["steps"]["start_ns"]) == 5
+    assert f"{len(training.step_end_ns) + len(cut_off)} steps" in cut["steps"]["left_out"]
+    assert len(cut["timeline"]["start_ns"]) == 7
+    assert cut["timeline"]["left_out"] == len(held["timeline"]["start_ns"]) - 7
 
 
 def test_sessions_that_filter_a_late_task_out_do_not_wait_for_it(
@@ -362,16 +362,16 @@ def test_arrows_follow_each_recorded_transfer_from_its_maker_to_its_reader() -> 
 
 def test_what_was_recorded_is_on_the_clients_own_devices() -> None:
     scene = trained()
-    crossed = crossings(known(scene))
-    ran = slices(known(scene), crossed, scene.cluster.home)
-    clients_of = known(scene).clients
-    for client, device in set(zip(ran.client.tolist(), ran.device.tolist(), strict=True)):
-        task = scene.cluster.devices[device].task
-        assert "/job:ps/" in task or task == clients_of[client].program.task
+    drawn, clients_of = recorded(known(scene), scene.cluster), known(scene).clients
+    ran = drawn.slices
+    for client, at in set(zip(ran.client.tolist(), ran.lane.tolist(), strict=True)):
+        if drawn.lanes[at].kind == "device":
+            task = drawn.lanes[at].process
+            assert "/job:ps/" in task or task == clients_of[client].program.task
     trace = known(scene).training.trace
     assert trace is not None
     whole = len(trace.start_ns)
-    worked = int(np.count_nonzero(np.array(ran.ops)[ran.label] == "send"))
+    worked = sum(drawn.labels[row].kind == "packing" for row in ran.label.tolist())
     assert len(ran.start_ns) >= whole + worked > whole
 
 
@@ -383,7 +383,7 @@ def test_a_small_file_keeps_the_steps_and_says_what_is_missing() -> None:
 
 
 def test_a_trace_file_has_the_first_of_very_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viz.training.timeline.MOST_STEPS", 4)
+    monkeypatch.setattr("viz.timeline.training_timeline.MOST_STEPS", 4)
     scene, text = events()
     assert sum(one.get("cat") == "step" for one in text["traceEvents"]) == 4
     assert f"of {len(known(scene).training.step_client)} steps" in text["otherData"]["bars"]

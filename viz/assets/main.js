@@ -167,7 +167,7 @@ async function start() {
   const tip = tooltip(byId("tip"));
   writeHeader(model);
   const graph = graphView(byId("graph"), model, state, tip);
-  const timeline = timelineView(byId("timeline"), model, state, tip, (from, to) => {
+  const timeline = stepTimeline(byId("timeline"), model, state, tip, (from, to) => {
     byId("timeline-range").textContent = showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, model.summary.makespan_ns)));
   });
   const panel = sidePanel(byId("panel"), model, state);

@@ -1,5 +1,6 @@
 // The scene as the page uses it: the columns of the report's JSON, and the indices that the views ask for.
-// Items of the tree are scopes (0 is the root), then nodes: item = scopes + node.
+// Items of the tree are scopes (0 is the root), then nodes: item = scopes + node. The first slices of the timeline are the ops,
+// in the order of `slices`. Needs timeline.js.
 
 async function readScene() {
   const packed = atob(document.getElementById("scene").textContent.trim());
@@ -9,7 +10,7 @@ async function readScene() {
 }
 
 function indexed(scene) {
-  const { nodes, edges, slices, transfers, tree, cluster } = scene;
+  const { nodes, edges, slices, timeline, transfers, tree, cluster } = scene;
   const count = nodes.names.length;
   const scopes = tree.labels.length;
   const model = { ...scene, count, scopes, items: scopes + count };
@@ -25,44 +26,25 @@ function indexed(scene) {
   model.inEdges = grouped(edges.dst, count);
   model.outEdges = grouped(edges.src, count);
   model.slicesOf = grouped(slices.node, count);
-  model.bars = barsOf(slices, scene.work);
-  model.workOf = grouped(scene.work.transfer, transfers.tensor.length);
+  model.slicesOfTransfer = grouped(timeline.task.map((task) => (task >= 0 ? -1 : -1 - task)), transfers.tensor.length);
+  model.packs = new Uint8Array(timeline.task.length);
+  for (const slice of timeline.packs) model.packs[slice] = 1;
   model.isDead = new Uint8Array(transfers.tensor.length);
   for (const row of transfers.dead) model.isDead[row] = 1;
   model.transfersOf = grouped(transfers.pair, transfers.pair.reduce((most, pair) => Math.max(most, pair + 1), 0));
   model.routes = new Map(transfers.routes.map(([src, dst, ...links]) => [src * cluster.devices.length + dst, links]));
-  model.carried = onLinks(transfers, (row) => model.routes.get(transfers.src[row] * cluster.devices.length + transfers.dst[row]));
   model.transferNode = transfers.tensor.map((tensor) => (tensor >= 0 ? nodeOfTensor(model, tensor) : -1 - tensor));
 
   // Devices without a slice or a byte; where there are many, the views name their number alone.
-  const busy = new Set(model.bars.device);
+  const busy = new Set(timeline.task.flatMap((_, slice) => { const [kind, device] = laneOf(timeline, slice); return kind === "device" ? [device] : []; }));
   model.idleDevices = new Set([...cluster.devices.keys()].filter((device) => !busy.has(device) && !scene.memory.curves[device].time_ns.length));
   model.namesIdle = model.idleDevices.size <= 8;
 
-  const critical = scene.critical ?? [];
-  const onPath = new Set(critical);
-  model.criticalSlices = new Set(critical.filter((row) => row >= 0));
-  model.criticalBars = new Set(model.criticalSlices);
-  scene.work.transfer.forEach((transfer, row) => {
-    if (onPath.has(stretchTask(transfer, scene.work.packs[row] ? STRETCH.pack : STRETCH.unpack))) model.criticalBars.add(slices.node.length + row);
-  });
-  model.criticalTransfers = new Set([...transfers.tensor.keys()].filter((row) => onPath.has(stretchTask(row, STRETCH.wire))));
-  model.criticalNodes = new Uint8Array(count);
-  for (const row of model.criticalSlices) model.criticalNodes[slices.node[row]] = 1;
+  model.criticalSlices = new Set(timeline.critical);
   model.totals = new Map();
-  model.longestNs = model.bars.start_ns.reduce((most, start, row) => Math.max(most, model.bars.end_ns[row] - start), 1);
+  model.longestNs = timeline.task.reduce((most, _, slice) => (laneOf(timeline, slice)[0] === "device" ? Math.max(most, lasts(timeline, slice)) : most), 1);
   return model;
 }
-
-// What takes lanes of devices: first the slices, then the packing and unpacking of transfers, in one numbering.
-function barsOf(slices, work) {
-  const joined = (key) => [...slices[key], ...work[key]];
-  return { slices: slices.node.length, device: joined("device"), lane: joined("lane"), ready_ns: joined("ready_ns"), start_ns: joined("start_ns"), end_ns: joined("end_ns") };
-}
-
-// A transfer is a chain of stretches; on the critical path each has a number below zero (execution/trace.py).
-const STRETCH = { request: 0, pack: 1, wire: 2, latency: 3, unpack: 4 };
-const stretchTask = (transfer, stretch) => -1 - (5 * transfer + stretch);
 
 // Rows by group, as a compressed table: rowsIn(table, group) are the rows whose group is that.
 function grouped(group, count) {
@@ -97,11 +79,6 @@ const labelOf = (model, item) =>
   isScope(model, item) ? model.tree.labels[item] : leafOf(model.nodes.names[item - model.scopes]);
 const opOf = (model, node) => model.nodes.ops[model.nodes.op[node]];
 const categoryOf = (model, node) => model.nodes.category[model.nodes.op[node]];
-const ranFor = (model, node) => {
-  let total = 0;
-  for (const row of rowsIn(model.slicesOf, node)) total += model.slices.end_ns[row] - model.slices.start_ns[row];
-  return total;
-};
 
 // "node:port" or "^node" of a row of the tensor columns, or of -1 - node for a control edge.
 function tensorName(model, tensor) {
@@ -116,19 +93,21 @@ function tagOf(model, iteration) {
   return tag.length ? "#" + tag.join(",") : "";
 }
 const transferName = (model, row) => tensorName(model, model.transfers.tensor[row]) + tagOf(model, model.transfers.iteration[row]);
-const sliceName = (model, row) => model.nodes.names[model.slices.node[row]] + tagOf(model, model.slices.iteration[row]);
-
-// The name of a bar: that of its node, or what is done for which transfer.
-function barName(model, bar) {
-  if (bar < model.bars.slices) return sliceName(model, bar);
-  const row = bar - model.bars.slices;
-  return (model.work.packs[row] ? "send " : "receive ") + transferName(model, model.work.transfer[row]);
+// The name of a slice: of its node, or the verb and the transfer.
+function sliceName(model, slice) {
+  const task = model.timeline.task[slice];
+  if (task >= 0) return model.nodes.names[model.slices.node[slice]] + tagOf(model, model.slices.iteration[slice]);
+  const [kind] = laneOf(model.timeline, slice);
+  return (kind === "link" ? "" : model.packs[slice] ? "send " : "receive ") + transferName(model, -1 - task);
 }
 
-// What a bar stands for, as the state selects it.
-function selectionOf(model, bar) {
-  if (bar < model.bars.slices) return { kind: "node", id: model.slices.node[bar] };
-  return { kind: "transfer", id: model.work.transfer[bar - model.bars.slices] };
+// The slices of a transfer on links, in the order of its route.
+function linkSlices(model, transfer) {
+  const { src, dst } = model.transfers;
+  const route = model.routes.get(src[transfer] * model.cluster.devices.length + dst[transfer]);
+  const link = (slice) => laneOf(model.timeline, slice)[1];
+  const found = [...rowsIn(model.slicesOfTransfer, transfer)].filter((slice) => laneOf(model.timeline, slice)[0] === "link");
+  return found.sort((a, b) => route.indexOf(link(a)) - route.indexOf(link(b)));
 }
 
 // From the outermost scope to the item itself, without the root.
@@ -157,8 +136,8 @@ function countNode(model, total, node) {
   total.running = model.nodes.runs[node];
   const kind = categoryOf(model, node);
   for (const row of rowsIn(model.slicesOf, node)) {
-    const nanos = model.slices.end_ns[row] - model.slices.start_ns[row];
-    const device = model.slices.device[row];
+    const nanos = lasts(model.timeline, row);
+    const device = laneOf(model.timeline, row)[1];
     total.nanos += nanos;
     total.byDevice.set(device, (total.byDevice.get(device) ?? 0) + nanos);
     total.byCategory.set(kind, (total.byCategory.get(kind) ?? 0) + nanos);

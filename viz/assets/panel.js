@@ -80,12 +80,13 @@ function transfersCard(model, state) {
 }
 
 function opsCard(model, state) {
-  const { slices, nodes, cluster } = model;
+  const { slices, timeline, cluster } = model;
   const rows = model.tables.ops.map((row) => {
     const node = slices.node[row];
-    const title = `${sliceName(model, row)}\n${cluster.devices[slices.device[row]].short}`;
-    const name = element("span", "", chip(cluster.colours[slices.device[row]]), tailOf(sliceName(model, row)));
-    return [[name, opOf(model, node), showNanos(slices.end_ns[row] - slices.start_ns[row])], () => state.select({ kind: "node", id: node }), title];
+    const device = laneOf(timeline, row)[1];
+    const title = `${sliceName(model, row)}\n${cluster.devices[device].short}`;
+    const name = element("span", "", chip(cluster.colours[device]), tailOf(sliceName(model, row)));
+    return [[name, opOf(model, node), showNanos(lasts(timeline, row))], () => state.select({ kind: "node", id: node }), title];
   });
   if (!rows.length) return null;
   return card("Largest ops", table(["node", "op", "time#"], ["", "30%", "20%"], rows));
@@ -203,7 +204,7 @@ function costFact(model, node) {
 function timeFacts(model, node) {
   const rows = [...rowsIn(model.slicesOf, node)];
   if (!rows.length) return [["step", model.nodes.fed.includes(node) ? "is fed, so it does not run" : model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
-  const { start_ns: start, end_ns: end, ready_ns: ready } = model.slices;
+  const { start_ns: start, end_ns: end, ready_ns: ready } = model.timeline;
   const shown = rows.slice(0, 4).map((row) => {
     const waited = start[row] - ready[row];
     const critical = model.criticalSlices.has(row) ? "on the critical path" : "";

@@ -1,8 +1,8 @@
-// The stretch of time in sight of a canvas, what moves it, and the frame around what is drawn there: both timelines' own.
-// Needs canvas.js, timeline_rows.js, timeline_drawing.js.
+// The stretch of time in sight of a canvas, and its pan, zoom, axis and scrollbar. Needs canvas.js, timeline.js,
+// timeline_drawing.js.
 
-// One closure: `view` is nobody else's to set. `whole` is the last moment, `height` that of all rows; `content` draws on a
-// pen below the axis, `onRange` hears what is in sight.
+// One closure, so that nobody else sets `view`. `whole` is the last moment, `height` that of all rows. `content` draws below
+// the axis, `onRange` gets the times in sight.
 function timelineWindow(canvas, { whole, height }, content, onRange) {
   const context = canvas.getContext("2d");
   const view = { from: 0, to: whole, top: 0 };

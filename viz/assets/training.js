@@ -1,5 +1,5 @@
 // The training in words, tables and charts, and its place on the page. Needs format.js, cards.js, training_charts.js,
-// training_timeline.js.
+// timeline_training.js.
 
 function rateCard(training) {
   const sure = training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure;
@@ -115,30 +115,30 @@ function disturbancesCard(training) {
 }
 
 function trainingNotes(training) {
-  const { left_out: left } = training.recorded;
-  const lines = [...training.notes, training.timeline.left_out, left && `of the ops and transfers of the first steps the ${showCount(left)} shortest are not drawn`].filter(Boolean);
+  const { left_out: left } = training.timeline;
+  const lines = [...training.notes, training.steps.left_out, left && `of the ops and transfers of the first steps the ${showCount(left)} shortest are not drawn`].filter(Boolean);
   return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
 }
 
 // What the timeline draws besides steps, as far as it is there.
 function stepsLegend(model) {
   const { training } = model;
-  const { timeline } = training;
+  const { steps, timeline } = training;
   const alone = ofOneClient(model);
-  const colours = (alone ? model.cluster.colours : timeline.clients.map(([, , , , colour]) => colour)).slice(0, 3);
+  const colours = (alone ? model.cluster.colours : steps.clients.map(([, , , , colour]) => colour)).slice(0, 3);
   const striped = colours.map((colour, at) => `${colour} ${(100 * at) / colours.length}% ${(100 * (at + 1)) / colours.length}%`);
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
-  const there = (kind) => timeline.bands.some((band) => band.kind === kind);
+  const there = (kind) => steps.bands.some((band) => band.kind === kind);
   const entries = [
-    [!alone || training.recorded.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "where it runs or comes from" : "for whom"],
-    [timeline.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
-    [timeline.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "paler, hatched: waits for input"],
-    [timeline.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
-    [there("late"), slanting("var(--quiet)"), "not up yet"],
+    [!alone || timeline.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "where it runs or comes from" : "for whom"],
+    [steps.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
+    [steps.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "paler, hatched: waits for input"],
+    [steps.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
+    [there("late"), slanting("var(--quiet)"), "not started"],
     [there("gone"), slanting("var(--bad)"), "gone"],
     [there("restores"), slanting("var(--accent)"), "restores"],
-    [there("pause"), slanting("var(--ink)"), "stands still"],
-    [timeline.cut_ns > 0, "color-mix(in srgb, var(--edge) 30%, var(--paper))", "warm-up"],
+    [there("pause"), slanting("var(--ink)"), "pauses"],
+    [steps.cut_ns > 0, "color-mix(in srgb, var(--edge) 30%, var(--paper))", "warm-up"],
   ];
   return entries.filter(([shown]) => shown).map(([, colour, said]) => element("span", "", chip(colour), said));
 }
@@ -147,7 +147,7 @@ function stepsLegend(model) {
 function trainingView(model, tip) {
   const { training } = model;
   const timeline = trainingTimeline(byId("steps"), model, tip, (from, to) => {
-    byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.timeline.whole_ns)))}${training.timeline.left_out ? `; ${training.timeline.left_out}` : ""}`;
+    byId("steps-range").textContent = `${showSpan(Math.round(Math.max(0, from)), Math.round(Math.min(to, training.steps.whole_ns)))}${training.steps.left_out ? `; ${training.steps.left_out}` : ""}`;
   });
   const filled = (id, cards) => byId(id).append(...cards.filter(Boolean));
   filled("training-charts", [scalingCard(training), tasksCard(model), timesCard(training), stalenessCard(training), linksCard(training), sharedMemoryCard(training)]);
@@ -155,12 +155,12 @@ function trainingView(model, tip) {
   byId("steps-legend").append(...stepsLegend(model));
   // No taller than its rows. Of a whole run the steps are looked at, and the charts below; of the first steps all rows.
   const tall = (most) => byId("training").style.setProperty("--steps", `min(${most}, ${timeline.height + 60}px)`);
-  const wide = () => tall(`min(60vh, max(42vh, ${timeline.ofSteps + 110}px))`);
+  const wide = () => tall(`min(60vh, max(42vh, ${timeline.top + 110}px))`);
   wide();
   const wired = (id, room, look) => byId(id).addEventListener("click", () => (room(), look()));
   wired("steps-fit", wide, timeline.fit);
-  wired("steps-first", () => tall("72vh"), timeline.showFirst);
-  byId("steps-first").hidden = !training.recorded.start_ns.length;
+  wired("steps-first", () => tall("72vh"), timeline.showSlices);
+  byId("steps-first").hidden = !training.timeline.start_ns.length;
   new ResizeObserver(() => timeline.draw()).observe(byId("steps"));
   return timeline;
 }
@@ -168,7 +168,7 @@ function trainingView(model, tip) {
 // Two tabs: the training, and one step of its first client.
 function wireTabs(model, shown) {
   byId("tabs").hidden = false;
-  byId("tab-step").textContent = `One step of ${model.training.timeline.clients[0][0]}`;
+  byId("tab-step").textContent = `One step of ${model.training.steps.clients[0][0]}`;
   const choose = (training) => {
     byId("training").hidden = !training;
     byId("board").hidden = training;

@@ -1,19 +1,18 @@
-// What happened to tasks, on the timeline of a training: they came up late, stood still, were gone, read their checkpoint.
-// Needs format.js, canvas.js, timeline_rows.js.
+// Disturbances on the timeline of a training: late starts, pauses, crashes and restores. Needs format.js, canvas.js, timeline.js.
 
 const BANDS = {
-  late: { said: "is not up yet", brief: "not up", colour: "quiet", leans: 1 },
-  pause: { said: "stands still", brief: "still", colour: "ink", leans: 1 },
+  late: { said: "has not started", brief: "not started", colour: "quiet", leans: 1 },
+  pause: { said: "pauses", brief: "pauses", colour: "ink", leans: 1 },
   gone: { said: "is gone", brief: "gone", colour: "bad", leans: -1 },
-  restores: { said: "reads its checkpoint", brief: "restores", colour: "accent", leans: -1 },
+  restores: { said: "restores its checkpoint", brief: "restores", colour: "accent", leans: -1 },
 };
 
 // The bands of each row: of a task and its devices its own, of a client also the crashes that ended a step of it.
 function bandsOfTask(training, task) {
-  return training.timeline.bands.filter((band) => band.task === task);
+  return training.steps.bands.filter((band) => band.task === task);
 }
 function bandsOfClient(training, client) {
-  const { bands, clients } = training.timeline;
+  const { bands, clients } = training.steps;
   const hit = new Set(bands.filter((band) => band.cut.some(([whose]) => whose === client)).map((band) => band.crash));
   return bands.filter((band) => (band.task === clients[client][1] && band.kind !== "late") || (band.crash >= 0 && hit.has(band.crash)));
 }
@@ -70,12 +69,12 @@ function drawBands(pen, row, y) {
 }
 
 // A crash hits many: a line through all rows.
-function drawCrashes(pen, top, bottom) {
-  const { context, theme, xOf, right, model } = pen;
+function drawCrashes(pen, model, top, bottom) {
+  const { context, theme, xOf, right } = pen;
   context.strokeStyle = theme.bad;
   context.lineWidth = 1;
   context.setLineDash([4, 3]);
-  for (const band of model.training.timeline.bands) {
+  for (const band of model.training.steps.bands) {
     const x = Math.round(xOf(band.start_ns)) + 0.5;
     if (band.kind !== "gone" || x < ROW.label || x > right) continue;
     context.beginPath();
@@ -88,7 +87,7 @@ function drawCrashes(pen, top, bottom) {
 
 // What there is to say of a band, as lines.
 function describeBand(model, band) {
-  const { clients } = model.training.timeline;
+  const { clients } = model.training.steps;
   const lines = [`${band.name} ${BANDS[band.kind].said}`, `for ${showNanos(band.end_ns - band.start_ns)}, from ${showNanos(band.start_ns)}`];
   if (band.kind !== "gone") return lines;
   const [first] = band.cut;

@@ -1,6 +1,6 @@
 // The side panel's cards of one transfer. Needs format.js, model.js, cards.js, devices.js.
 
-// The stretches of a transfer's life, one after the other.
+// The stretches of a transfer, one after the other.
 function stretchFacts(model, transfer) {
   const { ready_ns: asked, packed_ns: packed, start_ns: start, end_ns: end, came_ns: came, unpacked_ns: unpacked, bytes } = model.transfers;
   const wire = model.transfers.crossing_ns[transfer];
@@ -8,18 +8,20 @@ function stretchFacts(model, transfer) {
   const waited = (nanos, what) => (nanos > 0 ? `waited ${showNanos(nanos)} for ${what}` : "");
   const said = (...words) => words.filter(Boolean).join("; ") || null;
   const rate = bytes[transfer] > 0 && wire > 0 ? `${scaled(Math.round((bytes[transfer] * 1e9) / wire), [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]])} on average` : "";
-  const work = Object.fromEntries([...rowsIn(model.workOf, transfer)].map((row) => [model.work.packs[row] ? "packed" : "unpacked", row]));
+  const { timeline, criticalSlices } = model;
+  const [onLinks, work] = [linkSlices(model, transfer), {}];
+  for (const slice of rowsIn(model.slicesOfTransfer, transfer)) if (laneOf(timeline, slice)[0] === "device") work[model.packs[slice] ? "packed" : "unpacked"] = slice;
   const handled = (verb) => {
-    const row = work[verb];
-    if (row === undefined) return null;
-    const { device, ready_ns: ready, start_ns: begin, end_ns: ended } = model.work;
-    const by = model.cluster.devices[device[row]].short;
-    return [verb, showSpan(begin[row], ended[row]), said(`by ${by}`, waited(begin[row] - ready[row], "it"), critical(model.criticalBars.has(model.bars.slices + row)))];
+    const slice = work[verb];
+    if (slice === undefined) return null;
+    const { ready_ns: ready, start_ns: begin, end_ns: ended } = timeline;
+    const by = model.cluster.devices[laneOf(timeline, slice)[1]].short;
+    return [verb, showSpan(begin[slice], ended[slice]), said(`by ${by}`, waited(begin[slice] - ready[slice], "it"), critical(criticalSlices.has(slice)))];
   };
   return [
     ["asked for", showNanos(asked[transfer]), "the value is there and wanted"],
     handled("packed"),
-    ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(end[transfer] - wire - packed[transfer], "links"), rate, critical(model.criticalTransfers.has(transfer)))],
+    ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(end[transfer] - wire - packed[transfer], "links"), rate, critical(onLinks.some((slice) => criticalSlices.has(slice))))],
     came[transfer] > end[transfer] ? ["arrives", showNanos(came[transfer]), `${showNanos(came[transfer] - end[transfer])} of latency, its links free for others`] : null,
     handled("unpacked"),
     ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from being asked for until its readers have it"],
@@ -28,7 +30,7 @@ function stretchFacts(model, transfer) {
 
 function transferCards(model, state, transfer) {
   const { transfers, cluster } = model;
-  const route = model.routes.get(transfers.src[transfer] * cluster.devices.length + transfers.dst[transfer]) ?? [];
+  const route = linkSlices(model, transfer).map((slice) => laneOf(model.timeline, slice)[1]).filter((link) => link >= 0);
   const node = model.transferNode[transfer];
   const [first] = rowsIn(model.transfersOf, transfers.pair[transfer]); // edges name that of the first iteration
   const readers = [];

@@ -65,11 +65,11 @@ def draw(scene: Scene, suffix: str) -> bytes | Mapping[str, str]:
 
         return draw_report(scene).encode("utf-8")
     if suffix == ".trace.json" and scene.training is not None:
-        from viz.training.timeline import draw_training
+        from viz.formats.trace_events import draw_training
 
         return draw_training(scene, scene.training).encode("utf-8")
     if suffix == ".trace.json":
-        from viz.timeline import draw_timeline
+        from viz.formats.trace_events import draw_timeline
 
         return draw_timeline(scene).encode("utf-8")
     if suffix == ".partitions":

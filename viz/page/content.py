@@ -20,14 +20,13 @@ from simulator.costs.table import SOURCES
 from simulator.execution.memory import out_of_memory
 from simulator.graph import dtypes
 from simulator.training.disturbances.disturbance import Disturbance
-from viz import agreement, content_of_time, figures, training_figures
-from viz.content_of_time import Json
+from viz import agreement, figures, training_figures
 from viz.page.boxes import arrange_items
 from viz.page.folding import Folding, fold
+from viz.page.time_content import Json, recorded_contents, step_contents, steps_contents
 from viz.palette import CATEGORY_COLOURS, HUES, PACKING, device_colour, device_colours
 from viz.scene import Scene, Trained
-from viz.training.content_of_time import recorded, timeline
-from viz.training.happened import not_drawn
+from viz.timeline.training_timeline import not_drawn
 
 FORMAT = 1
 FLOATS = {"half": "float16", "float": "float32", "double": "float64"}  # their names in Python programs
@@ -61,11 +60,7 @@ def contents(scene: Scene) -> dict[str, Json]:
         "tensors": _tensors(scene),
         "edges": _edges(scene),
         "tree": _tree(scene, folding),
-        "slices": content_of_time.slices(scene),
-        "work": content_of_time.work(scene),
-        "transfers": content_of_time.transfers(scene),
-        "memory": content_of_time.memory(scene),
-        "critical": None if scene.trace.critical is None else scene.trace.critical.tolist(),
+        **step_contents(scene),
         "tables": _tables(scene),
         "check": _plain(agreement.told(scene)),
         "training": None if scene.training is None else training_contents(scene.training, scene.cluster),
@@ -279,8 +274,8 @@ def training_contents(trained: Trained, cluster: Cluster) -> Json:
             for row in trained.scaling
         ],
         "notes": [*training_figures.notes(trained), training_figures.late_sessions(trained), not_drawn(trained)],
-        "timeline": timeline(trained),
-        "recorded": recorded(trained, cluster),
+        "steps": steps_contents(trained),
+        "timeline": recorded_contents(trained, cluster),
     }
 
 

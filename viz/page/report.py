@@ -21,15 +21,15 @@ from viz.scene import Scene
 # In this order, joined into one script: each file says at its top what it needs of the ones before it.
 SCRIPTS = (
     "format.js",
+    "timeline.js",
     "model.js",
     "boxes.js",
     "canvas.js",
     "graph_drawing.js",
     "graph_view.js",
-    "timeline_rows.js",
     "timeline_drawing.js",
     "timeline_window.js",
-    "timeline_view.js",
+    "timeline_step.js",
     "cards.js",
     "devices.js",
     "transfer_panel.js",
@@ -37,8 +37,7 @@ SCRIPTS = (
     "search.js",
     "training_charts.js",
     "training_bands.js",
-    "training_rows.js",
-    "training_timeline.js",
+    "timeline_training.js",
     "training.js",
     "main.js",
 )

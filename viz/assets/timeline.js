@@ -1,0 +1,132 @@
+// A timeline on its canvas, for a step and for a training: lanes of devices and links; pan, zoom, scroll, hover, click.
+// Its columns come from viz/page/time_content.py. A subject (timeline_step.js, timeline_training.js) says what the slices
+// stand for: their names, colours and descriptions, rows above the lanes, and what is drawn behind and before all rows.
+// Needs format.js, canvas.js, timeline_drawing.js, timeline_window.js.
+
+const ROW = { head: 22, lane: 20, memory: 34, link: 15, track: 7, gap: 8, label: 168, axis: 24 };
+const MOST_TRACKS = 12; // of one link; further ones share the last row
+
+const laneOf = (timeline, slice) => timeline.lanes[timeline.lane[slice]]; // [kind, row of the device or link, number]
+const lasts = (timeline, slice) => timeline.end_ns[slice] - timeline.start_ns[slice];
+
+// Each row has its entries in order of start, and `times` with their start_ns and end_ns. No two entries of a row overlap,
+// unless the row says so.
+function timelineRows(timeline, subject) {
+  const rows = [];
+  let y = subject.top;
+  const add = (row, height, after) => {
+    rows.push({ rows: [], times: timeline, ...row, y, height });
+    y += height + after;
+  };
+  for (const [row, height] of subject.rowsAbove) add(row, height, 2);
+  const top = y; // of the lanes
+  const entries = entriesByLane(timeline);
+  const devices = timeline.lanes.flatMap(([kind, device, number], lane) => (kind === "device" ? [{ device, number, lane, shape: subject.shapeOf(device, entries[lane]) }] : []));
+  if (subject.rowsAbove.length && devices.some((one) => one.shape)) add({ kind: "heading", label: "Devices" }, ROW.head, 2);
+  devices.forEach(({ device, number, lane, shape }, at) => {
+    if (shape === "idle") add({ kind: "idle", device, label: subject.nameOf(device) }, ROW.link, 4);
+    if (shape !== "lane") return;
+    add({ kind: "lane", device, label: number ? "" : subject.nameOf(device), rows: entries[lane], bands: subject.bandsOf?.(device) }, ROW.lane, 1);
+    if (subject.memory && devices[at + 1]?.device !== device) add({ kind: "memory", device, label: "memory" }, ROW.memory, ROW.gap);
+  });
+  if (subject.rest) add({ kind: "rest", label: subject.rest }, ROW.link, 4);
+  const links = linkRows(timeline, entries);
+  if (links.length) add({ kind: "heading", label: "Links" }, ROW.head, 0);
+  for (const { link, number, ...row } of links) add({ kind: "link", link, label: number ? "" : subject.linkOf(link), ...row }, number ? ROW.track : ROW.link, 1);
+  return { rows, height: y, top };
+}
+
+function entriesByLane(timeline) {
+  const { lane, start_ns: start, end_ns: end } = timeline;
+  const found = timeline.lanes.map(() => []);
+  lane.forEach((owner, slice) => found[owner].push(slice));
+  for (const entries of found) entries.sort((a, b) => start[a] - start[b] || end[a] - end[b] || a - b);
+  return found;
+}
+
+// The tracks of links; those that are too many lie over each other in the last row.
+function linkRows(timeline, entries) {
+  const found = [];
+  timeline.lanes.forEach(([kind, link, number], lane) => {
+    if (kind !== "link") return;
+    if (number < MOST_TRACKS) found.push({ link, number, rows: entries[lane], overlap: false });
+    else Object.assign(found.at(-1), { rows: [...found.at(-1).rows, ...entries[lane]].sort((a, b) => timeline.start_ns[a] - timeline.start_ns[b]), overlap: true });
+  });
+  return found;
+}
+
+// The place of the first of a row's entries that ends after a time. If none overlap, their ends are in order.
+function firstAfter({ rows: entries, overlap }, end, time) {
+  if (overlap) return 0;
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (end[entries[middle]] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function timelineView(canvas, timeline, subject, tip, onRange) {
+  const { rows, height, top } = timelineRows(timeline, subject);
+  const whole = Math.max(1, subject.whole);
+  const sight = timelineWindow(canvas, { whole, height }, (bare) => {
+    const pen = { ...bare, timeline, subject, marked: subject.marked?.() ?? NOTHING, critical: subject.critical?.() ?? null };
+    subject.drawBehind?.(pen, pen.topOf({ y: top }));
+    eachRow(pen, rows, (row, y) => drawRow(pen, row, y));
+    subject.drawBefore?.(pen);
+  }, onRange);
+
+  // The row, the entry and the time under a point.
+  function hit(x, y) {
+    const row = y < ROW.axis + subject.top ? undefined : sight.rowAt(rows, y);
+    if (!row || x < ROW.label) return { row };
+    return { row, time: sight.nsAt(x), entry: sight.entryAt(row, row.times, x) };
+  }
+  const onLabel = (row, x) => (row && x < ROW.label && row.label ? [subject.titleOf(row)] : null);
+
+  watchPointer(canvas, {
+    drag: sight.move,
+    wheel: sight.wheel,
+    hover: (x, y, event) => {
+      const { row, entry, time } = hit(x, y);
+      canvas.style.cursor = entry !== undefined && subject.select ? "pointer" : "grab";
+      const said = onLabel(row, x) ?? (time === undefined ? subject.describeTop?.(sight, x, y) : subject.describe(row, entry, time));
+      if (said) tip.show(event, ...said);
+      else tip.hide();
+    },
+    leave: () => tip.hide(),
+    click: (x, y) => subject.select?.(hit(x, y).entry),
+  });
+
+  // Bring a slice into sight; zoom in where it would be a hair.
+  function show(slice) {
+    const [start, end] = [timeline.start_ns[slice], timeline.end_ns[slice]];
+    const { from, to } = sight.view;
+    const length = Math.max(end - start, 1);
+    const row = rowOf(slice);
+    if (row) sight.scrollTo(row);
+    if (length / (to - from) >= 0.004 && start >= from && end <= to) return sight.draw();
+    const wanted = Math.min(Math.max(length * 40, 50), Math.max(to - from, length * 1.2));
+    return sight.look((start + end) / 2 - wanted / 2, (start + end) / 2 + wanted / 2);
+  }
+  const rowOf = (slice) => rows.find((row) => (row.kind === "lane" || row.kind === "link") && row.rows.includes(slice));
+
+  // The times from the first to the last slice.
+  function showSlices() {
+    const from = timeline.start_ns.reduce((least, time) => Math.min(least, time), Infinity);
+    const to = timeline.end_ns.reduce((most, time) => Math.max(most, time), 0);
+    sight.look(from - (to - from) * 0.01, to + (to - from) * 0.02);
+  }
+
+  sight.fit();
+  const { draw, fit, zoom, move, retheme, view } = sight;
+  return {
+    draw, fit, zoom, move, retheme, view, rows, hit, show, showSlices, rowOf,
+    said: (row, time) => subject.describe(rows[row], rows[row].rows.find((entry) => rows[row].times.start_ns[entry] <= time && time < rows[row].times.end_ns[entry]), time),
+    height: height + ROW.axis,
+    top: top + ROW.axis,
+    placeOf: (slice) => ({ x: (sight.xOf(timeline.start_ns[slice]) + sight.xOf(timeline.end_ns[slice])) / 2, y: sight.topOf(rowOf(slice)) + 8 }),
+  };
+}

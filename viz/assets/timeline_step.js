@@ -1,0 +1,172 @@
+// The subject of a step's timeline: ops, the work for transfers, transfers on links, and the memory of each device.
+// Needs format.js, model.js, canvas.js, graph_drawing.js, timeline.js, timeline_drawing.js.
+
+function stepTimeline(canvas, model, state, tip, onRange) {
+  const { timeline, cluster, transfers } = model;
+  const isOp = (slice) => timeline.task[slice] >= 0;
+  const transferOf = (slice) => -1 - timeline.task[slice];
+
+  const subject = {
+    top: 0,
+    whole: model.summary.makespan_ns,
+    rowsAbove: [],
+    rest: model.namesIdle ? "" : `${plural(model.idleDevices.size, "more device")} idle`,
+    shapeOf: (device) => (!model.idleDevices.has(device) ? "lane" : model.namesIdle ? "idle" : ""),
+    nameOf: (device) => cluster.devices[device].short,
+    linkOf: (link) => (link < 0 ? "handed over in memory" : cluster.links[link].name),
+    titleOf: (row) => (row.device === undefined ? row.label : cluster.devices[row.device].name),
+    chipOf: (row) => (row.kind === "lane" || row.kind === "idle" ? cluster.colours[row.device] : null),
+    marked: () => markedSlices(model, state),
+    critical: () => (state.critical ? model.criticalSlices : null),
+    memory: (device) => `${showBytes(model.memory.peak_bytes[device])} of ${showBytes(cluster.devices[device].memory_bytes)}`,
+    drawRow: (pen, row, y) => row.kind === "memory" && drawMemory(pen, model, row, y),
+    textOf: (slice, row) => (row.kind === "lane" ? sliceText(model, slice) : ""),
+    coloursOf: (pen, slice, row) => sliceColours(pen, model, state, slice, row),
+    describe: (row, entry, time) => (entry !== undefined ? describeSlice(model, row, entry) : row.kind === "memory" ? describeMemory(model, row.device, time) : null),
+    select(slice) {
+      if (slice === undefined) return state.select(null);
+      return state.select(isOp(slice) ? { kind: "node", id: model.slices.node[slice] } : { kind: "transfer", id: transferOf(slice) }, "timeline");
+    },
+  };
+  const view = timelineView(canvas, timeline, subject, tip, onRange);
+
+  function showSelection() {
+    const { selection } = state;
+    const slices = selection?.kind === "node" ? rowsIn(model.slicesOf, selection.id)
+      : selection?.kind === "transfer" ? linkSlices(model, selection.id) : [];
+    if (slices.length) view.show(slices[0]);
+    else view.draw();
+  }
+
+  // The op before or after the selected one on the same lane, by start.
+  function neighbour(forward) {
+    if (state.selection?.kind !== "node") return;
+    const [slice] = rowsIn(model.slicesOf, state.selection.id);
+    const ops = view.rowOf(slice)?.rows.filter(isOp);
+    const next = ops?.[ops.indexOf(slice) + (forward ? 1 : -1)];
+    if (next !== undefined) state.select({ kind: "node", id: model.slices.node[next] }, "keyboard");
+  }
+  return { ...view, showSelection, neighbour, marked: () => [...markedSlices(model, state)].filter((slice) => laneOf(timeline, slice)[0] === "device") };
+}
+
+// The slices that the selection stands for.
+function markedSlices(model, state) {
+  const { selection } = state;
+  const found = new Set();
+  const mark = (table, row) => rowsIn(table, row).forEach((slice) => found.add(slice));
+  if (selection?.kind === "transfer") mark(model.slicesOfTransfer, selection.id);
+  if (selection?.kind === "node") {
+    mark(model.slicesOf, selection.id);
+    for (const edge of [...rowsIn(model.inEdges, selection.id), ...rowsIn(model.outEdges, selection.id)]) {
+      const first = model.edges.transfer[edge]; // a loop has one per iteration
+      if (first >= 0) for (const row of repeats(model, first)) mark(model.slicesOfTransfer, row);
+    }
+  }
+  if (selection?.kind === "scope") {
+    const pending = [selection.id];
+    while (pending.length) {
+      const item = pending.pop();
+      if (isScope(model, item)) pending.push(...rowsIn(model.children, item));
+      else mark(model.slicesOf, item - model.scopes);
+    }
+  }
+  return found;
+}
+
+// The end of an op's name; of packing and unpacking the verb comes first.
+function sliceText(model, slice) {
+  const name = sliceName(model, slice);
+  return model.timeline.task[slice] >= 0 ? leafOf(name) : `${name.slice(0, name.indexOf(" "))} ${leafOf(name)}`;
+}
+
+// A transfer has the colours of both ends: the source above, the target below. Packing and unpacking have that of their
+// device, paler, with the transfer's other end in a strip below.
+function sliceColours(pen, model, state, slice, row) {
+  const { timeline, transfers, cluster, categories } = model;
+  const transfer = -1 - timeline.task[slice];
+  if (row.kind === "link") return { above: cluster.colours[transfers.src[transfer]], below: cluster.colours[transfers.dst[transfer]], split: row.height / 2 - 1 };
+  if (state.colourBy === "time") return { above: heat(pen.theme, lasts(timeline, slice) / model.longestNs) };
+  if (transfer < 0) return { above: state.colourBy === "category" ? categories.colours[categoryOf(model, model.slices.node[slice])] : cluster.colours[row.device] };
+  const packs = model.packs[slice];
+  if (state.colourBy === "category") return { above: categories.colours[categories.names.indexOf(packs ? "packing" : "unpacking")] };
+  const other = (packs ? transfers.dst : transfers.src)[transfer];
+  return { above: blend(cluster.colours[row.device], pen.theme.paper, 0.45), below: cluster.colours[other], split: 4 };
+}
+
+function describeSlice(model, row, slice) {
+  const { timeline, transfers } = model;
+  const { devices } = model.cluster;
+  const took = showNanos(lasts(timeline, slice));
+  const from = `from ${showNanos(timeline.start_ns[slice])}`;
+  if (timeline.task[slice] >= 0) return [sliceName(model, slice), `${opOf(model, model.slices.node[slice])} on ${devices[row.device].short}`, `${took}, ${from}`];
+  const transfer = -1 - timeline.task[slice];
+  const [source, target] = [devices[transfers.src[transfer]].short, devices[transfers.dst[transfer]].short];
+  const bytes = showBytes(transfers.bytes[transfer]);
+  if (row.kind === "link") return [transferName(model, transfer), `${source} → ${target}`, `${bytes} in ${took}, ${from}`, `arrives at ${showNanos(transfers.came_ns[transfer])}`];
+  const here = devices[row.device].short;
+  return [sliceName(model, slice), model.packs[slice] ? `${bytes} packed by ${here} for ${target}` : `${bytes} unpacked by ${here} from ${source}`, `${took}, ${from}`];
+}
+
+function describeMemory(model, device, time) {
+  const { time_ns: times, bytes } = model.memory.curves[device];
+  const index = indexAfter(times, time);
+  const level = index ? bytes[index - 1] : model.memory.resident_bytes[device];
+  const { short, memory_bytes: capacity } = model.cluster.devices[device];
+  return [showBytes(level), `in use on ${short} at ${showNanos(Math.round(Math.max(0, time)))}`, `peak ${showBytes(model.memory.peak_bytes[device])} of ${showBytes(capacity)}`];
+}
+
+// Memory in use over time. The row's top is the capacity, or the peak where that is less than half of it.
+function drawMemory(pen, model, row, y) {
+  const { context, theme, xOf, view, right } = pen;
+  const { time_ns: times, bytes } = model.memory.curves[row.device];
+  const peak = model.memory.peak_bytes[row.device];
+  const capacity = model.cluster.devices[row.device].memory_bytes;
+  const top = peak > capacity / 2 ? Math.max(peak, capacity) : Math.max(peak * 1.08, 1);
+  const yOf = (level) => y + row.height - 1 - (level / top) * (row.height - 4);
+  const colour = peak > capacity ? theme.bad : model.cluster.colours[row.device];
+  context.beginPath();
+  const first = Math.max(0, indexAfter(times, view.from) - 1);
+  let level = first < times.length && times[first] <= view.from ? bytes[first] : model.memory.resident_bytes[row.device];
+  context.moveTo(ROW.label - 2, yOf(level));
+  let x = ROW.label - 2;
+  let [low, high] = [level, level];
+  for (let index = first; index < times.length && times[index] <= view.to; index++) {
+    const at = Math.max(ROW.label - 2, xOf(times[index]));
+    if (at - x > 0.6) {
+      context.lineTo(x, yOf(low));
+      context.lineTo(x, yOf(high));
+      context.lineTo(x, yOf(level));
+      context.lineTo(at, yOf(level));
+      [x, low, high] = [at, level, level];
+    }
+    level = bytes[index];
+    low = Math.min(low, level);
+    high = Math.max(high, level);
+  }
+  const end = Math.min(right + 2, xOf(Math.max(model.summary.makespan_ns, times[times.length - 1] ?? 0)));
+  for (const at of [low, high, level]) context.lineTo(x, yOf(at));
+  context.lineTo(end, yOf(level));
+  context.strokeStyle = colour;
+  context.lineWidth = 1.2;
+  context.stroke();
+  context.lineTo(end, y + row.height);
+  context.lineTo(ROW.label - 2, y + row.height);
+  context.fillStyle = colour;
+  context.globalAlpha = 0.18;
+  context.fill();
+  context.globalAlpha = 1;
+  if (top >= capacity) drawCapacity(pen, yOf(capacity));
+}
+
+function drawCapacity(pen, y) {
+  const { context, theme, right } = pen;
+  context.strokeStyle = theme.bad;
+  context.lineWidth = 1;
+  context.setLineDash([5, 4]);
+  context.beginPath();
+  context.moveTo(ROW.label, Math.round(y) + 0.5);
+  context.lineTo(right, Math.round(y) + 0.5);
+  context.stroke();
+  context.setLineDash([]);
+}
+

@@ -1,0 +1,218 @@
+"""Columns of the page's timelines, for a step and for a training; `assets/timeline.js` draws both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
+from simulator.columns import Ints
+from simulator.training.crew.combining import Client
+from simulator.training.training import Training
+from simulator.wording import counted
+from viz import figures
+from viz.palette import GREY, HUES, PACKING, device_colour
+from viz.scene import Scene, Trained
+from viz.timeline.step_timeline import step_timeline
+from viz.timeline.timeline import Timeline
+from viz.timeline.training_timeline import Band, bands, lost_updates, recorded
+
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
+
+MAX_MEMORY_POINTS = 50_000  # of all devices together; more are thinned, peaks kept
+FEWEST_MEMORY_POINTS = 100  # of each device
+MOST_STEPS = 20_000  # of a training; later ones are left out
+MOST_UPDATES = 20_000
+MOST_SLICES = 60_000  # of the recorded steps of a training, the longest ones
+WHOLE, BY_END = -2, -1  # of a complete step, and of one that the end of the run cut off
+
+
+def step_contents(scene: Scene) -> Mapping[str, Json]:
+    """The timeline of a step, with what its slices, transfers and memory stand for."""
+    trace, timeline = scene.trace, step_timeline(scene)
+    cut = figures.transfers(scene)
+    packs = np.array([label.kind == PACKING for label in timeline.labels])[timeline.slices.label]
+    pairs = set(zip(cut.src_device.tolist(), cut.dst_device.tolist(), strict=True))
+    most = max(MAX_MEMORY_POINTS // max(len(scene.cluster), 1), FEWEST_MEMORY_POINTS)
+    curves: list[Json] = []
+    for counter in timeline.counters:
+        keep = _thinned(counter.level, most)
+        curves.append({"time_ns": counter.time_ns[keep].tolist(), "bytes": counter.level[keep].tolist()})
+    return {
+        "timeline": {
+            **_slices(timeline, np.arange(len(timeline.slices.lane))),
+            "packs": np.flatnonzero(packs).tolist(),
+        },
+        "slices": {
+            "node": figures.slice_nodes(scene).tolist(),
+            "iteration": trace.iteration.tolist(),
+            "iterations": [list(tag) for tag in trace.iterations],
+        },
+        "transfers": {
+            "tensor": cut.tensor.tolist(),
+            "src": cut.src_device.tolist(),
+            "dst": cut.dst_device.tolist(),
+            "bytes": cut.nbytes.tolist(),
+            "pair": trace.transfer.tolist(),
+            "iteration": trace.transfer_iteration.tolist(),
+            "dead": np.flatnonzero(trace.transfer_dead).tolist(),
+            "ready_ns": trace.transfer_ready_ns.tolist(),
+            "packed_ns": trace.pack_end_ns.tolist(),
+            "start_ns": trace.transfer_start_ns.tolist(),
+            "crossing_ns": trace.crossing_ns.tolist(),
+            "end_ns": trace.wire_end_ns.tolist(),
+            "came_ns": trace.transfer_end_ns.tolist(),
+            "unpacked_ns": trace.unpack_end_ns.tolist(),
+            "routes": [[*ends, *(scene.cluster.routes[ends[0]][ends[1]] or ())] for ends in sorted(pairs)],
+        },
+        "memory": {
+            "curves": curves,
+            "peak_bytes": trace.peak_bytes.tolist(),
+            "resident_bytes": trace.resident_bytes.tolist(),
+        },
+        "critical": None if trace.critical is None else [row for row in trace.critical.tolist() if row >= 0],
+    }
+
+
+def _slices(timeline: Timeline, rows: npt.NDArray[np.intp]) -> dict[str, Json]:
+    """The lanes and these slices; `task` is a row of the trace's slices, or -1 - transfer."""
+    slices = timeline.slices
+    return {
+        "lanes": [[lane.kind, lane.row, lane.number] for lane in timeline.lanes],
+        "lane": slices.lane[rows].tolist(),
+        "task": slices.task[rows].tolist(),
+        "ready_ns": slices.ready_ns[rows].tolist(),
+        "start_ns": slices.start_ns[rows].tolist(),
+        "end_ns": slices.end_ns[rows].tolist(),
+        "critical": np.flatnonzero(slices.critical[rows]).tolist(),
+    }
+
+
+def _thinned(levels: Ints, most: int) -> npt.NDArray[np.intp]:
+    """Rows to keep of a curve: all, or the lowest and highest of each of most/2 stretches."""
+    if len(levels) <= most:
+        return np.arange(len(levels))
+    kept: set[int] = {0, len(levels) - 1}
+    for stretch in np.array_split(np.arange(len(levels)), most // 2):
+        kept.add(int(stretch[np.argmin(levels[stretch])]))
+        kept.add(int(stretch[np.argmax(levels[stretch])]))
+    return np.array(sorted(kept), np.intp)
+
+
+def recorded_contents(trained: Trained, cluster: Cluster) -> Json:
+    """The timeline of the first steps of all clients, as far as a page can hold it."""
+    timeline, trace = recorded(trained, cluster), trained.training.trace
+    assert trace is not None
+    rows = _longest(timeline.slices.start_ns, timeline.slices.end_ns, MOST_SLICES)
+    shown = _slices(timeline, rows)
+    label = timeline.slices.label[rows]
+    used, numbered = np.unique(label, return_inverse=True)
+    moved = timeline.transfers
+    return {
+        **shown,
+        "task_of": list(cluster.task_of),
+        "labels": [[timeline.labels[row].name, timeline.labels[row].op or timeline.labels[row].kind] for row in used],
+        "label": numbered.reshape(-1).tolist(),
+        "client": timeline.slices.client[rows].tolist(),
+        "step": timeline.slices.step[rows].tolist(),
+        "transfers": {
+            "src": moved.source.tolist(),
+            "dst": moved.target.tolist(),
+            "bytes": moved.nbytes.tolist(),
+            "came_ns": trace.transfer_end_ns.tolist(),
+        },
+        "left_out": len(timeline.slices.lane) - len(rows),
+    }
+
+
+def _longest(start_ns: Ints, end_ns: Ints, most: int) -> npt.NDArray[np.intp]:
+    """The rows that last longest, at most so many, in their order."""
+    return np.sort(np.lexsort((np.arange(len(start_ns)), start_ns - end_ns))[:most])
+
+
+def steps_contents(trained: Trained) -> Json:
+    """The steps of a training by client, its updates, its disturbances, and the waits for late tasks."""
+    training = trained.training
+    steps, happened = _steps(training), bands(trained)
+    count = len(steps)
+    shown = steps[np.argsort(steps[:, 2], kind="stable")[:MOST_STEPS]]
+    updates = training.update_ns[:MOST_UPDATES]
+    cut_off = count > MOST_STEPS or len(training.update_ns) > MOST_UPDATES
+    end = int(training.end_ns)
+    if cut_off:
+        last_step = int(shown[:, 3].max()) if count > MOST_STEPS else end
+        last_update = int(updates[-1]) if len(training.update_ns) > MOST_UPDATES else end
+        end = min(end, last_step, last_update)
+    left_out = f"the rest is not shown: {counted(count, 'step')} are too many" if cut_off else ""
+    names = zip(
+        training.clients, training.client_task.tolist(), training.is_worker.tolist(), trained.clients, strict=True
+    )
+    return {
+        "clients": [
+            [name, task, short_task(training.tasks[task]), bool(worker), _colour(client, task)]
+            for name, task, worker, client in names
+        ],
+        "session_ns": training.session_ns.tolist(),
+        "waited_for": [short_task(training.tasks[task]) if task >= 0 else "" for task in training.waited_for.tolist()],
+        "client": shown[:, 0].tolist(),
+        "number": shown[:, 1].tolist(),
+        "start_ns": shown[:, 2].tolist(),
+        "end_ns": shown[:, 3].tolist(),
+        "waiting_ns": shown[:, 4].tolist(),
+        "input_ns": shown[:, 5].tolist(),
+        "cut": shown[:, 6].tolist(),
+        "update_ns": updates.tolist(),
+        "update_client": training.update_client[: len(updates)].tolist(),
+        "update_staleness": training.update_staleness[: len(updates)].tolist(),
+        "lost": [row for row in lost_updates(trained, happened).tolist() if row < len(updates)],
+        "bands": [_band(band, training) for band in happened],
+        "cut_ns": int(trained.answers.cut_ns),
+        "whole_ns": end,
+        "left_out": left_out,
+    }
+
+
+def _steps(training: Training) -> npt.NDArray[np.int64]:
+    """[S, 7] client, number, start, end, wait for tokens, wait for inputs, and WHOLE, BY_END or the crash that cut it.
+
+    The waits of a step that was cut off are not known: -1.
+    """
+    whole = (
+        training.step_client,
+        training.step_number,
+        training.step_start_ns,
+        training.step_end_ns,
+        training.step_waiting_ns,
+        training.step_input_ns,
+        np.full(len(training.step_client), WHOLE),
+    )
+    left = [(*row, training.end_ns, -1, -1, BY_END) for row in training.under_way]
+    left += [
+        (one.client, one.number, one.start_ns, one.end_ns, -1, -1, one.crash)
+        for one in training.cut_short
+        if one.start_ns < one.end_ns
+    ]
+    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 7)])
+
+
+def _colour(client: Client, task: int) -> str:
+    """The colour of the client's task; background traffic is grey."""
+    return HUES[GREY] if client.program.role == "traffic" else device_colour(task)
+
+
+def _band(band: Band, training: Training) -> Json:
+    return {
+        "kind": band.kind,
+        "task": band.task,
+        "name": short_task(training.tasks[band.task]),
+        "start_ns": band.start_ns,
+        "end_ns": band.end_ns,
+        "crash": band.crash,
+        "lost": band.lost,
+        "saved_ns": band.saved_ns,
+        "cut": [[one.client, one.number, one.start_ns] for one in band.cut],
+    }

@@ -1,0 +1,259 @@
+"""The timeline of a training: every step as a bar, its disturbances, and its first steps op by op.
+
+A lane per client holds its steps and updates. A lane per task and kind holds its disturbances: a late start, a pause,
+or a crash with the restore. The time before a session starts is a slice that names the task that it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain, islice, repeat
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.cluster.master import short_task
+from simulator.columns import Ids, flags, ids, ints
+from simulator.training.training import CutShort
+from simulator.units import Nanos
+from simulator.wording import counted
+from viz.scene import Trained
+from viz.timeline.timeline import Arrow, DrawnClient, DrawnLane, Facts, Label, Slices, Timeline, joined, of_trace
+
+MOST_STEPS = 200_000  # bars, and as many updates: the first ones
+MOST_ARROWS = 20_000  # of the first transfers
+MOST_PAUSES = 5_000  # of all tasks together: the first ones
+
+Kind: TypeAlias = Literal["late", "pause", "gone", "restores"]
+LANES = {"late": "late start", "pause": "pauses", "gone": "crashes", "restores": "crashes"}
+SAID = {"late": "has not started", "pause": "pauses", "gone": "is gone", "restores": "restores its checkpoint"}
+
+
+# ---- disturbances
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A stretch of time in which a task does nothing for others; of a crash also what it cost."""
+
+    kind: Kind
+    task: int  # row of the training's tasks
+    start_ns: Nanos  # before the run ends
+    end_ns: Nanos  # perhaps after it
+    crash: int = -1  # row of `Disturbed`, for "gone" and "restores"
+    lost: int = 0  # updates that the crash took back
+    saved_ns: Nanos = -1  # time of the checkpoint to which all fell back; -1: nothing was lost
+    cut: tuple[CutShort, ...] = ()  # the steps that it ended
+
+
+def bands(trained: Trained) -> tuple[Band, ...]:
+    """The disturbances of tasks that began before the run ended, in order of (task, start)."""
+    up_ns, end_ns = trained.disturbed.up_ns.tolist(), trained.training.end_ns
+    late = (Band("late", task, 0, up) for task, up in enumerate(up_ns) if up)
+    every = chain(late, _pauses(trained), _crashes(trained))
+    return tuple(sorted((one for one in every if one.start_ns < end_ns), key=lambda one: (one.task, one.start_ns)))
+
+
+def _crashes(trained: Trained) -> Iterator[Band]:
+    training, disturbed = trained.training, trained.disturbed
+    columns = (disturbed.crash_task, disturbed.crash_at_ns, disturbed.crash_down_ns, disturbed.crash_restore_ns)
+    for crash, (task, at, down, restore) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        every, lost = int(disturbed.crash_checkpoint_ns[crash]), int(training.lost_by_crash[crash])
+        saved_ns = at // every * every if lost else -1
+        cut = tuple(one for one in training.cut_short if one.crash == crash)
+        yield Band("gone", task, at, at + down, crash, lost, saved_ns, cut)
+        if restore:
+            yield Band("restores", task, at + down, at + down + restore, crash)
+
+
+def _pauses(trained: Trained) -> Iterator[Band]:
+    """The first pauses of all tasks."""
+    each = [zip(starts, repeat(task), repeat(length), strict=False) for task, starts, length in _paused(trained)]
+    for start, task, length in islice(merge(*each), MOST_PAUSES):
+        yield Band("pause", task, start, start + length)
+
+
+def _paused(trained: Trained) -> list[tuple[int, range, Nanos]]:
+    """Each task that pauses, the starts of its pauses, and their length."""
+    disturbed, end_ns = trained.disturbed, trained.training.end_ns
+    columns = (disturbed.pause_phase_ns, disturbed.pause_period_ns, disturbed.pause_length_ns)
+    return [
+        (task, range(phase, end_ns, period or end_ns), length)
+        for task, (phase, period, length) in enumerate(zip(*(one.tolist() for one in columns), strict=True))
+        if length and phase < end_ns
+    ]
+
+
+def not_drawn(trained: Trained) -> str:
+    """A sentence on pauses that are too many to be drawn; "": all are drawn."""
+    left = sum(len(starts) for _, starts, _ in _paused(trained)) - MOST_PAUSES
+    return f"{counted(left, 'later pause')} are not drawn" if left > 0 else ""
+
+
+def lost_updates(trained: Trained, found: Sequence[Band]) -> Ids:
+    """Rows of the updates that crashes took back: those since the last checkpoint before each crash."""
+    update_ns, taken = trained.training.update_ns, set[int]()
+    for band in found:
+        if band.lost:
+            first, last = np.searchsorted(update_ns, [band.saved_ns, band.start_ns], side="right").tolist()
+            taken.update(range(first, last))
+    return ids(sorted(taken))
+
+
+# ---- the timeline
+
+
+class _Bar(NamedTuple):
+    """A slice that is no part of the trace."""
+
+    lane: DrawnLane
+    label: Label
+    client: int  # -1: none
+    step: int
+    start: Nanos
+    end: Nanos
+    facts: Facts
+
+
+def recorded(trained: Trained, cluster: Cluster) -> Timeline:
+    """The first steps of all clients, op by op."""
+    trace = trained.training.trace
+    assert trace is not None
+    clients = [DrawnClient(one.program.name, one.program.graph, one.partitions, one.devices) for one in trained.clients]
+    return of_trace(trace, cluster, clients)
+
+
+def training_timeline(trained: Trained, cluster: Cluster) -> Timeline:
+    """Sessions, disturbances, steps and updates, then the recorded steps with arrows."""
+    training, first = trained.training, recorded(trained, cluster)
+    clients = [
+        DrawnLane("client", training.tasks[task], f"steps of {name}", row)
+        for row, (name, task) in enumerate(zip(training.clients, training.client_task.tolist(), strict=True))
+    ]
+    parts = (_sessions(trained), _disturbances(trained), _steps(trained), _cut_off(trained), _updates(trained))
+    bars = list(chain.from_iterable(parts))
+    tasks = {bar.lane for bar in bars if bar.lane.kind == "task"}
+    own = [*clients, *sorted(tasks, key=lambda lane: (lane.row, lane.name))]
+    lane_of = {lane: row for row, lane in enumerate(own)}
+    labels = {label: row for row, label in enumerate(dict.fromkeys(bar.label for bar in bars))}
+    start_ns = ints([bar.start for bar in bars])
+    before = Slices(
+        lane=ids([lane_of[bar.lane] for bar in bars]),
+        label=ids([labels[bar.label] for bar in bars]),
+        client=ids([bar.client for bar in bars]),
+        step=ids([bar.step for bar in bars]),
+        task=ids([0] * len(bars)),
+        ready_ns=start_ns,
+        start_ns=start_ns,
+        end_ns=ints([bar.end for bar in bars]),
+        critical=flags([False] * len(bars)),
+    )
+    rest = replace(first.slices, lane=ids(first.slices.lane + len(own)), label=ids(first.slices.label + len(labels)))
+    slices = joined([before, rest])
+
+    def facts(row: int) -> Facts:
+        if row < len(bars):
+            return bars[row].facts
+        client, step = int(slices.client[row]), int(slices.step[row])
+        return {"client": training.clients[client], "step": step, **first.facts(row - len(bars))}
+
+    def arrows(most: int | None) -> Iterator[Arrow]:
+        for number, stops in first.arrows(most):
+            yield Arrow(number, [(when, lane + len(own)) for when, lane in stops])
+
+    return Timeline((*own, *first.lanes), (*labels, *first.labels), slices, first.transfers, facts, arrows)
+
+
+def _lane_of_client(trained: Trained, client: int) -> DrawnLane:
+    training = trained.training
+    task = training.tasks[int(training.client_task[client])]
+    return DrawnLane("client", task, f"steps of {training.clients[client]}", client)
+
+
+def _sessions(trained: Trained) -> Iterator[_Bar]:
+    """The time in which each client waits for a task to start."""
+    training = trained.training
+    columns = (training.session_ns.tolist(), training.waited_for.tolist())
+    for client, (start, task) in enumerate(zip(*columns, strict=True)):
+        if start:
+            what = f"waits for {short_task(training.tasks[task])}" if task >= 0 else "waits"
+            facts: Facts = {"client": training.clients[client]}
+            yield _Bar(_lane_of_client(trained, client), Label(what, "", "session"), client, -1, 0, start, facts)
+
+
+def _disturbances(trained: Trained) -> Iterator[_Bar]:
+    """The disturbances of tasks, until the run ended."""
+    training = trained.training
+    for band in bands(trained):
+        task = short_task(training.tasks[band.task])
+        facts: Facts = {"task": task, "until ns": band.end_ns}
+        if band.kind == "gone":
+            facts["updates lost"] = band.lost
+            facts["steps cut short"] = len(band.cut)
+            if band.lost:
+                facts["checkpoint ns"] = band.saved_ns
+            if band.cut:
+                facts["begun before ns"] = sum(one.end_ns - one.start_ns for one in band.cut)
+        lane = DrawnLane("task", training.tasks[band.task], f"{LANES[band.kind]} of {task}", band.task)
+        label, end = Label(f"{task} {SAID[band.kind]}", "", "disturbance"), min(band.end_ns, training.end_ns)
+        yield _Bar(lane, label, -1, -1, band.start_ns, end, facts)
+
+
+def _step(trained: Trained, client: int, number: int, start: Nanos, end: Nanos, facts: Facts) -> _Bar:
+    named: Facts = {"client": trained.training.clients[client], "step": number}
+    label = Label(f"step {number}", "", "step")
+    return _Bar(_lane_of_client(trained, client), label, client, number, start, end, {**named, **facts})
+
+
+def _steps(trained: Trained) -> Iterator[_Bar]:
+    training = trained.training
+    columns = (
+        training.step_client,
+        training.step_number,
+        training.step_start_ns,
+        training.step_end_ns,
+        training.step_waiting_ns,
+        training.step_input_ns,
+    )
+    rows = np.lexsort((training.step_client, training.step_start_ns))[:MOST_STEPS]
+    for client, number, start, end, waited, dry in zip(*(column[rows].tolist() for column in columns), strict=True):
+        facts: Facts = {"waited for tokens or gradients ns": waited}
+        if training.inputs:
+            facts["waited for input ns"] = dry
+        yield _step(trained, client, number, start, end, facts)
+
+
+def _cut_off(trained: Trained) -> Iterator[_Bar]:
+    """Steps that the end of the run or a crash cut off; how long they waited is not known."""
+    training = trained.training
+    for client, number, start in training.under_way if len(training.step_client) <= MOST_STEPS else ():
+        yield _step(trained, client, number, start, training.end_ns, {"cut off": "by the end of the run"})
+    for one in training.cut_short:
+        gone = short_task(training.tasks[int(trained.disturbed.crash_task[one.crash])])
+        facts: Facts = {"cut off": f"by the crash of {gone}"}
+        yield _step(trained, one.client, one.number, one.start_ns, one.end_ns, facts)
+
+
+def _updates(trained: Trained) -> Iterator[_Bar]:
+    training = trained.training
+    columns = (
+        training.update_ns,
+        training.update_client,
+        training.update_staleness,
+        training.update_gradients,
+        training.update_examples,
+    )
+    rows = zip(*(column[:MOST_STEPS].tolist() for column in columns), strict=True)
+    for number, (when, client, stale, gradients, examples) in enumerate(rows, start=1):
+        facts: Facts = {
+            "client": training.clients[client],
+            "staleness": stale,
+            "gradients": gradients,
+            "examples": examples,
+        }
+        yield _Bar(
+            _lane_of_client(trained, client), Label(f"update {number}", "", "update"), client, -1, when, when, facts
+        )
