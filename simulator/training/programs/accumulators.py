@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from simulator.cluster.devicespec import parse
 from simulator.errors import GraphError
-from simulator.graph.attributes import SCALAR, number, shaped, typed, types
+from simulator.graph.attributes import SCALAR, number, typed, types
 from simulator.graph.dtypes import INT32, base
 from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
@@ -25,10 +25,10 @@ from simulator.graph.step import choose_step
 from simulator.training.programs.copying import dtype_of, output_on, redirect, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
-from simulator.training.programs.tensor_ops import TensorOps, shape_message
+from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
-from simulator.training.recognition.variables import colocated_with
+from simulator.training.recognition.variables import colocated_with, variable_shape
 from simulator.training.regimes import Regime, settled, tokens_per_update, workers_of
 
 INT64 = 9
@@ -49,37 +49,21 @@ class Accumulating:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The global step: its place and type, and ops that read and assign it."""
+    """The global step, and ops on its number on two devices."""
 
-    editor: Editor
-    prefix: str
-    worker: str  # device string of the worker's task
-    home: str  # that of the global step's task
+    worker: TensorOps
+    home: TensorOps  # on the task of the global step
     variable: int
-    dtype: int
     is_handle: bool  # a resource variable
-
-    def add(
-        self, name: str, op: str, inputs: Sequence[Output], device: str, attrs: Attrs, after: Sequence[int] = ()
-    ) -> int:
-        return self.editor.add(self.editor.free(self.prefix + name), op, inputs, after, attrs, device=device)
 
     def assign(self, name: str, variable: int, value: int) -> int:
         """Assign to the worker's own variable, which is no resource."""
-        return self.add(name, "Assign", [variable, value], self.worker, {**typed(self.dtype), **shaped([SCALAR])})
+        return self.worker.apply(name, "Assign", [variable, value], ())
 
-    def read(self, name: str, device: str, after: Sequence[int] = ()) -> int:
+    def read(self, name: str, at: TensorOps, after: Sequence[int] = ()) -> int:
         """A read of the global step that waits for some nodes."""
-        attrs = {"dtype": AttrValue(type=self.dtype)} if self.is_handle else typed(self.dtype)
-        op = "ReadVariableOp" if self.is_handle else "Identity"
-        return self.add(name, op, [self.variable], device, {**attrs, **shaped([SCALAR])}, [*dict.fromkeys(after)])
-
-    def wide(self, name: str, step: int, device: str) -> int:
-        """A step's number as int64, the type of accumulators."""
-        if self.dtype == INT64:
-            return step
-        kinds = {"SrcT": AttrValue(type=self.dtype), "DstT": AttrValue(type=INT64)}
-        return self.add(name, "Cast", [step], device, {**kinds, **shaped([SCALAR])})
+        op, attrs = ("ReadVariableOp", _kind(at.dtype)) if self.is_handle else ("Identity", typed(at.dtype))
+        return at.add(name, op, [self.variable], attrs, [()], [*dict.fromkeys(after)])
 
 
 def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Accumulating:
@@ -101,26 +85,27 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
         editor.devices[row] = home
     steps, counts, done = _counted(editor, found, parted, home, in_graph_text(program.task))
 
-    local = steps.add("local_step", "VariableV2", (), steps.worker, {"dtype": AttrValue(type=steps.dtype), **_SHAPED})
-    now = steps.add("local_step/read", "Identity", [local], steps.worker, {**typed(steps.dtype), **shaped([SCALAR])})
-    now = steps.wide("local_step/cast", now, steps.worker)
-    steps.assign("local_step/start", local, steps.read("local_step/global", steps.worker))
-    start = steps.wide("start/cast", steps.read("start", steps.home), steps.home)
+    worker, home_ops = steps.worker, steps.home
+    local = worker.add("local_step", "VariableV2", (), {**_kind(worker.dtype), **_SHAPED})
+    now = worker.cast("local_step/cast", worker.apply("local_step/read", "Identity", [local], ()), INT64, ())
+    steps.assign("local_step/start", local, steps.read("local_step/global", worker))
+    start = home_ops.cast("start/cast", steps.read("start", home_ops), INT64, ())
     pushed = []
     for row, (gradient, where) in enumerate(zip(found.gradients, places, strict=True)):
         again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
-        pushed.append(_accumulate(steps, gradient, where, again, regime.aggregate or 1, (now, start)))
+        at = replace(home_ops, device=where, dtype=dtype_of(graph, gradient.values))
+        pushed.append(_accumulate(at, gradient, again, regime.aggregate or 1, (now, start)))
 
-    queue = steps.add("token_queue", "FIFOQueueV2", (), steps.home, _queue_attrs(steps.dtype))
-    attrs = {"component_types": types([steps.dtype]), **shaped([SCALAR])}
-    token = steps.add("token", "QueueDequeueV2", [queue], steps.home, attrs, [*pushed, *parted.beside])
+    queue = home_ops.add("token_queue", "FIFOQueueV2", (), _queue_attrs(home_ops.dtype))
+    kinds = {"component_types": types([home_ops.dtype])}
+    token = home_ops.add("token", "QueueDequeueV2", [queue], kinds, [()], [*pushed, *parted.beside])
     train = steps.assign("train", local, token)
     tokens = _hand_out(steps, "tokens", queue, tokens_per_update(regime), done)
     _hand_out(steps, "first_tokens", queue, regime.tokens or 0, ())
     names = editor.names
     counting = tuple(names[row] for row in counts)
     return Accumulating(
-        editor.built(), steps.worker, (names[train], *parted.fetches), (names[tokens],), counting, moved
+        editor.built(), worker.device, (names[train], *parted.fetches), (names[tokens],), counting, moved
     )
 
 
@@ -160,20 +145,18 @@ def _counted(
     graph = editor.given
     prefix = unused_prefix(graph, "sync_replicas")
     ends = _grouped(editor, prefix, parted.ends)
-    if found.global_step is not None:
-        variable = found.global_step
-        dtype = base(int(graph.attrs[variable]["dtype"].type))
-        is_handle = graph.ops[variable] == "VarHandleOp"
-        steps = _Steps(editor, prefix, worker, home, variable, dtype, is_handle)
-        return steps, tuple(found.counts), [*ends, *found.counts]
-    ops = TensorOps(editor, home, INT64)
-    step = ops.add("global_step", "VariableV2", (), {"dtype": AttrValue(type=INT64), **_SHAPED})
-    name = editor.names[step]
-    zero, one = ops.constant(f"{name}/zero", 0, INT64), ops.constant(f"{name}/one", 1, INT64)
-    attrs = {**typed(INT64), **shaped([SCALAR])}
-    ops.add(f"{name}/Assign", "Assign", [step, zero], attrs)
-    count = editor.add(editor.free(f"{name}/count"), "AssignAdd", [step, one], ends, attrs, device=home)
-    return _Steps(editor, prefix, worker, home, step, INT64, False), (count,), [count]
+    step, counts = found.global_step, found.counts
+    if step is None:
+        ops = TensorOps(editor, home, INT64)
+        step = ops.add("global_step", "VariableV2", (), {**_kind(INT64), **_SHAPED})
+        name = editor.names[step]
+        zero, one = ops.constant(f"{name}/zero", 0, INT64), ops.constant(f"{name}/one", 1, INT64)
+        ops.apply(f"{name}/Assign", "Assign", [step, zero], ())
+        counts = (ops.apply(f"{name}/count", "AssignAdd", [step, one], (), ends),)
+        ends = []
+    dtype = base(int(editor.attrs[step]["dtype"].type))
+    at_worker, at_home = (TensorOps(editor, device, dtype, prefix) for device in (worker, home))
+    return _Steps(at_worker, at_home, step, editor.ops[step] == "VarHandleOp"), counts, [*ends, *counts]
 
 
 def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
@@ -190,42 +173,38 @@ def _grouped(editor: Editor, prefix: str, ends: Sequence[int]) -> list[int]:
 # ---- accumulators and tokens ----------------------------------------------------------------------------------------
 
 
-def _accumulate(
-    steps: _Steps, gradient: Gradient, where: str, again: int, needed: int, numbers: tuple[int, int]
-) -> int:
+def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numbers: tuple[Output, Output]) -> int:
     """Add an accumulator for a gradient, from which the update takes; return the node that pushes."""
-    editor, graph, ops = steps.editor, steps.editor.given, TensorOps(steps.editor, where)
+    editor, graph, kind = at.editor, at.editor.given, _kind(at.dtype)
     variable = graph.names[gradient.variable]
     shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
-    kind = {"dtype": AttrValue(type=dtype_of(graph, gradient.values))}
-    shape = _UNKNOWN_SHAPE if gradient.indices is not None else _declared(graph, gradient.variable)
+    declared = graph.attrs[gradient.variable].get("shape")
+    shape = declared.shape if declared is not None and gradient.indices is None else _UNKNOWN_SHAPE
     family = "Sparse" if gradient.indices is not None else ""
     local, start = numbers
 
     attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
     name = f"{variable}/accumulator"
-    made = steps.add(name, f"{family}ConditionalAccumulator", (), where, {**attrs, "reduction_type": _text("MEAN")})
-    count = ops.constant(f"{editor.names[made]}/needed", needed)
-    steps.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start], where, {})
-    values = output_on(graph, gradient.values)
+    made = at.add(name, f"{family}ConditionalAccumulator", (), {**attrs, "reduction_type": _text("MEAN")})
+    constants = TensorOps(editor, at.device)
+    count = constants.constant(f"{editor.names[made]}/needed", needed)
+    at.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start])
+    values, size = output_on(graph, gradient.values), graph.tensor_shape[graph.edge_tensor[gradient.values]]
     if gradient.indices is None:
-        push = steps.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], where, kind)
-        outputs = shaped([_shape_of(graph, gradient.values) or shape])
-        take = steps.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
+        push = at.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], kind)
+        sizes = [variable_shape(graph, gradient.variable) if size is None else size]
+        take = at.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], kind, sizes)
         for edge in gradient.all_values:
             redirect(editor, edge, take)
         return push
-    index = dtype_of(graph, gradient.indices)
-    rows = _index(steps, f"{variable}/rows", output_on(graph, gradient.indices), index, INT64, where)
-    nothing = ops.constant(f"{editor.names[made]}/shape", [], INT64)
-    inputs = [made, local, rows, values, nothing]
-    unsaid = AttrValue(b=False)
-    push = steps.add(
-        f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, where, {**kind, "has_known_shape": unsaid}
-    )
-    outputs = shaped([_shape_of(graph, gradient.indices), _shape_of(graph, gradient.values), None])
-    take = steps.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], where, {**kind, **outputs})
-    taken = _index(steps, f"{variable}/taken_rows", take, INT64, index, where)
+    of_rows, count_of_rows = dtype_of(graph, gradient.indices), graph.tensor_shape[graph.edge_tensor[gradient.indices]]
+    rows = replace(at, dtype=of_rows).cast(f"{variable}/rows", output_on(graph, gradient.indices), INT64, None)
+    inputs = [made, local, rows, values, constants.constant(f"{editor.names[made]}/shape", [], INT64)]
+    unsaid = {**kind, "has_known_shape": AttrValue(b=False)}
+    push = at.add(f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, unsaid)
+    sizes = [count_of_rows, size, None]
+    take = at.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], kind, sizes)
+    taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, None)
     for edge in gradient.all_indices:
         redirect(editor, edge, taken)
     for edge in gradient.all_values:
@@ -233,20 +212,15 @@ def _accumulate(
     return push
 
 
-def _index(steps: _Steps, name: str, rows: Output, given: int, wanted: int, where: str) -> Output:
-    """Numbers of rows in another integer type."""
-    kinds = {"SrcT": AttrValue(type=given), "DstT": AttrValue(type=wanted)}
-    return rows if given == wanted else steps.add(name, "Cast", [rows], where, kinds)
-
-
 def _hand_out(steps: _Steps, name: str, queue: int, count: int, after: Sequence[int]) -> int:
     """Enqueue that many tokens with the global step, after some nodes."""
-    dims = TensorOps(steps.editor, steps.home).constant(f"{steps.prefix}{name}/dims", [count])
-    step = steps.read(f"{name}/step", steps.home, after)
-    attrs = {**typed(steps.dtype), "index_type": AttrValue(type=INT32), **shaped([shape_message((count,))])}
-    fill = steps.add(f"{name}/fill", "Fill", [dims, step], steps.home, attrs)
-    kinds = {"Tcomponents": types([steps.dtype]), "timeout_ms": number(-1)}
-    return steps.add(name, "QueueEnqueueManyV2", [queue, fill], steps.home, kinds)
+    home = steps.home
+    dims = home.constant(f"{name}/dims", [count])
+    step = steps.read(f"{name}/step", home, after)
+    kinds = {**typed(home.dtype), "index_type": AttrValue(type=INT32)}
+    fill = home.add(f"{name}/fill", "Fill", [dims, step], kinds, [(count,)])
+    kinds = {"Tcomponents": types([home.dtype]), "timeout_ms": number(-1)}
+    return home.add(name, "QueueEnqueueManyV2", [queue, fill], kinds)
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
@@ -259,22 +233,15 @@ def _text(value: str) -> Proto:
 _SHAPED: Attrs = {"shape": AttrValue(shape=SCALAR), "container": _text(""), "shared_name": _text("")}
 
 
+def _kind(dtype: int) -> Attrs:
+    return {"dtype": AttrValue(type=dtype)}
+
+
 def _queue_attrs(dtype: int) -> Attrs:
     shapes = AttrValue()
     shapes.list.shape.append(SCALAR)
     kind = {"component_types": types([dtype]), "shapes": shapes, "capacity": number(-1)}
     return {**kind, "container": _text(""), "shared_name": _text("sync_token_q")}
-
-
-def _declared(graph: Graph, variable: int) -> Proto:
-    found = graph.attrs[variable].get("shape")
-    return _UNKNOWN_SHAPE if found is None else found.shape
-
-
-def _shape_of(graph: Graph, edge: int) -> Proto | None:
-    """The shape of the tensor on an edge; None: its rank is unknown."""
-    known = graph.tensor_shape[graph.edge_tensor[edge]]
-    return None if known is None else shape_message(known)
 
 
 # ---- the programs ---------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ class TensorOps:
     editor: Editor
     device: str
     dtype: int = INT32
+    prefix: str = ""  # of all names
 
     def add(
         self,
@@ -37,14 +38,23 @@ class TensorOps:
         inputs: Sequence[Output] = (),
         attrs: Attrs = NO_ATTRS,
         shapes: Sequence[Shape | None] = (),
+        after: Sequence[int] = (),
     ) -> int:
-        """Add a node with the shapes of its outputs."""
+        """Add a node with the shapes of its outputs, which waits for the nodes `after`."""
         known = shaped([None if shape is None else shape_message(shape) for shape in shapes])
-        return self.editor.add(self.editor.free(name), op, inputs, attrs={**attrs, **known}, device=self.device)
+        free = self.editor.free(self.prefix + name)
+        return self.editor.add(free, op, inputs, after, {**attrs, **known}, device=self.device)
 
-    def apply(self, name: str, op: str, inputs: Sequence[Output], shape: Shape | None) -> int:
+    def apply(
+        self, name: str, op: str, inputs: Sequence[Output], shape: Shape | None, after: Sequence[int] = ()
+    ) -> int:
         """An op whose only attribute is the type."""
-        return self.add(name, op, inputs, typed(self.dtype), [shape])
+        return self.add(name, op, inputs, typed(self.dtype), [shape], after)
+
+    def cast(self, name: str, value: Output, dtype: int, shape: Shape | None) -> Output:
+        """The same numbers in another type; the value itself if it has that type."""
+        kinds = {"SrcT": AttrValue(type=self.dtype), "DstT": AttrValue(type=dtype)}
+        return value if dtype == self.dtype else self.add(name, "Cast", [value], kinds, [shape])
 
     def constant(self, name: str, values: int | Sequence[int], dtype: int = INT32) -> int:
         """A whole number, or a list of them. Raises UnsupportedError for a type without such numbers."""
