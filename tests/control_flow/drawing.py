@@ -1,7 +1,7 @@
 """In the child: random programs with loops and branches, as TensorFlow's own Python writes them, in both generations.
 
-A program says of everything that data decides what it will be: predicates are fed, constant, compared with a loop's
-counter, or computed from data in a way whose result is known; loops run a number of times that is known.
+The values of all predicates and the trips of all loops are known to the program that draws them. Predicates are fed,
+constant, compared with a loop's counter, or computed from data with a known result.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def predicate(program: Program, scope: Sequence[Any]) -> Any:
 
 
 def body_of(program: Program, scope: Sequence[Any], depth: int, gives: int) -> list[Any]:
-    """What one body computes; nothing inside may be read outside but what it gives."""
+    """The values that one body returns; nothing else inside may be read outside."""
     mine, kept, program.before = list(scope), program.before, []
     for _ in range(program.random.randrange(3)):
         if program.left > 0:
@@ -244,7 +244,7 @@ def loop(program: Program, scope: list[Any], depth: int) -> None:
 
 
 def _limit(program: Program, scope: Sequence[Any], trips: int, name: str) -> tuple[Any, int | None]:
-    """What the counter is compared with, and the most iterations."""
+    """The bound of the counter, and the most iterations."""
     tf, chosen = program.tf, program.random.random()
     if chosen < 0.4:
         return tf.constant(trips), None

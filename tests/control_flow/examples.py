@@ -1,4 +1,4 @@
-"""In the child: small programs on which simviz and a session once differed, each named by what was missed.
+"""In the child: small programs on which simviz and a session once differed, each named by the case that was missed.
 
 They are written by hand, so that they stay what their names say however random programs are drawn.
 """
@@ -14,7 +14,7 @@ SIZE = 2
 
 @dataclass(frozen=True)
 class Example:
-    """A program, and what the data makes of it; keys as in `drawing.Program`."""
+    """A program, with the branches and trips that its data decides; keys as in `drawing.Program`."""
 
     write: Callable[[Any], None]  # into the default graph, given TensorFlow
     v2: bool
@@ -37,7 +37,7 @@ def _number(tf: Any, name: str = "number") -> Any:
 
 
 def _loop(tf: Any, limit: Any, body: Callable[[Any, Any], Any], value: Any, name: str, parallel: int = 10) -> Any:
-    """A loop with a counter and one value; what is left of the value."""
+    """A loop with a counter and one value, which is returned."""
     made = tf.compat.v1.while_loop(
         lambda i, _: i < limit,
         lambda i, value: (i + 1, body(i, value)),
@@ -83,7 +83,7 @@ def _trigger(tf: Any, after: Any) -> Any:
 
 
 def _one_more_iteration(tf: Any) -> None:
-    """The trigger runs though the loop is over, and what follows it reads only from outside."""
+    """The trigger runs though the loop is over, and the op after it reads only from outside."""
     x, limit = _x(tf), _number(tf)
 
     def body(_: Any, value: Any) -> Any:
@@ -108,7 +108,7 @@ def _one_more_iteration_on_one_device(tf: Any) -> None:
 
 
 def _never_runs(tf: Any) -> None:
-    """What waits for something in a loop that comes after the last iteration never runs, and nobody misses it."""
+    """An op that waits for a value of a loop after its last iteration never runs, and no op reads it."""
     x, limit = _x(tf), _number(tf)
 
     def body(_: Any, value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""In the child: build a random program, run it in a real session, and tell which nodes ran how often.
+"""In the child: build a random program, run it in a real session, and report how often each node ran.
 
-Asked: `seed`, `size`, `v2`, or the name of an `example`. Told: `cpus`; `feeds`, `targets`, `looks`; `branches` and
+Request: `seed`, `size`, `v2`, or the name of an `example`. Answer: `cpus`; `feeds`, `targets`, `looks`; `branches` and
 `trips`; `counts` of the nodes that ran with the targets alone, or `refusal`; `dead`, per tensor of `looks` whether a
 session that fetches it says that it has no value; as a blob the GraphDef. `not_built`: TensorFlow's Python refuses the
 program.
@@ -30,7 +30,7 @@ def answering() -> Callable[[bytes], bytes]:
 
 
 def answer(question: bytes) -> bytes:
-    """Build, run, tell."""
+    """Build, run, report."""
     import tensorflow as tf
 
     facts, graphs = child.unpack(question)
@@ -74,7 +74,7 @@ def _example(tf: Any, example: Example) -> bytes:
 
 
 def _targets(graph: Any) -> list[str]:
-    """The nodes outside of loops that nobody reads."""
+    """The nodes outside of loops that no op reads."""
     operations = graph.get_operations()
     read = {source.op.name for op in operations for source in op.inputs}
     read |= {source.name for op in operations for source in op.control_inputs}

@@ -1,4 +1,4 @@
-"""What simviz says of a random program beside what a session did: which nodes ran, how often, what was dead."""
+"""The answer of simviz for a random program against that of a session: nodes that ran, how often, dead fetches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many were compared; without `said` both agree."""
+    """The number of nodes that were compared; without `said` both agree."""
 
     said: str = ""
     nodes: int = 0  # that ran, in the pieces
@@ -58,7 +58,7 @@ class Verdict:
 
 @contextmanager
 def conversation() -> Iterator[Asking]:
-    """What `ask` needs, for as long as the block lasts."""
+    """The conversation with a child that `ask` needs, for as long as the block lasts."""
     with child.conversation("tests.control_flow.running") as asking:
         yield asking
 
@@ -136,7 +136,7 @@ def alive(dead: bool) -> str:
 
 
 def counts(tables: Tables, names: Mapping[str, str], graph: Graph) -> Counter[str]:
-    """How often each node runs of which a session's statistics have a line."""
+    """The number of runs of each node that has a line in a session's statistics."""
     rows = [tables.names[row] for row in np.flatnonzero(~tables.silent).tolist()]
     return Counter(plain(name, graph) for name in rows if names.get(name, "_Send") not in WITHOUT_A_LINE)
 

@@ -21,7 +21,7 @@ from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
 from simulator.execution.loops.origins import LiveInputs, Merged, origin
 from simulator.execution.loops.predicates import Branches, Choice, Predicate, find_branches, label
 from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
-from simulator.execution.loops.values import Columns
+from simulator.execution.loops.values import ValueColumns
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
@@ -163,7 +163,7 @@ def find_scenario(
         count, values = find_trips(flow, trips, merged, chosen)
         spaces = iteration_spaces(flow, count.count, extra)
         _check_size(flow, spaces)
-        sides = find_branches(Columns(values, spaces), branches, seed, chosen)
+        sides = find_branches(ValueColumns(values, spaces), branches, seed, chosen)
         state = find_liveness(flow, spaces, sides.taken)
         going_on = overrun(state)
         if going_on:

@@ -22,7 +22,7 @@ from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import mask
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
-from simulator.execution.loops.values import Columns, column, have_equal_trips, popped
+from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.naming import fed_name
 from simulator.partitioning.partitions import RECVS, SENDS
@@ -65,7 +65,7 @@ class Branches:
 
 
 def find_branches(
-    columns: Columns, branches: Mapping[str, Choice] | None, seed: int, chosen: Mapping[str, int]
+    columns: ValueColumns, branches: Mapping[str, Choice] | None, seed: int, chosen: Mapping[str, int]
 ) -> Branches:
     """The sides of all Switches; `chosen` ones, by the name of the predicate, go before all others.
 
@@ -108,7 +108,7 @@ def _sides(flow: Flow, op: int) -> int:
 # Predicates
 
 
-def _predicate(columns: Columns, loops: Mapping[Output, int], switch: int) -> Predicate | None:
+def _predicate(columns: ValueColumns, loops: Mapping[Output, int], switch: int) -> Predicate | None:
     """The predicate of a Switch, through everything that passes it on unchanged or negated."""
     values, flow = columns.values, columns.values.flow
     at, negated = flow.value(switch, 1), False
@@ -254,7 +254,7 @@ def _is_probability(choice: object) -> bool:
 
 
 def _decide(
-    columns: Columns, predicate: Predicate, requested: Mapping[Output, _Request], chosen: int | None, *, case: bool
+    columns: ValueColumns, predicate: Predicate, requested: Mapping[Output, _Request], chosen: int | None, *, case: bool
 ) -> Decision:
     """The value of a predicate's origin."""
     if chosen is not None:
@@ -284,7 +284,7 @@ def _by_iteration(name: str, value: Choice | Ints, count: int, seed: int) -> Int
     return (draw.random(count) < float(value)).astype(np.int64)
 
 
-def _at_switch(columns: Columns, predicate: Predicate, value: Ints, frame: int, switch: int) -> Ints:
+def _at_switch(columns: ValueColumns, predicate: Predicate, value: Ints, frame: int, switch: int) -> Ints:
     """The values that a Switch reads, given those of the origin, which are read in `frame`."""
     for push, pop in predicate.stacks:
         pushed = _spread(columns, value, frame, push)
@@ -293,7 +293,7 @@ def _at_switch(columns: Columns, predicate: Predicate, value: Ints, frame: int, 
     return _spread(columns, value, frame, columns.values.flow.frame[switch])
 
 
-def _spread(columns: Columns, value: Ints, frame: int, inner: int) -> Ints:
+def _spread(columns: ValueColumns, value: Ints, frame: int, inner: int) -> Ints:
     """A column of one frame in all iterations of a loop in it."""
     size = columns.spaces[inner].size
     if frame in (0, *columns.values.flow.loop_nest(inner)):

@@ -255,7 +255,7 @@ def _compares_for(kind: str, start: int, step: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ValueColumns:
     """A flow whose trips are known, with the columns found so far."""
 
     values: Values
@@ -268,7 +268,7 @@ class Columns:
             del self.known[key]
 
 
-def column(columns: Columns, op: int, port: int, depth: int = 0) -> Ints | None:
+def column(columns: ValueColumns, op: int, port: int, depth: int = 0) -> Ints | None:
     """[size of the frame in which it is read] a value, truths as 0 and 1; None where the graph does not determine it.
 
     Entries of iterations in which the op does not run have no meaning.
@@ -282,7 +282,7 @@ def column(columns: Columns, op: int, port: int, depth: int = 0) -> Ints | None:
     return columns.known[key]
 
 
-def _column(columns: Columns, op: int, port: int, depth: int) -> Ints | None:
+def _column(columns: ValueColumns, op: int, port: int, depth: int) -> Ints | None:
     values, flow = columns.values, columns.values.flow
     kind, frame = flow.ops.kind[op], flow.frame[op]
     space = columns.spaces[frame]
@@ -340,7 +340,7 @@ def _logical(a: Ints | None, b: Ints | None, decides: int) -> Ints | None:
     return np.minimum(a, b) if decides == 0 else np.maximum(a, b)
 
 
-def _mixed(columns: Columns, merge: int, depth: int) -> Ints | None:
+def _mixed(columns: ValueColumns, merge: int, depth: int) -> Ints | None:
     """The value of a Merge whose live input varies from iteration to iteration."""
     size = columns.spaces[columns.values.flow.frame[merge]].size
     found = np.zeros(size, np.int64)
@@ -353,7 +353,7 @@ def _mixed(columns: Columns, merge: int, depth: int) -> Ints | None:
     return found
 
 
-def _counter_column(columns: Columns, merge: int, depth: int) -> Ints | None:
+def _counter_column(columns: ValueColumns, merge: int, depth: int) -> Ints | None:
     """A loop variable that grows by the same amount in each iteration."""
     flow = columns.values.flow
     space = columns.spaces[flow.frame[merge]]
@@ -364,7 +364,7 @@ def _counter_column(columns: Columns, merge: int, depth: int) -> Ints | None:
     return (start.reshape(space.outer, space.width)[:, :1] + step * np.arange(space.width)).reshape(-1)
 
 
-def popped(columns: Columns, pushed: Ints, there: int, here: int) -> Ints | None:
+def popped(columns: ValueColumns, pushed: Ints, there: int, here: int) -> Ints | None:
     """The values that loops of a gradient pop, of those that the loops of the forward pass pushed.
 
     None where the loop nests of the two frames differ in depth or trips.
@@ -379,7 +379,7 @@ def popped(columns: Columns, pushed: Ints, there: int, here: int) -> Ints | None
     return found.reshape(-1)
 
 
-def have_equal_trips(columns: Columns, there: int, here: int) -> bool:
+def have_equal_trips(columns: ValueColumns, there: int, here: int) -> bool:
     """Whether the loop nests of two frames have the same depth and the same trips."""
     nests = columns.values.flow.loop_nest(there), columns.values.flow.loop_nest(here)
     there_trips, here_trips = ([columns.spaces[row].trips for row in nest] for nest in nests)

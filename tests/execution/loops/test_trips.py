@@ -1,4 +1,4 @@
-"""How often a loop runs, as the graph's constants say it, against counting; and where they say nothing."""
+"""Trip counts that the graph's constants determine, against counting; and loops of unknown trips."""
 
 from __future__ import annotations
 

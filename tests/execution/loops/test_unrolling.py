@@ -1,4 +1,4 @@
-"""Which ops run in which iterations: as an executor that goes token by token has it, and worked by hand."""
+"""Ops and the iterations in which they run, against an executor that goes token by token, and worked by hand."""
 
 from __future__ import annotations
 
