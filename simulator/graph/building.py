@@ -1,7 +1,7 @@
-"""Make a Graph from rows: resolve the inputs, check what TensorFlow checks on import, find tensors and order.
+"""Building a graph from rows: inputs are resolved and checked as in TensorFlow's import, tensors and order found.
 
-The rules are those of `tensorflow/core/common_runtime/graph_constructor.cc`: what it refuses is refused here, in a
-sentence that names the node; what it accepts is accepted.
+The rules are those of `tensorflow/core/common_runtime/graph_constructor.cc`. The same graphs are accepted, and an error
+names the node at fault.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ def build(
 ) -> Graph:
     """Make a graph from one row per node, inputs written as in a NodeDef: "a", "a:1", "^a".
 
-    Raises GraphError for a name that TensorFlow does not allow, a name that stands twice, an input that is malformed
-    or comes after a control input, an input node that is missing, a port that its node does not have, and a cycle
-    outside a loop.
+    Raises GraphError for a name that TensorFlow does not allow, a duplicate name, an input that is malformed or comes
+    after a control input, a missing input node, a port that its node lacks, and a cycle outside a loop.
     """
     index = _index(names, ops, source)
     edges = _resolve(names, inputs, index, source)
@@ -158,7 +157,7 @@ def _resolve(
     flat = list(chain.from_iterable(inputs))
     rows = list(map(index.get, flat))
     ports = [0] * len(flat)
-    known: dict[str, tuple[int, int]] = {}  # the same input is written by many consumers: it is read once
+    known: dict[str, tuple[int, int]] = {}  # many consumers have the same input: it is parsed once
     missing: dict[int, str] = {}
     for edge in [edge for edge, row in enumerate(rows) if row is None]:
         text = flat[edge]
@@ -197,7 +196,7 @@ def without_twins(src: Ints, dst: Ints, control: Flags, nodes: int) -> Ints:
 
 
 def _read_input(text: str) -> tuple[str, int]:
-    """Name and port of an input; what does not end in a port is a name, as TensorFlow's ParseTensorName has it."""
+    """Name and port of an input; a text without a port is a name, as in TensorFlow's ParseTensorName."""
     if text.startswith("^"):
         return text[1:], _CONTROL
     found = _PORT.fullmatch(text)
@@ -267,7 +266,7 @@ def smallest_order_and_back(
 def _ordered(
     count: int, src: Ints, dst: Ints, control: Flags, in_ptr: Ints, back: Flags
 ) -> tuple[list[int] | Ints, bool]:
-    """The order, shorter than `count` where there is a cycle, and whether it is simply that of the rows."""
+    """The order, shorter than `count` where there is a cycle, and whether it is that of the rows."""
     loops = np.zeros(count, bool)
     loops[dst[back]] = True
     entered = np.zeros(count, bool)
@@ -285,7 +284,7 @@ def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, lo
     starts = np.searchsorted(src[by_source], np.arange(len(pending) + 1)).tolist()
     targets = dst[by_source].tolist()
     is_control = control[by_source].tolist()
-    entered = [False] * len(pending)  # loop Merges whose one data input has come
+    entered = [False] * len(pending)  # loop Merges whose one data input is ready
     ready = [row for row, waits in enumerate(pending) if not waits]
     order = []
     while ready:
@@ -306,7 +305,7 @@ def _smallest_order(pending: list[int], src: Ints, dst: Ints, control: Flags, lo
 def _refuse_cycle(
     names: Sequence[str], order: list[int] | Ints, src: Ints, dst: Ints, back: Flags, source: str
 ) -> None:
-    """Walk backwards from a node that never became ready until one comes twice: that is a cycle."""
+    """Raise GraphError with a cycle, found backwards from a node that never became ready."""
     stuck = np.ones(len(names), bool)
     stuck[order] = False
     inside = np.flatnonzero(stuck[src] & stuck[dst] & ~back)[::-1]
@@ -335,12 +334,11 @@ def _refuse_cycle(
 
 
 def from_networkx(made: networkx.DiGraph) -> Graph:
-    """The graph of a networkx digraph: the inverse of `Graph.to_networkx`, lenient about what is missing.
+    """The graph of a networkx digraph: the inverse of `Graph.to_networkx`, with defaults for missing attributes.
 
-    A node without `op` becomes a "NoOp" if nothing but control edges leave it, else an op of its own kind, "Unknown";
-    an edge without `tensor` carries the source's output 0, one whose `tensor` is None is a control edge. Inputs stand
-    in the order of `slot`, those without in the order of the edges. Raises GraphError for an undirected graph and for
-    whatever `build` refuses.
+    A node without `op` becomes a "NoOp" if only control edges leave it, else an "Unknown". An edge without `tensor`
+    carries the source's output 0; one whose `tensor` is None is a control edge. Inputs are in the order of `slot`,
+    those without `slot` in the order of the edges. Raises GraphError for an undirected graph, and as `build` does.
     """
     if not made.is_directed():
         raise GraphError("from_networkx wants a directed graph: edges point from producer to consumer.")

@@ -1,4 +1,4 @@
-"""What a Const holds, where it is small: sizes, counts and steps that decide what a graph does."""
+"""Values of small constants: sizes, counts and steps that decide the course of a graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import Proto
 
-MAX_ELEMENTS = 16  # of a constant that is looked into
+MAX_ELEMENTS = 16  # of a constant that is read
 
 _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProto, how it is packed
     1: ("float_val", "<f4"),
@@ -25,7 +25,7 @@ _NUMBERS: Mapping[int, tuple[str, str]] = {  # DataType -> field of a TensorProt
 
 
 def elements(attrs: Attrs) -> list[float] | None:
-    """The elements of a Const with these attributes, row by row; None where they are no numbers or too many."""
+    """The elements of a Const with these attributes, in row-major order; None for no numbers or too many."""
     attr = attrs.get("value")
     if attr is None or not attr.HasField("tensor") or attr.tensor.dtype not in _NUMBERS:
         return None

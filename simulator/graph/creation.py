@@ -1,11 +1,11 @@
-"""In which order TensorFlow makes the nodes and edges of a graph: what its ids tell apart.
+"""The order in which TensorFlow creates the nodes and edges of a graph: the order of their ids.
 
-A graph that comes out of a GraphDef is made node by node, each with the edges that lead into it
-(`tensorflow/core/common_runtime/graph_constructor.cc`). Passes that rewrite it before placement make further nodes and
-edges later; for such a graph the order cannot be told from its nodes, and `graph.Lowered` holds it.
+TensorFlow imports a GraphDef node by node, each with its in-edges (`tensorflow/core/common_runtime/
+graph_constructor.cc`). Passes that rewrite the graph before placement create further nodes and edges later. The order
+of such a graph does not follow from its nodes; `graph.Lowered` holds it.
 
-Whoever walks through the edges of one node meets them in this order up to `ORDERED`; a node that has more keeps them in
-a hash set of pointers, whose order is another in every run (`tensorflow/core/graph/edgeset.h`).
+TensorFlow visits the edges of a node in this order while there are at most `ORDERED`. A node with more edges keeps them
+in a hash set of pointers, whose order differs from run to run (`tensorflow/core/graph/edgeset.h`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ORDERED = 8  # edges into a node, or out of it: EdgeSet's kInline
 
 @dataclass(frozen=True, eq=False)
 class Creation:
-    """Rank of every edge in the order in which TensorFlow makes them; its own source and sink have edges too."""
+    """Rank of every edge in TensorFlow's order of creation; TensorFlow's own source and sink have edges too."""
 
     edge: Ids  # [E]
     source: Ids  # [N] of the control edge from TensorFlow's source, -1: it has none
@@ -30,11 +30,11 @@ class Creation:
 
 
 def creation_of(names: Sequence[str], src: Ids, dst: Ids, control: Flags, order: Ids) -> Creation:
-    """The order for a graph as TensorFlow's importer makes it; `order` [N] is that of its nodes, the others are [E].
+    """The order of an imported graph; `order` [N] is that of its nodes, the other columns are [E].
 
-    An edge is made with its destination, data before control inputs; edges from nodes that come later, which close
-    loops, last of all. Control inputs come in order of name, as Graph::ToGraphDef writes them when a session takes a
-    graph over (`tensorflow/core/graph/graph.cc`). The edges of source and sink follow, node by node.
+    An edge is created with its destination, data before control inputs. Edges from later nodes, which close loops, come
+    after all others. Control inputs are in order of name, as Graph::ToGraphDef writes them when a session takes a graph
+    over (`tensorflow/core/graph/graph.cc`). The edges of source and sink follow, node by node.
     """
     count, edges = len(names), len(src)
     place = np.empty(count, np.int64)

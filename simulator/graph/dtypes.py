@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 REF = 100  # added to a type: a reference to a variable of that type
 
-# name, bytes per element; the position is DataType's number. Strings have no size of their own (-1); a resource or a
+# Name and bytes per element; the position is DataType's number. Strings have no fixed size (-1); a resource or a
 # variant is a handle that the runtime passes by reference (0). Types of less than a byte are stored one per byte.
 _TYPES = (
     "INVALID -1, FLOAT 4, DOUBLE 8, INT32 4, UINT8 1, INT16 2, INT8 1, STRING -1, COMPLEX64 8, INT64 8, BOOL 1, "
@@ -24,10 +24,9 @@ NAMES: Mapping[int, str] = MappingProxyType(
     {number: f"DT_{name}" for number, (name, _) in enumerate(_ROWS)}
     | {number + REF: f"DT_{name}_REF" for number, (name, _) in enumerate(_ROWS) if number}
 )
-"""DataType's number -> its name in TensorFlow, references included."""
+"""TensorFlow's name of each DataType's number, references included."""
 
-FLOAT, INT32, STRING, BOOL, RESOURCE, VARIANT = 1, 3, 7, 10, 20, 21  # those that rules speak of
-
+FLOAT, INT32, STRING, BOOL, RESOURCE, VARIANT = 1, 3, 7, 10, 20, 21  # types that rules name
 
 _NUMBER = {name: number for number, (name, _) in enumerate(_ROWS)}
 
@@ -38,5 +37,5 @@ def number_of(name: str) -> int:
 
 
 def base(dtype: int) -> int:
-    """The type itself, without the mark of a reference."""
+    """The type without the mark of a reference."""
     return dtype - REF if dtype > REF else dtype

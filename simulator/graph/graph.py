@@ -1,12 +1,12 @@
-"""The graph: what could run, as columns, with rows that are made on demand.
+"""The graph: all nodes of a file as columns, with rows that are made on demand.
 
     nodes    0 .. N-1   in the order of the file
     tensors  0 .. T-1   one per output of a node, sorted by (node, port); node i: tensor_ptr[i]:tensor_ptr[i+1]
     edges    0 .. E-1   one per input of a node, sorted by (destination, position); node i: in_ptr[i]:in_ptr[i+1];
                         the data inputs come first, in the order of their slots, then the control inputs
 
-Nothing here changes after it was made. `building.build` makes a graph and checks it; `with_shapes`, `inline` and
-`partition` make new ones.
+A graph never changes. `building.build` makes a graph and checks it; `with_shapes`, `inline` and `partition` make new
+ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Shape: TypeAlias = tuple[int, ...]  # -1: that dimension is unknown
 Attrs: TypeAlias = Mapping[str, Proto]  # name -> AttrValue message
 
 
-# What belongs to the whole graph: it travels as attributes of a networkx graph.
+# Attributes of the whole graph, which become attributes of a networkx graph.
 WHOLE = (
     "library",
     "gradients",
@@ -61,7 +61,7 @@ class Node:
     id: int
     name: str
     op: str
-    requested: str  # the device string of the file, as it stands there
+    requested: str  # the raw device string of the file
     attrs: Attrs
     inputs: tuple[str, ...]  # "node:port" or "^node", data inputs first
 
@@ -104,14 +104,14 @@ class Graph:
     min_consumer: int = 0
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     train_ops: tuple[str, ...] = ()  # the MetaGraph's `train_op` collection
-    queue_runners: tuple[str, ...] = ()  # what threads of its `queue_runners` collection run in loops, one each
-    copies: Mapping[str, str] = field(default_factory=dict)  # node -> the one of which replication made it a copy
-    ends: tuple[str, ...] = ()  # where calls were expanded: what nobody consumed before; inside bodies ends are dead
-    source: str = "a graph in memory"  # what it was read from, for messages
-    notes: tuple[str, ...] = ()  # what the reader of the result should know (what was filled in, expanded, left out)
-    meta_graph: Proto | None = None  # the MetaGraphDef that it was read from; None: it came as a GraphDef, or was made
-    keeps_calls: bool = False  # calls that stay single nodes are meant to: else a step that runs one is refused
-    lowered: Lowered | None = None  # where TensorFlow's passes made this graph of another; None: it is as imported
+    queue_runners: tuple[str, ...] = ()  # ops of its `queue_runners` collection, one per thread
+    copies: Mapping[str, str] = field(default_factory=dict)  # copy -> the node from which replication made it
+    ends: tuple[str, ...] = ()  # where calls were expanded: the sinks before that; sinks inside bodies are dead
+    source: str = "a graph in memory"  # the source in messages
+    notes: tuple[str, ...] = ()  # for the reader of the result: assumed, expanded or left out
+    meta_graph: Proto | None = None  # the MetaGraphDef from which it was read; None: another source
+    keeps_calls: bool = False  # calls stay single nodes on purpose; else a step that runs one is refused
+    lowered: Lowered | None = None  # set where TensorFlow's passes made this graph of another; None: as imported
 
     def __len__(self) -> int:
         return len(self.names)
@@ -146,18 +146,18 @@ class Graph:
 
     @cached_property
     def creation(self) -> Creation:
-        """The order in which TensorFlow makes the edges."""
+        """The order in which TensorFlow creates the edges."""
         if self.lowered is not None:
             return self.lowered.creation
         return creation_of(self.names, self.edge_src, self.edge_dst, self.edge_tensor < 0, self.order)
 
     @property
     def expanded(self) -> bool:
-        """Whether calls were expanded; what TensorFlow lowers by itself is none of them."""
+        """Whether calls were expanded; TensorFlow's own lowering does not count."""
         return bool((self if self.lowered is None else self.lowered.given).ends)
 
     def imported(self) -> Graph:
-        """The same nodes as TensorFlow would number them if it were handed this graph as it stands."""
+        """The graph with the node order that TensorFlow's import of it as it stands would give."""
         return self if self.lowered is None else replace(self, order=self.lowered.topological, lowered=None)
 
     def row(self, name: str) -> int:
@@ -237,9 +237,9 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """What a graph was before TensorFlow's passes rewrote it for the placer, and what they made of its order."""
+    """The graph before TensorFlow's passes rewrote it for the placer, and the orders after them."""
 
-    given: Graph  # what TensorFlow is handed
+    given: Graph  # the graph that TensorFlow gets
     creation: Creation
     topological: Ids  # [N] the smallest topological order by row, back edges ignored
-    by_chance: Flags  # [E] made in the order of a set of pointers: its rank is one of many that it may have
+    by_chance: Flags  # [E] created in the order of a set of pointers: its rank is one of many possible ones

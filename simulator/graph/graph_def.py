@@ -1,4 +1,4 @@
-"""Write a graph as a GraphDef message, and messages as text."""
+"""Graphs as GraphDef and MetaGraphDef messages, and messages as text."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def graph_def(graph: Graph, *, devices: Sequence[str] | None = None) -> Proto:
 def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:
     """The graph as a GraphDef in which every node asks for its device, so that hard placement gives it that.
 
-    Colocation with a node on another device, or with one that is not there, is left out: soft placement has given it
-    up, and hard placement would refuse it. Raises GraphError as `graph_def` does.
+    Colocation with a node that is missing or on another device is left out: soft placement has relaxed it, and hard
+    placement would refuse it. Raises GraphError as `graph_def` does.
     """
     message = graph_def(graph, devices=devices)
     together: dict[str, set[str]] = {}
@@ -52,7 +52,7 @@ def placed_graph_def(graph: Graph, devices: Sequence[str]) -> Proto:
 
 
 def untie(node: Proto, inside: Set[str]) -> None:
-    """Take out of a node's `_class`, in place, the colocation with nodes that are not among these."""
+    """Remove from a node's `_class`, in place, the colocation with nodes outside `inside`."""
     if COLOCATION not in node.attr:
         return
     tied = node.attr[COLOCATION].list.s
@@ -65,10 +65,9 @@ def untie(node: Proto, inside: Set[str]) -> None:
 
 
 def placed_meta_graph(graph: Graph, devices: Sequence[str]) -> Proto:
-    """The MetaGraphDef that the graph came in, with the graph of `placed_graph_def` in it; the rest is as it was.
+    """The MetaGraphDef from which the graph was read, with the graph of `placed_graph_def`; the rest is unchanged.
 
-    Collections and signatures name nodes by names that are all still there. Raises GraphError where the graph came in
-    none.
+    All nodes that collections and signatures name still exist. Raises GraphError for a graph from another source.
     """
     if graph.meta_graph is None:
         raise GraphError(f"{graph.source} is no MetaGraph, so it has no collections to write. Use .pb or .pbtxt.")

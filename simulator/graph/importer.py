@@ -1,4 +1,4 @@
-"""Load a graph from any source: GraphDef, MetaGraph or SavedModel, binary or text, in a file or in memory.
+"""Import of a graph from any source: GraphDef, MetaGraph or SavedModel, binary or text, in a file or in memory.
 
 bytes ──recognise──▶ text ──read_text──▶ Rows ─┐
                  └─▶ binary ──parse──▶ message ─┴──build──▶ Graph
@@ -21,10 +21,10 @@ from simulator.graph.sources import (
     GRAPH,
     META_GRAPH,
     SAVED_MODEL,
-    check_is_no_stranger,
     fields,
     kind_of_text,
     read_source,
+    refuse_other_formats,
     text_of,
 )
 from simulator.graph.text_format import Rows, read_enclosed, read_text, rows_of
@@ -34,8 +34,8 @@ _GRAPH_INDENT = {META_GRAPH: 0, SAVED_MODEL: 2}  # blanks before `graph_def {` i
 _NODE = 1  # number of the field `node` in a GraphDef
 _VERSIONS = 4  # number of the field `versions`
 SERVE = "serve"  # the tag of the MetaGraph to serve: tensorflow/cc/saved_model/tag_constants.h
-TRAIN_OP = "train_op"  # the collection into which every optimizer puts its update
-QUEUE_RUNNERS = "queue_runners"  # the collection of what threads run in loops to fill queues, as QueueRunnerDefs
+TRAIN_OP = "train_op"  # the collection of optimizers' updates
+QUEUE_RUNNERS = "queue_runners"  # the collection of QueueRunnerDefs, whose ops threads run in loops to fill queues
 # Under this signature a SavedModel of TensorFlow 1 names its update (tensorflow/python/saved_model/constants.py).
 TRAIN_SIGNATURE = "__saved_model_train_op"
 
@@ -45,11 +45,11 @@ def read_graph(source: object) -> Graph:
 
     `source` is a path (a file, or the folder of a SavedModel), "-" for standard input, the content as bytes, a
     GraphDef, MetaGraphDef or SavedModel message (TensorFlow's own or ours), anything with `as_graph_def()` (a
-    `tf.Graph`), or a concrete function, whose graph is taken. A Graph is returned as it is. What the bytes are is told
-    from the content, never from the name; gzip is unpacked. Of a SavedModel the MetaGraph tagged "serve" is taken,
-    else the first.
+    `tf.Graph`), or a concrete function, whose graph is taken. A Graph is returned unchanged. The content decides the
+    format, never the name; gzip is unpacked. Of a SavedModel the MetaGraph tagged "serve" is taken, else the first.
 
-    Raises GraphError for everything that is not a graph, is cut or damaged, or that TensorFlow would not import.
+    Raises GraphError for a source without a graph, for a cut or damaged file, and for a graph that TensorFlow would not
+    import.
     """
     if isinstance(source, Graph):
         return source
@@ -94,7 +94,7 @@ def _ours(message: Proto) -> Proto:
 
 
 def _from_bytes(raw: bytes, label: str) -> Graph:
-    check_is_no_stranger(raw, label)
+    refuse_other_formats(raw, label)
     text = text_of(raw, label)
     if text is None:
         return _from_message(_parse_binary(raw, label), label)
@@ -116,22 +116,22 @@ def _from_text(text: str, label: str) -> Graph:
 
 
 def _parse_binary(raw: bytes, label: str) -> Proto:
-    """The first of the three messages that the bytes make sense as."""
+    """The bytes as the first of the three messages that fits."""
     for kind in (GRAPH, META_GRAPH, SAVED_MODEL):
         try:
             message = _MESSAGES[kind].FromString(raw)
         except (DecodeError, ValueError):  # not of this kind: try the next
             continue
-        if _makes_sense(message):
+        if _holds_a_graph(message):
             return message
     raise _damaged(raw, label)
 
 
-def _makes_sense(message: Proto) -> bool:
-    """Whether it holds nodes with ops: other messages parse too, as their fields have the same numbers."""
+def _holds_a_graph(message: Proto) -> bool:
+    """Whether the message holds nodes with ops: other messages parse too, as their fields have the same numbers."""
     kind = message.DESCRIPTOR.name
     if kind == SAVED_MODEL:
-        return any(_makes_sense(meta_graph) for meta_graph in message.meta_graphs)
+        return any(_holds_a_graph(meta_graph) for meta_graph in message.meta_graphs)
     graph_def = message if kind == GRAPH else message.graph_def
     if not graph_def.node:
         if [field.number for field, _ in message.ListFields()] == [_VERSIONS] and kind == GRAPH:
@@ -142,14 +142,14 @@ def _makes_sense(message: Proto) -> bool:
 
 
 def _damaged(raw: bytes, label: str) -> GraphError:
-    """Say how far the bytes make sense as a graph."""
+    """The error for damaged bytes, with the number of whole nodes."""
     whole, last = 0, ""
     for number, begin, end in fields(raw, limit=1_000_000):
         try:
             field = messages.GraphDef.FromString(raw[begin:end])
-        except (DecodeError, ValueError):  # here the sense ends, which is what was asked
+        except (DecodeError, ValueError):  # the damage begins here
             break
-        if number != _NODE or not _makes_sense(field):
+        if number != _NODE or not _holds_a_graph(field):
             break
         whole, last = whole + 1, field.node[0].name
     if whole:
@@ -167,7 +167,7 @@ def _damaged(raw: bytes, label: str) -> GraphError:
 
 
 def _from_message(message: Proto, label: str, rows: Sequence[Rows] = ()) -> Graph:
-    """The graph of a message; `rows` holds the nodes of its GraphDefs in order where they were read apart from it."""
+    """The graph of a message; `rows` has the nodes of its GraphDefs, in order, where they were read separately."""
     kind = message.DESCRIPTOR.name
     if kind == GRAPH:
         return _built(rows_of(message), label)
@@ -207,7 +207,7 @@ def _collection(meta_graph: Proto, name: str) -> list[str]:
 
 
 def _run_in_loops(meta_graph: Proto, label: str) -> tuple[str, ...]:
-    """The enqueues that the queue runners run, each as often as there are threads that run it."""
+    """The enqueue ops of the queue runners, once per thread."""
     names: list[str] = []
     if QUEUE_RUNNERS in meta_graph.collection_def:
         for packed in meta_graph.collection_def[QUEUE_RUNNERS].bytes_list.value:

@@ -1,8 +1,8 @@
 """TensorFlow's GraphDef family as protobuf messages, without TensorFlow.
 
-The descriptors are made at run time from the table in `wire.py`, in a pool of our own, so that they neither need
-TensorFlow nor collide with it when it is loaded in the same process. Only the wire is shared: bytes and text written
-by one are read by the other.
+The descriptors are made at run time from the table in `wire.py`, in a pool of our own. So they neither need TensorFlow
+nor collide with it when it is loaded in the same process. Both have the same wire format: each reads the bytes and text
+of the other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from simulator.graph import dtypes, wire
 
-# Any: descriptors made at run time have fields that no checker knows; this module is one of the two doors where
-# untyped values enter. Whoever takes a message, ours or TensorFlow's, says so by this name.
+# Any: descriptors made at run time have fields that no checker knows. This module is one of the two places where
+# untyped values enter. A parameter of this type is a message, ours or TensorFlow's.
 Proto: TypeAlias = Any
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALAR_NAMES = (
@@ -43,7 +43,7 @@ def _camel(name: str) -> str:
 
 
 def _table(text: str) -> Table:
-    """Name -> rows of words, from lines "Name: word word, word word" that go on where they are indented."""
+    """Rows of words by name, from lines "Name: word word, word word"; an indented line continues the one before."""
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     joined = re.sub(r"\n +", " ", "\n".join(lines))
     entries = (line.split(":", 1) for line in joined.splitlines() if line)
@@ -94,7 +94,7 @@ def _declare(pool: descriptor_pool.DescriptorPool) -> None:
     made: dict[str, Any] = {}
 
     def message(path: str) -> Any:
-        """The message of that name, made together with those that enclose it."""
+        """The message of that name, made together with the enclosing messages."""
         if path not in made:
             outer, _, name = path.rpartition(".")
             home = message(outer).nested_type if outer else files["tensorflow"].message_type

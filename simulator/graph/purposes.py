@@ -1,6 +1,6 @@
-"""What a node is there for: to train, or only to prepare, save, watch or feed the computation.
+"""Purposes of nodes: to train, or only to prepare, save, watch or feed the computation.
 
-Told from the ops in its fan-in, never from names: a name is the user's, an op is TensorFlow's.
+The ops in a node's fan-in decide, never names: a name is the user's, an op is TensorFlow's.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.columns import Flags, flags
-from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph import Graph
 from simulator.graph.messages import Proto
+from simulator.graph.op_classes import functions_of
 
 # Optimizers' update ops (tensorflow/core/ops/training_ops.cc).
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
-# With SyncReplicasOptimizer the gradients lie in an accumulator in between, which no edge shows: one client's step
-# fills it, the chief takes from it and updates (tensorflow/python/training/sync_replicas_optimizer.py).
+# With SyncReplicasOptimizer the gradients pass through an accumulator, which no edge shows: one client's step fills it,
+# the chief takes from it and updates (tensorflow/python/training/sync_replicas_optimizer.py).
 _FILL = re.compile(r"(Resource|Sparse)?AccumulatorApplyGradient")
 _TAKE = re.compile(r"(Resource|Sparse)?AccumulatorTakeGradient")
 SAVES = re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFilename|ShardedFilespec")
@@ -29,13 +30,13 @@ _SIDE = re.compile(
 )
 _ASSIGN = re.compile(r"Assign(VariableOp)?")
 _LIVE = re.compile(r"Placeholder(V2|WithDefault)?|\w*Dequeue\w*|Iterator\w*GetNext\w*|Reader(Read|ReadUpTo)(V2)?|_Arg")
-# What computes nothing by itself: a sink of this kind is a leftover.
+# Ops that compute nothing by themselves: a sink of this kind is a leftover.
 _IDLE = re.compile(
     r"Const|Placeholder(V2|WithDefault)?|Variable(V2)?|VarHandleOp|_Arg|\w*Queue(V2)?|HashTable(V2)?|Iterator(V2)?"
 )
 
 _GROUP = re.compile(r"NoOp|Identity|IdentityN|ReadVariableOp")
-MAX_INITIAL_VALUE = 5000  # nodes; what needs more than that is computed, not given
+MAX_INITIAL_VALUE = 5000  # nodes; a value that needs more is computed, not given
 
 
 def _is_apply(op: str) -> bool:
@@ -49,12 +50,12 @@ def apply_nodes(graph: Graph) -> list[int]:
     chosen = {op for op in set(graph.ops) if _is_apply(op) or op in training}
     rows = {row for row, op in enumerate(graph.ops) if op in chosen}
     if training:
-        rows |= {row for row, attrs in enumerate(graph.attrs) if not training.isdisjoint(_called(attrs))}
+        rows |= {row for row, attrs in enumerate(graph.attrs) if not training.isdisjoint(functions_of(attrs))}
     return sorted(rows)
 
 
 def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
-    """The nodes that hand gradients to accumulators, if what runs takes gradients from one; else none."""
+    """The nodes that hand gradients to accumulators, if the step takes gradients from one; else none."""
     if not np.any(_kinds(graph, _TAKE) & runs):
         return []
     rows: list[int] = np.flatnonzero(_kinds(graph, _FILL) & ~runs).tolist()
@@ -62,7 +63,7 @@ def filling_nodes(graph: Graph, runs: Flags) -> list[int]:
 
 
 def first_values(graph: Graph) -> list[int]:
-    """Per variable the first node that gives it a value which needs nothing from outside."""
+    """Per variable the first node that assigns a value which needs nothing from outside."""
     rows = _kinds(graph, _ASSIGN) & ~_below(graph, _LIVE) & ~_below(graph, SAVES)
     in_ptr, edge_src = graph.in_ptr.tolist(), graph.edge_src.tolist()
     found: dict[int, int] = {}
@@ -72,26 +73,15 @@ def first_values(graph: Graph) -> list[int]:
     return list(found.values())
 
 
-def _called(attrs: Attrs) -> list[str]:
-    names = []
-    for value in attrs.values():
-        kind = value.WhichOneof("value")
-        if kind == "func":
-            names.append(value.func.name)
-        elif kind == "list":
-            names += [func.name for func in value.list.func]
-    return names
-
-
 def _training_functions(library: Mapping[str, Proto]) -> set[str]:
-    """The functions whose body, or that of a function they call, holds an optimizer's update."""
+    """The functions with an optimizer's update in their body, or in that of a function that they call."""
     callers: dict[str, list[str]] = {}
     found = set()
     for name, function in library.items():
         for node in function.node_def:
             if _is_apply(node.op):
                 found.add(name)
-            for called in (node.op, *_called(node.attr)):
+            for called in (node.op, *functions_of(node.attr)):
                 if called in library:
                     callers.setdefault(called, []).append(name)
     pending = sorted(found)
@@ -104,7 +94,7 @@ def _training_functions(library: Mapping[str, Proto]) -> set[str]:
 
 
 def computes(graph: Graph, candidates: list[int]) -> list[int]:
-    """Those of the nodes that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers."""
+    """The nodes that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers."""
     side = _side_work(graph)
     return [row for row in candidates if not side[row]]
 
@@ -115,7 +105,7 @@ def _kinds(graph: Graph, pattern: re.Pattern[str]) -> Flags:
 
 
 def _below(graph: Graph, pattern: re.Pattern[str]) -> Flags:
-    """Per node whether an op of that kind lies in its fan-in, itself included (loops' back edges left out)."""
+    """[N] true where a node's fan-in, with itself, holds an op of that kind; back edges of loops do not count."""
     mark = _kinds(graph, pattern).tolist()
     if True in mark:
         in_ptr = graph.in_ptr.tolist()
@@ -134,14 +124,14 @@ def _side_work(graph: Graph) -> list[bool]:
     work: list[bool] = side.tolist()
     for row in np.flatnonzero(_kinds(graph, _ASSIGN) & ~side & ~live).tolist():
         work[row] = _initialises(row, in_ptr, edge_src)
-    # A NoOp that groups others, or an Identity (a read) after them, is there for what they are there for.
+    # A NoOp that groups others, or an Identity (a read) after them, has their purpose.
     for row in graph.topological[_kinds(graph, _GROUP)[graph.topological]].tolist():
         work[row] = work[row] or all(work[source] for source in edge_src[in_ptr[row] : in_ptr[row + 1]])
     return work
 
 
 def _initialises(row: int, in_ptr: list[int], edge_src: list[int]) -> bool:
-    """Whether an Assign, none of whose inputs is live, gives a first value: one not made from the variable."""
+    """Whether an Assign without live inputs gives a first value, which is not made from the variable."""
     inputs = edge_src[in_ptr[row] : in_ptr[row + 1]]
     seen = set(inputs[1:])
     pending = inputs[1:]

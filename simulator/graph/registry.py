@@ -1,7 +1,7 @@
-"""TensorFlow's op and kernel registries as they stood in one release, read from a data file that is shipped along.
+"""TensorFlow's op and kernel registries of one release, read from a data file in this package.
 
-The file is gzip over text: a line of JSON with the provenance, then one line per op, `name TAB json`, which is parsed
-when that op is first asked for. `python -m simulator.oracle.registries` writes it from an installed TensorFlow.
+The file is gzipped text: a line of JSON with the provenance, then one line per op, `name TAB json`, which is parsed at
+the first question about that op. `python -m simulator.oracle.registries` writes it from an installed TensorFlow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One registration: for which device type, under which constraints, with which arguments in host memory."""
+    """One registration of a kernel: its device type, constraints, and arguments in host memory."""
 
     device_type: str  # CPU, GPU or DEFAULT (any type that has no registration of its own that matches)
     label: str
@@ -50,7 +50,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpFacts:
-    """What the registries say of one op, or a library function's signature in the same form (without kernels)."""
+    """The registries' facts of one op, or a library function's signature in the same form, without kernels."""
 
     name: str
     inputs: tuple[Argument, ...]
@@ -78,7 +78,7 @@ class _Message(Protocol):
 
 
 class FunctionMessage(Protocol):
-    """FunctionDef, as far as it is read here."""
+    """The part of a FunctionDef that is read here."""
 
     @property
     def signature(self) -> _Message:
@@ -97,7 +97,7 @@ def _lines() -> tuple[str, Mapping[str, str]]:
 
 
 def provenance() -> Provenance:
-    """The TensorFlow release that the facts come from, and how many there are."""
+    """The TensorFlow release of the facts, and their number."""
     return Provenance(**json.loads(_lines()[0]))
 
 
@@ -108,7 +108,7 @@ def names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def facts(op: str) -> OpFacts | None:
-    """What the registries say of an op; None for an op that TensorFlow does not register (a function, a custom op)."""
+    """The registries' facts of an op; None for an op that TensorFlow does not register (a function, a custom op)."""
     line = _lines()[1].get(op)
     if line is None:
         return None
@@ -133,7 +133,7 @@ def registered(op: str) -> OpFacts:
 
 
 def signature(function: FunctionMessage) -> OpFacts:
-    """A library function's signature in the form of an op's facts; remembered by its bytes."""
+    """A library function's signature in the form of an op's facts; cached by its bytes."""
     return _signature(function.signature.SerializeToString())
 
 

@@ -1,7 +1,7 @@
-"""The smallest set of sinks whose fan-in holds every one of the given nodes.
+"""Set cover: the smallest set of sinks whose fan-in holds all given nodes.
 
-Set cover: exact while few sinks compete, greedy (Chvátal 1979) beyond. In practice one train op holds everything, or
-every optimizer has one of its own, and the reductions alone decide.
+The search is exact while few sinks compete, and greedy (Chvátal 1979) beyond. In practice one train op holds all nodes,
+or every optimizer has one of its own, and the reductions alone decide.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MAX_COMPARED = 300  # sinks that are compared pair by pair
 
 
 def smallest_cover(graph: Graph, rows: list[int], avoid: Callable[[list[int]], list[int]]) -> list[int]:
-    """The sinks to run so that all of `rows` run, ascending; [] when no sink depends on some of them.
+    """The sinks to run so that all of `rows` run, ascending; [] where no sink depends on one of them.
 
-    Ties: a sink that `avoid` lets pass before one that it drops, then the smaller fan-in, then the lower row.
+    Ties: a sink that `avoid` keeps before one that it drops, then the smaller fan-in, then the lower row.
     """
     reached = _reached_by(graph, rows)
     is_sink = np.diff(graph.out_ptr) == 0
@@ -62,25 +62,25 @@ def _union(sets: Iterable[int]) -> int:
     return reduce(or_, sets, 0)
 
 
-def _exact(sets: Mapping[int, int], goal: int) -> list[int]:
+def _exact(sets: Mapping[int, int], wanted: int) -> list[int]:
     for count in range(len(sets) + 1):
         for keys in combinations(sets, count):
-            if _union(sets[key] for key in keys) == goal:
+            if _union(sets[key] for key in keys) == wanted:
                 return list(keys)
     return list(sets)
 
 
-def _greedy(sets: Mapping[int, int], goal: int) -> list[int]:
+def _greedy(sets: Mapping[int, int], wanted: int) -> list[int]:
     chosen: list[int] = []
-    while goal:
-        best = max(sets, key=lambda key: (sets[key] & goal).bit_count())  # the first of equals
+    while wanted:
+        best = max(sets, key=lambda key: (sets[key] & wanted).bit_count())  # the first of equals
         chosen.append(best)
-        goal &= ~sets[best]
+        wanted &= ~sets[best]
     return chosen
 
 
 def _reached_by(graph: Graph, rows: list[int]) -> dict[int, int]:
-    """Per node that depends on some of the rows a bit set of which ones; values go round a loop until none changes."""
+    """A bit set of the rows per node that depends on some of them; loops are repeated until no set changes."""
     reached = dict.fromkeys(fan_out(graph, rows), 0)
     for bit, row in enumerate(rows):
         reached[row] |= 1 << bit

@@ -1,7 +1,7 @@
-"""Know the shape and size of every tensor: by the file, by what is fed, and by TensorFlow where that is not enough.
+"""Shapes and sizes of all tensors: from the file, from feeds, and from TensorFlow where these are not enough.
 
-A file may carry shapes (`_output_shapes`), with an unknown first dimension where the batch goes. What stands at the
-edge of the graph, placeholders and what is dequeued or iterated, gets the batch there; the rest follows by inference.
+A file may have shapes (`_output_shapes`), with an unknown first dimension for the batch. At the edge of the graph
+(placeholders, dequeues, iterators) the batch replaces it; the other shapes follow by inference.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from simulator.wording import counted, some
 Infer: TypeAlias = Callable[[Graph, Mapping[str, Shape]], Sequence[Shape | None]]
 
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"))
-# What enters from a pipeline has a batch dimension, too, and nobody else can say how large it is.
+# Tensors from a pipeline have a batch dimension, too, whose size no other node gives.
 _ITERATORS = frozenset(("IteratorGetNext", "IteratorGetNextSync"))
 _PIPELINES = _ITERATORS | {"QueueDequeue", "QueueDequeueV2", "QueueDequeueUpTo", "QueueDequeueUpToV2"}
 _DECLARING = _PLACEHOLDERS | {"Variable", "VariableV2", "TemporaryVariable"}
 _LEGACY_PRODUCER = 21  # until then a placeholder's scalar shape says "unknown" (tensorflow/core/ops/array_ops.cc)
-# What these make depends on values: no inference says how large it is, nor how large what follows from it.
+# The sizes of these outputs depend on values: inference gives neither them nor the sizes that follow from them.
 _UNIQUES = frozenset(("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "ListDiff"))
 _DECODERS = frozenset(("DecodeRaw", "DecodeJpeg", "DecodePng", "DecodeImage", "DecodeGif", "DecodeBmp"))
 _RESTORES = frozenset(("Restore", "RestoreV2", "RestoreSlice"))
@@ -40,15 +40,15 @@ _ASSIGNS = frozenset(("Assign", "AssignVariableOp"))
 
 
 def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}, infer: Infer | None = None) -> Graph:
-    """The same graph with the shapes that its tensors have when it is fed as said.
+    """The same graph with the shapes of its tensors for that batch and these feeds.
 
-    `feeds` gives the shape of a tensor, "node:port" or "node"; the unknown first dimension of every other placeholder
-    (and of what a queue or an iterator hands out) is `batch`. `infer` takes the graph and the shapes at its edge and
-    returns a shape per tensor; it is asked only when a given shape contradicts the file's or when sizes stay unknown.
-    Without it, or when it refuses, a tensor whose only unknown dimension is the first one follows `batch`, and what
-    depends on a contradicted shape is unknown. Notes say what was filled in. Raises GraphError for a node or port
-    that does not exist, for another rank than the file's, for a negative dimension or a batch below 1, and for feeds
-    with which TensorFlow refuses the graph while it takes it without them.
+    `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
+    dequeue and iterator is `batch`. `infer` takes the graph and the shapes at its edge and returns a shape per tensor.
+    It is asked only when a given shape contradicts the file's, or when sizes stay unknown. Without it, or when it
+    refuses, a tensor whose only unknown dimension is the first one follows `batch`, and shapes that depend on a
+    contradicted one are unknown. Notes list the assumptions. Raises GraphError for an unknown node or port, for another
+    rank than the file's, for a negative dimension or a batch below 1, and for feeds with which TensorFlow refuses the
+    graph while it takes it without them.
     """
     if not is_whole(batch) or batch < 1:
         raise GraphError(f"a batch of {batch!r} is not possible; give a whole number from 1")
@@ -76,7 +76,7 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
 
 
 def _declared(graph: Graph) -> list[Shape | None]:
-    """[T] the file's shapes; where it has none, those that placeholders, variables and constants declare."""
+    """[T] the file's shapes, else those that placeholders, variables and constants declare."""
     shapes = list(graph.tensor_shape)
     first = graph.tensor_ptr.tolist()
     for node, (op, attrs) in enumerate(zip(graph.ops, graph.attrs, strict=True)):
@@ -93,7 +93,7 @@ def _declared(graph: Graph) -> list[Shape | None]:
 
 
 def _restore(graph: Graph, shapes: list[Shape | None]) -> None:
-    """Fill in, in place, what is assigned to a variable: it has the variable's shape, whatever a checkpoint holds."""
+    """Set, in place, the shape of a value that is assigned to a variable: it is the variable's."""
     first, taken = graph.in_ptr.tolist(), graph.edge_tensor
     for node, op in enumerate(graph.ops):
         if op not in _ASSIGNS or first[node + 1] - first[node] < 2:
@@ -116,7 +116,7 @@ def _handle_shape(graph: Graph, node: int) -> Shape | None:
 
 
 def _inferable(graph: Graph, shapes: Sequence[Shape | None]) -> bool:
-    """Whether some tensor's size is unknown though all that it is made from is known: inference can say more."""
+    """Whether a tensor of unknown size has inputs of known size, so that inference can help."""
     sizes, _ = tensor_sizes(graph.tensor_dtype.tolist(), shapes)
     unknown = unsized(graph, sizes)
     if not unknown.any():
@@ -184,7 +184,7 @@ def _complete(
     batch: int,
     infer: Infer | None,
 ) -> list[str]:
-    """Fill in what is unknown or stale, in place; say how."""
+    """Set unknown and contradicted shapes, in place; return notes."""
     for row in _depending(graph, contradicted):
         if row not in edge:
             shapes[row] = None
@@ -209,17 +209,17 @@ def _named(graph: Graph, edge: Mapping[int, Shape]) -> dict[str, Shape]:
 def _blame_feeds(
     graph: Graph, edge: Mapping[int, Shape], given: Mapping[int, Shape], infer: Infer, sentence: str
 ) -> None:
-    """Raise GraphError if TensorFlow takes the graph without the shapes that the user gave: then they are at fault."""
+    """Raise GraphError if TensorFlow takes the graph without the user's shapes: then these are at fault."""
     try:
         infer(graph, _named(graph, {row: shape for row, shape in edge.items() if row not in given}))
     except OracleError:
-        return  # the graph itself is what it refuses: said in a note
+        return  # it refuses the graph itself: a note has that
     fed = ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in _named(graph, given).items())
     raise GraphError(f"{graph.source} does not fit what is fed ({fed}); TensorFlow says: {sentence}")
 
 
 def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[str]:
-    """Name the placeholders of which only a feed can say how large they are."""
+    """A note on the placeholders whose size only a feed can give."""
     rows = np.flatnonzero(unsized(graph, sizes)).tolist()
     names = [
         f"{graph.tensor_name(row)} ({_written(shapes[row])})"
@@ -238,7 +238,7 @@ def _written(shape: Shape | None) -> str:
 
 
 def _merged(ours: Shape | None, inferred: Shape | None) -> Shape | None:
-    """What both know together; TensorFlow's word where they disagree."""
+    """The known dimensions of both shapes; TensorFlow's where they disagree."""
     if inferred is None or ours is None or len(ours) != len(inferred):
         return ours if inferred is None else inferred
     return tuple(theirs if theirs >= 0 else mine for mine, theirs in zip(ours, inferred, strict=True))
@@ -259,7 +259,7 @@ def _follow(shapes: list[Shape | None], edge: Mapping[int, Shape], batch: int) -
 
 
 def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
-    """Tensors whose value depends on a fed one, the fed ones left out; sorted."""
+    """Sorted tensors that depend on a fed one, without the fed ones."""
     if not fed:
         return []
     reached = np.zeros(len(graph.tensor_node), bool)
@@ -279,22 +279,22 @@ def _depending(graph: Graph, fed: Sequence[int]) -> list[int]:
 # --- unknown sizes ---------------------------------------------------------------------------------------------------
 
 
-# Workspace that cuDNN passes from forward to backward: TensorFlow itself does not say how large.
+# Workspace that cuDNN passes from forward to backward, whose size TensorFlow does not know.
 _OPAQUE = frozenset((("FusedBatchNormV3", 5), ("CudnnRNN", 3), ("CudnnRNNV2", 3), ("CudnnRNNV3", 3)))
 
 
 def unsized(graph: Graph, sizes: Ints) -> Flags:
-    """[T] whether the size of a tensor that somebody reads is unknown though its type has one.
+    """[T] true for a tensor with a reader whose size is unknown though its type has one.
 
-    The size of strings is never known, and that of workspace never matters: neither counts.
+    Strings, whose size is never known, and workspace do not count.
     """
     return _unsized(graph, sizes, graph.edge_tensor)
 
 
 def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
-    """How many tensors of unknown size each op makes, most first, ties by name; those that cost 0 bytes.
+    """Number of tensors of unknown size per op, most first, ties by name; they count 0 bytes.
 
-    As `unsized`; in a step only what its nodes and its client read, what the client hands in included.
+    As `unsized`; in a step only tensors that its nodes or its client read, fed ones included.
     """
     read = graph.edge_tensor
     if step is not None:
@@ -306,7 +306,7 @@ def unknown_shapes(graph: Graph, step: Step | None = None) -> Mapping[str, int]:
 
 
 def _unsized(graph: Graph, sizes: Ints, taken: Ids) -> Flags:
-    """[T] of the tensors `taken`; -1 there is a control edge."""
+    """[T] as `unsized`, for the readers `taken`, in which -1 is a control edge."""
     read = np.zeros(len(sizes), bool)
     read[taken[taken >= 0]] = True
     rows: npt.NDArray[np.bool_] = read & (sizes < 0) & (graph.tensor_dtype % REF != STRING)

@@ -1,4 +1,4 @@
-"""Bytes of a source, and what they hold: a graph in text or binary, or something else."""
+"""Bytes of a source, and their kind: a graph in text or binary, or a well-known format without a graph."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.pb.gz",
 
 
 def read_source(source: str | os.PathLike[str]) -> tuple[bytes, str]:
-    """The bytes of a file, of the SavedModel in a folder, or of standard input ("-"), and what to call them.
+    """The bytes of a file, of the SavedModel in a folder, or of standard input ("-"), and their name in messages.
 
-    Raises GraphError when there is nothing to read, it may not be read, or it is too large.
+    Raises GraphError for a missing, unreadable or too large source.
     """
     label = os.fspath(source)
     if label == STANDARD_INPUT:
@@ -118,8 +118,8 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # never in text; a Node
 _SAMPLE = 1 << 16  # bytes that are looked at to tell text from binary
 
 _GET_GRAPH = "Give a GraphDef, MetaGraph or SavedModel"
-# How what is often mistaken for a graph begins, and what it is. A binary GraphDef begins with a line feed and the
-# length of its first node, which may look like anything; so what begins with blanks is only looked for in text.
+# Beginnings of formats that are often mistaken for graphs, and their names. A binary GraphDef begins with a line feed
+# and the length of its first node, which may be any byte; so beginnings with blanks are only looked for in text.
 _BINARY_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF....WEBP", f"an image, not a graph. {_GET_GRAPH}"),
     (rb"%PDF", f"a PDF document, not a graph. {_GET_GRAPH}"),
@@ -147,8 +147,8 @@ _TEXT_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def check_is_no_stranger(raw: bytes, label: str) -> None:
-    """Raise GraphError when the content is well known and is not a graph, or when there is none."""
+def refuse_other_formats(raw: bytes, label: str) -> None:
+    """Raise GraphError for an empty source, and for a well-known format without a graph."""
     if not raw.strip():
         raise GraphError(f"{label} is empty. {_GET_GRAPH}.")
     if not raw.strip(b"\0"):
@@ -177,7 +177,7 @@ def text_of(raw: bytes, label: str) -> str | None:
 
 
 def kind_of_text(text: str, label: str) -> str:
-    """Which message the text is, by its first field; GraphError when it is none that holds a graph."""
+    """The kind of message of a text, by its first field. Raises GraphError for one without a graph."""
     found = _FIRST_FIELD.match(text)
     kind = _KIND_OF_FIELD.get(found[1]) if found else None
     if kind is not None:

@@ -1,6 +1,6 @@
-"""Choose what one step runs: feeds and fetches -> the nodes that they need.
+"""The step: the nodes that feeds and fetches need, and the tensors that the client exchanges with them.
 
-TensorFlow places the whole graph and prunes afterwards; time and memory cover the pruned part, which is a `Step`.
+TensorFlow places the whole graph and prunes afterwards. Time and memory cover the pruned part, which is a `Step`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ INIT_SIGNATURE = "__saved_model_init_op"  # run once after loading; tensorflow/c
 class Step:
     """The part of a graph that one `Session.run` executes.
 
-    A fed tensor comes from the client, so its node runs only if something else needs it. What is fetched goes to the
-    client; of a fed tensor that is no part of the step, for the client has it already.
+    A fed tensor comes from the client, so its node runs only if something else needs it. A fetched tensor goes to the
+    client. A fetch of a fed tensor is no part of the step, as the client has it already.
     """
 
     feeds: tuple[str, ...]  # tensor names "node:port", sorted
     fetches: tuple[str, ...]  # "node:port" for a tensor, "node" for a node that only has to run; sorted
     runs: Flags  # [N]
-    rule: str  # one sentence: by which rule the step was chosen
+    rule: str  # a sentence: the rule that chose the step
 
 
 def choose_step(
@@ -42,21 +42,21 @@ def choose_step(
 ) -> Step:
     """Choose the feeds, the fetches and the nodes that run.
 
-    Fetches and feeds are written "node:port" (a tensor) or "node"; one may stand without a list. A fetched node
-    only has to run; of a fed one all outputs are handed in. Placeholders that the fetches need are fed whether they are
-    named or not. A tensor that is both fed and fetched comes back as it was handed in and asks for nothing, as in
-    TensorFlow's Python session. Without fetches and signature the first rule that applies decides:
+    Fetches and feeds are written "node:port" (a tensor) or "node"; a single one needs no list. A fetched node only has
+    to run; a fed node has all its outputs fed. Placeholders that the fetches need are fed even if they are not named. A
+    tensor that is both fed and fetched is returned as fed and needs no node, as in TensorFlow's Python session. Without
+    fetches and signature the first rule that applies decides:
 
     1. the `train_op` collection of the MetaGraph, or the one group (a NoOp) that runs all of it with more;
     2. the smallest set of sinks whose fan-in holds every optimizer update (Apply op), in called functions too;
-       in both cases, where gradients are taken from accumulators, with the fewest sinks that hand them over;
+       both with the fewest sinks that fill the accumulators from which gradients are taken;
     3. a signature: `serving_default`, else the first by name;
     4. all sinks that are not initialisers, savers, readiness checks, queue runners, summaries or leftovers; where
-       calls were expanded, those of the graph before, for what ends inside a body is not asked for;
+       calls were expanded, the sinks before that, as sinks inside a body are not asked for;
     5. all sinks.
 
-    Raises GraphError, with the nearest names, for a node, port or signature that does not exist, for what is no name,
-    for fetches together with a signature, and for a graph without nodes.
+    Raises GraphError, with the nearest names, for an unknown node, port or signature, for a value that is no name, for
+    fetches together with a signature, and for a graph without nodes.
     """
     if not len(graph):
         raise GraphError(f"{graph.source} has no nodes, so there is no step to run.")
@@ -74,7 +74,7 @@ def choose_step(
 
 
 def _listed(what: str, names: str | Iterable[str]) -> tuple[str, ...]:
-    """The names; one may stand without a list. Raises GraphError for what is none."""
+    """The names, or a single name, as a tuple. Raises GraphError for a value that is no name."""
     if isinstance(names, str):
         return (names,)
     found = tuple(names) if isinstance(names, Iterable) else (names,)
@@ -121,9 +121,9 @@ def _default(graph: Graph, feeds: Sequence[str]) -> Step:
 
 
 def _groups(graph: Graph, trained: list[int]) -> list[int]:
-    """What a script groups its train ops and more in, such as moving averages: `tf.group`, or a `tf.no_op` that waits.
+    """Groups of the train ops with more, such as moving averages: a `tf.group`, or a `tf.no_op` that waits.
 
-    Only where the train ops are all updates that the graph has, for else somebody chose these of them.
+    Groups count only where the train ops cover all updates of the graph; else somebody chose some of them.
     """
     if not fan_in(graph, trained)[apply_nodes(graph)].all():
         return []
@@ -133,7 +133,7 @@ def _groups(graph: Graph, trained: list[int]) -> list[int]:
 
 
 def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) -> Step:
-    """The step that runs these nodes and what fills the gradient accumulators that they take from."""
+    """The step that runs these nodes and fills the gradient accumulators from which they take."""
     filling = filling_nodes(graph, fan_in(graph, rows))
     also = _cover(graph, filling) if filling else []
     names = [graph.names[row] for row in (*rows, *also)]
@@ -141,16 +141,16 @@ def _training(graph: Graph, feeds: Sequence[str], rows: list[int], rule: str) ->
 
 
 def _cover(graph: Graph, rows: list[int]) -> list[int]:
-    """The fewest sinks; a handle read that nobody reads comes along with an assignment and is nobody's goal."""
+    """The fewest sinks; an unread ReadVariableOp accompanies an assignment and is no sink to choose."""
 
-    def goals(candidates: list[int]) -> list[int]:
+    def preferred(candidates: list[int]) -> list[int]:
         return [row for row in computes(graph, candidates) if graph.ops[row] != "ReadVariableOp"]
 
-    return smallest_cover(graph, rows, goals)
+    return smallest_cover(graph, rows, preferred)
 
 
 def _fetched(graph: Graph, rows: Iterable[int]) -> list[str]:
-    """Values are fetched; a node whose outputs are references or handles, or that has none, only runs."""
+    """The nodes' values; a node without outputs, or with references or handles alone, only runs."""
     fetches = []
     for row in rows:
         ports = range(int(graph.tensor_ptr[row]), int(graph.tensor_ptr[row + 1]))
@@ -181,7 +181,7 @@ def _step(graph: Graph, feeds: Sequence[str], fetches: Sequence[str], rule: str)
 
 
 def _pruned(graph: Graph, targets: Set[tuple[int, int | None]], fed: Collection[int]) -> tuple[Flags, tuple[str, ...]]:
-    """What runs for the targets, and their names, sorted; one that is fed is handed back as it came."""
+    """The nodes that run for the targets, and the targets' sorted names without those that are fed."""
     wanted = [(row, port) for row, port in targets if port is None or int(graph.tensor_ptr[row]) + port not in fed]
     names = [graph.names[row] if port is None else f"{graph.names[row]}:{port}" for row, port in wanted]
     return fan_in(graph, [row for row, _ in wanted], fed), tuple(sorted(names))
@@ -217,14 +217,21 @@ def _read(graph: Graph, text: str) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """Axes: F fed tensors that something reads, R fetched tensors, E edges of the graph."""
+    """The tensors between the client and a step. Axes: F fed tensors with a reader, R fetched tensors, E edges.
+
+        producer ─╳─▶ reader                 producer ───▶ reader
+        client ──fed──▶ reader                   └──fetched──▶ client
+
+    A fed tensor comes from the client and no longer from its producer, which then runs only if something else needs it
+    (`tensorflow/core/graph/subgraph.cc`).
+    """
 
     fed: Ids  # [F] tensor, in order of the step's feeds
     fed_place: Ids  # [F] position among the step's feeds
     fetched: Ids  # [R] tensor, in order of the step's fetches
-    of_edge: Ids  # [E] row of `fed` that the edge comes from, -1: it comes from its own source, or does not exist
+    of_edge: Ids  # [E] row of `fed` where the client replaces the source, -1: the source stays, or the edge is pruned
     edges: Ids  # [..] the edges of the step, ascending
-    replaced: Flags  # [N] fed placeholders: the client takes over their control edges too
+    replaced: Flags  # [N] fed placeholders: the client replaces their control edges too
 
     @property
     def tensors(self) -> Ids:
@@ -233,11 +240,11 @@ class Exchange:
 
 
 def exchange(graph: Graph, step: Step) -> Exchange:
-    """What the client and the step exchange.
+    """The exchange between the client and the step.
 
-    A fed tensor takes over the data edges of its producer's output; of a placeholder also the control edges, for that
-    does not run any more. What nothing reads is not taken in at all. A fetch without a port is no tensor: its node has
-    to run, and that is all.
+    A fed tensor takes over the data edges of its producer's output. A fed placeholder no longer runs, so its control
+    edges come from the client too. A fed tensor without a reader is left out. A fetch without a port is no tensor: its
+    node only has to run.
     """
     given = [_tensor(graph, name) for name in step.feeds]
     by_tensor = np.full(len(graph.tensor_node) + 1, -1)  # the last row answers for control edges
@@ -262,7 +269,7 @@ def exchange(graph: Graph, step: Step) -> Exchange:
 
 
 def is_tensor(graph: Graph, fetch: str) -> bool:
-    """Whether a fetch of a Step is a tensor, "node:port", and not a node that only has to run."""
+    """Whether a fetch of a Step is a tensor, "node:port", and no node that only has to run."""
     return ":" in fetch and fetch not in graph.index
 
 

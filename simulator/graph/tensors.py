@@ -1,4 +1,4 @@
-"""The tensor columns of a graph: how many outputs each node has, of which type, shape and size."""
+"""The tensor columns of a graph: number, types, shapes and sizes of each node's outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHAPES = "_output_shapes"
 
 @dataclass(frozen=True, slots=True)
 class EdgeColumns:
-    """Where each input comes from, and where it goes."""
+    """The source, port and destination of each input."""
 
     src: Ints  # [E] node
     port: Ints  # [E] output of that node; -1 for a control input
@@ -34,7 +34,7 @@ class EdgeColumns:
 
 @dataclass(frozen=True, slots=True)
 class TensorColumns:
-    """The tensor columns, and what the reader should know about them."""
+    """The tensor columns, and notes on them."""
 
     ptr: Ids  # [N+1]
     node: Ids  # [T]
@@ -55,8 +55,8 @@ def tensor_columns(
 ) -> TensorColumns:
     """One row per output: types by the op's registration, shapes by `_output_shapes`.
 
-    A node of an op that is not registered has as many outputs as its shapes list or its readers use. Raises GraphError
-    for a port that its node does not have, and for an absurd number of outputs.
+    A node of an op that is not registered has as many outputs as its shapes list, or as its readers use. Raises
+    GraphError for a port that its node lacks, and for an absurd number of outputs.
     """
     used = np.zeros(len(names), np.int64)
     np.maximum.at(used, edges.src, edges.port + 1)
@@ -102,7 +102,7 @@ def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None])
 
 
 def _fitted(shapes: list[Shape | None], count: int) -> list[Shape | None]:
-    """As many shapes as there are outputs: what the file leaves out is unknown, what it has too many is dropped."""
+    """One shape per output: a missing one is unknown, a surplus one is dropped."""
     return shapes[:count] + [None] * (count - len(shapes))
 
 
@@ -118,7 +118,7 @@ def shape_of(shape: Proto) -> Shape | None:
 
 
 def tensor_sizes(dtypes: Sequence[int], shapes: Sequence[Shape | None]) -> tuple[Ints, int]:
-    """Bytes per tensor, -1 where unknown, and how many sizes were refused as absurd."""
+    """Bytes per tensor, -1 where unknown, and the number of absurd sizes, which count as unknown."""
     sizes = []
     absurd = 0
     memo: dict[tuple[int, Shape | None], int] = {}

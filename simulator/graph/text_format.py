@@ -1,10 +1,10 @@
-"""Read a GraphDef in text form, quickly: 25k nodes/s and more where protobuf's own reader makes 5k.
+"""A fast reader of GraphDefs in text form: 25k nodes/s and more, where protobuf's own reader makes 5k.
 
 The text is cut at the lines that read `node {` with no indentation. Such a line always opens a node of the top level:
-a string can't span lines, and no message inside a GraphDef has a field named `node`. Hence each piece from one cut to
-the next must be a complete sequence of fields, and the text is accepted exactly if all pieces are. A piece in
-protobuf's canonical form (two blanks per level, one field per line, fields by number) is taken apart by string
-operations; its attributes are read once per distinct text and shared. Any other piece goes to `text_format`.
+a string can't span lines, and no message inside a GraphDef has a field named `node`. Hence each piece between two cuts
+must be a complete sequence of fields, and the text is accepted exactly if all pieces are. A piece in protobuf's
+canonical form (two blanks per level, one field per line, fields by number) is split by string operations. Equal
+attribute texts are read once and share their message. Any other piece goes to `text_format`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue, GraphDef, NodeDef, Proto
 
 _TYPES = {name: number for number, name in NAMES.items()}
-# What text_format raises: beside its own error ValueErrors of several kinds, for bad escapes and bytes that are not
-# UTF-8, and RecursionError where messages are nested hundreds of times.
+# Errors of text_format: its own, ValueErrors for bad escapes and bytes that are not UTF-8, and RecursionError where
+# messages are nested hundreds of times.
 _REFUSALS = (text_format.ParseError, ValueError, TypeError, RecursionError)
 MAX_REASON = 300  # characters of text_format's sentence, which may quote a whole line
 _CUT = "\nnode {\n"
@@ -40,7 +40,7 @@ _INPUT, _STRING = '\n  input: "', '\n        s: "'
 
 @dataclass(slots=True)
 class Rows:
-    """The nodes of a GraphDef as columns; what else it holds stands in `rest`, a GraphDef whose nodes don't count."""
+    """The nodes of a GraphDef as columns; `rest` is a GraphDef with the other fields, whose nodes do not count."""
 
     names: list[str] = field(default_factory=list)
     ops: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Rows:
     rest: Proto = field(default_factory=GraphDef)
 
     def extend(self, nodes: Iterable[Proto]) -> None:
-        """Take over NodeDef messages."""
+        """Append NodeDef messages."""
         for node in nodes:
             self.names.append(node.name)
             self.ops.append(node.op)
@@ -67,9 +67,9 @@ def rows_of(message: Proto) -> Rows:
 
 
 def read_text(text: str, source: str, first_line: int = 1) -> Rows:
-    """The rows of a GraphDef in text form; equal attribute text gives the very same AttrValue.
+    """The rows of a GraphDef in text form; equal attribute texts share one AttrValue.
 
-    Raises GraphError with the line where `text_format` would not accept the text.
+    Raises GraphError with the line for a text that `text_format` would not accept.
     """
     rows = Rows()
     pieces = f"\n{text}".replace("\r\n", "\n").split(_CUT)
@@ -95,7 +95,7 @@ def read_text(text: str, source: str, first_line: int = 1) -> Rows:
 
 
 def _take_nodes(text: str, rows: Rows, source: str, line: int) -> str:
-    """Append the nodes that the text holds in whatever form, and return the text of what else it holds."""
+    """Append the nodes in a text of any form, and return the text of its other fields."""
     if not _NODE.search(text):
         return text
     message = parse(text, GraphDef(), source, line)
@@ -105,11 +105,11 @@ def _take_nodes(text: str, rows: Rows, source: str, line: int) -> str:
 
 
 def read_enclosed(text: str, message: Proto, indent: int, source: str) -> tuple[Proto, list[Rows]]:
-    """Parse a MetaGraphDef or SavedModel in text form; its GraphDefs come as rows, in order, where that is quick.
+    """Parse a MetaGraphDef or SavedModel in text form; its GraphDefs become rows, in order, where that is fast.
 
-    `indent` is how many blanks stand before `graph_def {` in canonical form. Such a block, up to the brace below it,
-    is read as rows and taken out; the rows count only if the whole is then accepted. Otherwise protobuf's own reader
-    decides about the whole text, and there are no rows.
+    `indent` is the number of blanks before `graph_def {` in canonical form. Such a block, up to the brace below it, is
+    read as rows and removed. The rows count only if the rest is then accepted. Otherwise protobuf's own reader parses
+    the whole text, and there are no rows.
     """
     blanks = " " * indent
     block = re.compile(f"^{blanks}graph_def {{\n((?:{blanks}  .*\n)*){blanks}}}$", re.MULTILINE)
@@ -156,7 +156,7 @@ def _read_canonical(body: str, rows: Rows, memo: dict[str, tuple[str, Proto]]) -
 
 
 def _read_attr(text: str) -> tuple[str, Proto] | None:
-    """Name and value of one attribute, given what follows `key: `; None when that is not exactly one attribute."""
+    """Name and value of an attribute, given the text after `key: `; None for any other text."""
     found = _VALUE.fullmatch(text)
     if found:
         name, dtype, number, truth, string, strings, _ = found.groups()
@@ -183,7 +183,7 @@ def _read_attr(text: str) -> tuple[str, Proto] | None:
 
 
 def parse(text: str, message: Proto, source: str, first_line: int) -> Proto:
-    """Parse text into the message by protobuf's own reader; GraphError with the line where it can't."""
+    """Parse text into the message by protobuf's own reader. Raises GraphError with the line."""
     try:
         return text_format.Parse(text, message)
     except _REFUSALS as error:

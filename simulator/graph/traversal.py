@@ -1,4 +1,4 @@
-"""Fan-in: which nodes must run so that given tensors and nodes come about (TensorFlow's pruning)."""
+"""Traversal of a graph: fan-in, as in TensorFlow's pruning, fan-out, and sinks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 def fan_in(graph: Graph, targets: Iterable[int], fed: Collection[int] = ()) -> Flags:
     """[N] the nodes that run for the target nodes when the tensors in `fed` (rows) are handed in by the client.
 
-    Backwards over data and control edges, loops included. The walk ends at a fed tensor: the client stands for its
-    node, and of a placeholder for its control edges too. A node of which other outputs are read, or one that is no
-    placeholder and has control successors, runs in earnest (`tensorflow/core/graph/subgraph.cc`).
+    The traversal goes backwards over data and control edges, loops included. It ends at a fed tensor: the client
+    replaces the node's data edges, and a placeholder's control edges too. A fed node still runs if another of its
+    outputs is read, or if it is no placeholder and has control successors (`tensorflow/core/graph/subgraph.cc`).
     """
     runs = bytearray(len(graph))
     in_ptr = graph.in_ptr.tolist()
@@ -39,7 +39,7 @@ def fan_in(graph: Graph, targets: Iterable[int], fed: Collection[int] = ()) -> F
 
 
 def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
-    """The nodes that depend on the sources, they themselves included, in ascending order."""
+    """The nodes that depend on the sources, with the sources, in ascending order."""
     reached = set(sources)
     out_ptr = graph.out_ptr.tolist()
     targets = graph.edge_dst[graph.out_edge].tolist()
@@ -54,7 +54,7 @@ def fan_out(graph: Graph, sources: Iterable[int]) -> list[int]:
 
 
 def sinks(graph: Graph) -> list[int]:
-    """The nodes that nobody consumes, in ascending order."""
+    """The nodes without out-edges, in ascending order."""
     rows: list[int] = np.flatnonzero(np.diff(graph.out_ptr) == 0).tolist()
     return rows
 

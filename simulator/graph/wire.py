@@ -1,8 +1,8 @@
 """The wire format of TensorFlow's GraphDef family, as a table: message, then field, number and type.
 
 Facts of TensorFlow's .proto files (version 2.21): `tensorflow/core/framework/*.proto`, `tensorflow/core/protobuf/
-{meta_graph,queue_runner,saved_model,saved_object_graph,trackable_object_graph,struct,saver,config}.proto`. Field
-numbers are TensorFlow's promise to every file that was ever written, so this table only ever grows.
+{meta_graph,queue_runner,saved_model,saved_object_graph,trackable_object_graph,struct,saver,config}.proto`. TensorFlow
+never changes a field number, so this table only grows.
 
     field number type      a field            type*      repeated
     key->value             a map              type|name  a member of the oneof of that name
@@ -116,7 +116,7 @@ CollectionDef.BytesList: value 1 bytes*
 CollectionDef.Int64List: value 1 int64*
 CollectionDef.FloatList: value 1 float*
 CollectionDef.AnyList: value 1 google.protobuf.Any*
-# of a queue runner not by which errors it ends (5), whose names lie in a package of their own
+# without the errors that end a queue runner (5), whose enum is in another package
 QueueRunnerDef: queue_name 1 string, enqueue_op_name 2 string*, close_op_name 3 string, cancel_op_name 4 string
 SignatureDef: inputs 1 string->TensorInfo, outputs 2 string->TensorInfo, method_name 3 string, defaults 4
     string->TensorProto
