@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from placement.algorithms import TABLE, load
 from placement.algorithms.single import single
-from placement.plan import Algorithm, Plan, plan_by, verdict
+from placement.plan import Algorithm, Plan, completed, plan_by, verdict
 from placement.plugins import find
 from placement.problem import NEVER, Problem, pose, require_feasible
 from simulator.assignment import COLOCATED, COST, DEFAULT, ONLY, OVERRULED, RELAXED, REQUESTED, Assignment
@@ -77,6 +77,7 @@ def place(
     if not own or TABLE[name].by_cost:
         require_feasible(problem)
     used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)
+    plan = completed(problem, plan)
     return Assignment(
         devices=tuple(device.name for device in cluster.devices),
         device=ids([plan.device[row] for row in constraints.group.tolist()]),
@@ -142,8 +143,8 @@ def _shown(ends: Nanos) -> str:
 def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) -> list[int]:
     """[N] the rule that decided each node's device; a request that was not met comes first."""
     devices = [parse(device.name) for device in problem.cluster.devices]
-    decider = plan.decider or [-1] * len(plan.device)
-    deciding = {problem.tables.node.item(op) for op in decider[: len(constraints.members)] if op >= 0}
+    decider = (plan.decider or [])[: len(constraints.members)]
+    deciding = {problem.tables.node.item(op) for op in decider if op >= 0}
     known: dict[tuple[DeviceSpec, int], int] = {}
     why = []
     for node, row in enumerate(constraints.group.tolist()):

@@ -28,12 +28,12 @@ _PLANS = 6  # judged until a graph is placed: those of the search, of some singl
 class Plan:
     """A device for each group, and what an algorithm has to say of it. Axes: N nodes of the graph, G groups.
 
-    simviz's own algorithms give `rule`; of others an empty one means that all was chosen by cost.
+    `device` is enough. Without `rule` and `decider`, each group counts as chosen by cost, by its first op.
     """
 
     device: list[int]  # [G]
     rule: list[int] = field(default_factory=list)  # [G] row of assignment.RULES
-    decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none; None: all by none
+    decider: list[int] | None = None  # [G] op by which the group was decided, -1: by none
     priority: list[int] | None = None  # [N] smaller runs first; None: by ready time
     why: list[int] | None = None  # [N] row of assignment.RULES, where nodes of a group have rules of their own
     log_order: list[int] | None = None  # [N] as TensorFlow's placer would log the nodes of the graph
@@ -43,11 +43,11 @@ class Plan:
 Algorithm: TypeAlias = Callable[[Problem], Plan]
 
 
-def by_cost(problem: Problem, device: list[int]) -> Plan:
-    """A plan whose groups were all chosen by cost, each by its first op."""
-    groups = zip(problem.ops, problem.lawful, strict=True)
-    rules = [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
-    return Plan(device, rules, [ops[0] if ops else -1 for ops in problem.ops])
+def completed(problem: Problem, plan: Plan) -> Plan:
+    """The plan with a rule and a decider for each group; by default a group is chosen by cost, by its first op."""
+    groups = zip(problem.ops, problem.allowed, strict=True)
+    rule = plan.rule or [NOT_RUN if not ops else ONLY if len(may) == 1 else COST for ops, may in groups]
+    return replace(plan, rule=rule, decider=plan.decider or [ops[0] if ops else -1 for ops in problem.ops])
 
 
 # --- the simulator's verdict -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def fits(problem: Problem, device: Sequence[int]) -> bool:
 
 
 def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
-    """The plan of an algorithm that is not simviz's own, checked, and with a rule for each group.
+    """The plan of an algorithm that is not simviz's own, checked.
 
     Raises SimvizError where it fails or returns no valid plan, InfeasibleError for a device that a group may not use.
     """
@@ -135,7 +135,7 @@ def plan_by(algorithm: Algorithm, name: str, problem: Problem) -> Plan:
     checked = {
         key: _column(name, key, *given, low=low.get(key, 0)) for key, given in optional.items() if given[0] is not None
     }
-    return replace(by_cost(problem, device), notes=_notes(name, plan.notes), **checked)
+    return replace(plan, device=device, notes=_notes(name, plan.notes), **checked)
 
 
 def _column(name: str, key: str, values: object, length: int, of: str, high: int, *, low: int = 0) -> list[int]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from placement.plan import Plan
 from placement.problem import Problem, no_room
-from simulator.assignment import COST, NOT_RUN, ONLY
 from simulator.units import Bytes, Nanos
 
 
@@ -108,8 +107,11 @@ def settle(table: Timetable, op: int, device: int, end: Nanos) -> None:
             settle(table, source, device if device in held else held[0], 0)
 
 
-def close(table: Timetable) -> None:
-    """Give a device to every group that is still open: constants that nobody reads, and ops that do not run."""
+def close(table: Timetable) -> Plan:
+    """Give a device to every group that is still open: constants that nobody reads, and ops that do not run.
+
+    The plan leaves the order of ops to their ready times.
+    """
     for op, floating in enumerate(table.floating):
         if floating:
             table.floating[op] = False
@@ -117,13 +119,7 @@ def close(table: Timetable) -> None:
     for row, device in enumerate(table.device):
         if device < 0:
             table.device[row] = table.problem.allowed[row][0]
-
-
-def plan_of(table: Timetable) -> Plan:
-    """The plan of a closed timetable; it leaves the order of ops to their ready times."""
-    allowed, ops = table.problem.allowed, table.problem.ops
-    rule = [(ONLY if len(may) == 1 else COST) if runs else NOT_RUN for may, runs in zip(allowed, ops, strict=True)]
-    return Plan(table.device, rule, table.decider)
+    return Plan(table.device, decider=table.decider)
 
 
 def _delays(table: Timetable, source: int, nbytes: Bytes) -> list[Nanos]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from placement.plan import Plan, makespan
 from placement.problem import Problem, topological
-from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, plan_of, settle
+from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
 from simulator.units import Nanos
 
 PS_PER_NS = 1000  # means of a few times are rarely whole nanoseconds; whole picoseconds keep ties exact
@@ -27,8 +27,7 @@ def heft(problem: Problem) -> Plan:
     Ties in rank go to the op that comes first in topological order, ties between devices to the one that TensorFlow
     would prefer. The first member of a group decides for all. Raises InfeasibleError when memory runs out on the way.
     """
-    table, start = schedule(problem)
-    plan = plan_of(table)
+    plan, start = schedule(problem)
     ordered = replace(plan, priority=by_start(problem, start))
     return ordered if makespan(problem, ordered) < makespan(problem, plan) else plan
 
@@ -46,8 +45,8 @@ def by_start(problem: Problem, start: Sequence[Nanos]) -> list[int]:
     return place
 
 
-def schedule(problem: Problem) -> tuple[Timetable, list[Nanos]]:
-    """The finished timetable, and when each op starts in it."""
+def schedule(problem: Problem) -> tuple[Plan, list[Nanos]]:
+    """The plan without an order, and [n] the start of each op."""
     ranks = upward_ranks(problem)
     table = open_timetable(problem)
     lanes = [[Lane([], []) for _ in range(count)] for count in problem.tables.lanes.tolist()]
@@ -55,8 +54,7 @@ def schedule(problem: Problem) -> tuple[Timetable, list[Nanos]]:
     for op in sorted(topological(problem), key=lambda op: -ranks[op]):  # stable: an op never overtakes its inputs
         if not floats(table, op):
             start[op] = _place(table, lanes, op)
-    close(table)
-    return table, start
+    return close(table), start
 
 
 def _place(table: Timetable, lanes: list[list[Lane]], op: int) -> Nanos:

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from placement.plan import Plan
 from placement.problem import Problem
-from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, plan_of, settle
+from placement.timetable import Timetable, arrivals, choices, close, floats, open_timetable, settle
 from simulator.units import Nanos
 
 
@@ -44,8 +44,7 @@ def whitepaper(problem: Problem) -> Plan:
                 pending[reader] -= 1
                 if not pending[reader]:
                     heappush(queue, (since[reader], reader))
-    close(table)
-    return plan_of(table)
+    return close(table)
 
 
 def _waits(problem: Problem) -> list[int]:

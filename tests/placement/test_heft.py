@@ -36,12 +36,12 @@ def test_the_papers_upward_ranks() -> None:
 
 def test_the_papers_schedule_ends_at_80() -> None:
     problem = paper()
-    table, start = schedule(problem)
-    ends = [begun + problem.run[op][table.device[problem.group[op]]] for op, begun in enumerate(start)]
+    plan, start = schedule(problem)
+    ends = [begun + problem.run[op][plan.device[problem.group[op]]] for op, begun in enumerate(start)]
     assert max(ends) == 80
     # figure 3 (a) of the paper: t1, t3, t4 ... with processors numbered from 0
     assert start == [0, 27, 9, 18, 28, 26, 38, 57, 56, 73]
-    assert [table.device[row] for row in problem.group] == [2, 0, 2, 1, 2, 1, 2, 0, 1, 1]
+    assert [plan.device[row] for row in problem.group] == [2, 0, 2, 1, 2, 1, 2, 0, 1, 1]
 
 
 def test_an_op_slips_into_a_gap() -> None:
@@ -50,8 +50,8 @@ def test_an_op_slips_into_a_gap() -> None:
     cluster = cluster_of("cc")
     problem = problem_of(graph, cluster, costs_of(cluster, [(5, 99), (99, 20), (99, 10)]))
     assert sorted(range(3), key=upward_ranks(problem).__getitem__) == [2, 1, 0]
-    table, start = schedule(problem)
-    assert [table.device[row] for row in problem.group] == [0, 1, 1]
+    plan, start = schedule(problem)
+    assert [plan.device[row] for row in problem.group] == [0, 1, 1]
     assert start == [0, 15, 0]
 
 
