@@ -129,7 +129,7 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(modules()) > 40
-    assert "simulator.graph.graph" in set(imports("simulator.partitioning.cutting"))
+    assert "simulator.graph.graph" in set(imports("simulator.partitioning.cut"))
 
 
 def test_imports_run_down_from_floor_to_floor() -> None:

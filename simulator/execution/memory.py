@@ -15,7 +15,7 @@ import numpy.typing as npt
 from simulator.columns import Ints, ids, ints
 from simulator.errors import OutOfMemoryError, SimvizError
 from simulator.execution.trace import Allocations, Residents, Trace
-from simulator.partitioning.naming import carried
+from simulator.partitioning.partitions import carried
 from simulator.units import Bytes, Nanos, show_bytes, show_nanos
 from simulator.wording import some
 

@@ -35,7 +35,7 @@ from simulator.columns import Ids, ids
 from simulator.execution.slack import Slack, slack
 from simulator.execution.trace import Trace
 from simulator.graph.op_classes import ENTERS, MERGES, SWITCHES
-from simulator.partitioning.waiting import with_waits
+from simulator.partitioning.partitions import with_waits
 from simulator.units import Nanos
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.graph.op_classes import calling
 from simulator.graph.shapes import unsized
-from simulator.partitioning.naming import carried
+from simulator.partitioning.partitions import carried
 from simulator.wording import counted
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The attributes of nodes that lowering makes."""
+"""Attributes of nodes that are added to a graph: values, and the keys that several passes write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,19 @@ def declared_shapes(attrs: Attrs, count: int) -> list[Proto | None]:
 @lru_cache(maxsize=4096)
 def typed(dtype: int) -> Attrs:
     """The attribute T of a node that has one type; none where it is unknown."""
-    return {"T": AttrValue(type=dtype)} if dtype else NO_ATTRS
+    return {"T": type_value(dtype)} if dtype else NO_ATTRS
+
+
+@lru_cache(maxsize=256)
+def type_value(dtype: int) -> Proto:
+    """An AttrValue that holds a type."""
+    return AttrValue(type=dtype)
+
+
+@lru_cache(maxsize=4096)
+def text_value(text: str) -> Proto:
+    """An AttrValue that holds a string, remembered: for device names and the like."""
+    return AttrValue(s=text.encode())
 
 
 @lru_cache(maxsize=4096)

@@ -186,7 +186,7 @@ def _each_control_once(edges: EdgeColumns) -> EdgeColumns:
     return EdgeColumns(src=edges.src[stays], port=edges.port[stays], dst=dst, in_ptr=in_ptr)
 
 
-def without_twins(src: Ints, dst: Ints, control: Flags, nodes: int) -> Ints:
+def without_twins(src: Ids | Ints, dst: Ids | Ints, control: Flags, nodes: int) -> Ints:
     """Rows of the edges that stay: of a control edge that stands twice, the first (`Graph::AddControlEdge`)."""
     controls = np.flatnonzero(control)
     _, first = np.unique(dst[controls].astype(np.int64) * nodes + src[controls], return_index=True)

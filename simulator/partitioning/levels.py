@@ -1,4 +1,4 @@
-"""Which partitioner cuts, by what, and how it names what it makes: a local session, a master, a worker.
+"""Runs of TensorFlow's partitioner: by what each cuts, and how it names the nodes that it adds.
 
     local session   by device    a/_0
     master          by task      a_S0             tensorflow/core/distributed_runtime/master_session.cc
@@ -10,17 +10,16 @@ anew, and cuts that by device. Both run the same partitioner (`tensorflow/core/g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.cluster.cluster import Cluster
-from simulator.columns import Flags, Ids
-from simulator.graph.graph import Graph
-from simulator.graph.op_classes import MERGES
-from simulator.partitioning.draft import CONTROL, LAST, Column, Wires, edges_once
+from simulator.errors import SimvizError
+from simulator.partitioning.edges import Column
 
-_CONTROL_LOOP = "_cloop"  # begins the names of control loops' nodes
+AUTO, LOCAL, MASTER = FLAVOURS = ("auto", "local", "master")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,63 +31,27 @@ class Level:
     suffix: str  # of a made name, before its number
     by_creation: bool  # nodes stand in the order in which they were made, as a master writes and a worker reads them
 
-    @property
-    def counters(self) -> int:
-        """How many counters there are."""
-        return int(self.counter.max(initial=0)) + 1
+
+def flavour_of(flavour: str, cluster: Cluster) -> str:
+    """LOCAL or MASTER: AUTO is what a session does, which is local where there is one task, else a master's.
+
+    Raises SimvizError for a flavour that there is not.
+    """
+    if flavour not in FLAVOURS:
+        raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")
+    if flavour != AUTO:
+        return flavour
+    return LOCAL if len(cluster.tasks) == 1 else MASTER
 
 
-def local_level(cluster: Cluster) -> Level:
-    """A session of one process."""
-    return Level(np.arange(len(cluster)), np.zeros(len(cluster), np.int64), "/_", by_creation=False)
-
-
-def master_level(cluster: Cluster) -> Level:
-    """A master: pieces are tasks."""
-    return Level(_tasks(cluster), np.zeros(len(cluster), np.int64), "_S", by_creation=True)
-
-
-def worker_level(cluster: Cluster) -> Level:
-    """The workers of all tasks."""
-    return Level(np.arange(len(cluster)), _tasks(cluster), "_G", by_creation=True)
+def levels_of(flavour: str, cluster: Cluster) -> Sequence[Level]:
+    """The runs of a local session, or those of a master and then of the workers of all tasks."""
+    device, task, alone = np.arange(len(cluster)), _tasks(cluster), np.zeros(len(cluster), np.int64)
+    if flavour == LOCAL:
+        return [Level(device, alone, "/_", by_creation=False)]
+    return [Level(task, alone, "_S", by_creation=True), Level(device, task, "_G", by_creation=True)]
 
 
 def _tasks(cluster: Cluster) -> Column:
     number = {task: at for at, task in enumerate(cluster.tasks)}
     return np.array([number[device.task] for device in cluster.devices], np.int64)
-
-
-def worker_wires(graph: Graph, device: Ids, inserted: Flags, level: Level) -> Wires:
-    """The edges of the pieces by task as each worker numbers them: from 1, after the one from source to sink.
-
-    `graph` holds all pieces, in the order in which they were sent: no edge joins two, so the order in which TensorFlow
-    would make all of them is that of each.
-    """
-    edge = edges_once(graph, np.arange(len(graph.edge_src)))
-    given = wires_of(graph).take(edge)
-    worker = level.counter[device[given.dst]]
-    order = np.lexsort((graph.creation.edge[edge], worker))
-    number = np.empty(len(edge), np.int64)
-    first = np.searchsorted(worker[order], np.arange(level.counters))  # edge with which each worker begins
-    number[order] = np.arange(len(edge)) - first[worker[order]] + 1
-    looping = [
-        bool(made) and op in MERGES and name.startswith(_CONTROL_LOOP)
-        for made, op, name in zip(inserted.tolist(), graph.ops, graph.names, strict=True)
-    ]
-    return replace(given, id=number, loop=np.array(looping, bool)[given.src] & (given.port == CONTROL))
-
-
-def wires_of(graph: Graph) -> Wires:
-    """All edges of a graph, numbered as they stand there."""
-    dst, tensor = graph.edge_dst.astype(np.int64), graph.edge_tensor.astype(np.int64)
-    edge = np.arange(len(dst))
-    ports = np.append(graph.tensor_port, 0).astype(np.int64)  # never empty: control wires ask for row 0
-    return Wires(
-        src=graph.edge_src.astype(np.int64),
-        port=np.where(tensor < 0, CONTROL, ports[np.maximum(tensor, 0)]),
-        dst=dst,
-        slot=np.where(tensor < 0, LAST, edge - graph.in_ptr[dst]),
-        id=edge,
-        back=np.asarray(graph.edge_back),
-        loop=np.zeros(len(dst), bool),
-    )

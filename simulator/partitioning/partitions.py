@@ -1,13 +1,24 @@
-"""The pieces of one step: a graph per device, and what crosses between them."""
+"""The pieces of one step: a graph per device, and the transfers between them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.graph.graph import Graph
+from simulator.errors import GraphError
+from simulator.graph.graph import Attrs, Graph
+from simulator.graph.graph_def import graph_def, to_text, untie
+from simulator.partitioning.edges import edges_of, waits
+from simulator.partitioning.nodes import cut_graph, nodes_of
 
 SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv"})  # ops; the host's: in its memory
+_ARG = re.compile(r"_arg_(.*)_(\d+)_\d+", re.DOTALL)  # how `passes.client` names what a local session hands in
+# how `passes.constants` names a copy, and `passes.pairs` the dummy for its end
+_COPY = re.compile(r"/replicate/_\d+(/ctrl/_\d+)?\Z")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +54,95 @@ class Partitions:
     priority: Ints | None = None  # [N'] that of the node's origin in the assignment; None: it gave none
     refused: str | None = None  # what TensorFlow says instead of cutting this; None: it cuts it
     notes: tuple[str, ...] = ()  # what the reader of the result should know
+
+
+def fed_name(name: str, attrs: Attrs) -> str:
+    """ "node:port" of the tensor that a client's node in the pieces hands in."""
+    if "tensor_name" in attrs:  # a master's
+        text: bytes = attrs["tensor_name"].s
+        return text.decode("utf-8", "replace")
+    made = _ARG.fullmatch(name)
+    return f"{made[1]}:{made[2]}" if made else name
+
+
+def carried(cut: Partitions, transfer: int) -> str:
+    """ "node:port" of the value that a transfer carries, "^node" for a control edge."""
+    graph, sends = cut.graph, dict(zip(cut.recv.tolist(), cut.send.tolist(), strict=True))
+    node, port = int(cut.send[transfer]), 0
+    while cut.inserted[node] and cut.endpoint[node] < 0:  # back through the pairs, of which a value may pass several
+        if node in sends:
+            node = sends[node]
+            continue
+        edges = range(graph.in_ptr[node], graph.in_ptr[node + 1])
+        carrying = [edge for edge in edges if cut.origin[graph.edge_src[edge]] == cut.origin[node]]
+        if not carrying:  # a constant of which there are only copies
+            break
+        port = int(graph.tensor_port[graph.edge_tensor[carrying[0]]])
+        node = int(graph.edge_src[carrying[0]])
+    if cut.endpoint[node] >= 0:
+        tensor = fed_name(graph.names[node], graph.attrs[node])
+    else:
+        tensor = f"{_COPY.sub('', graph.names[node]) if cut.inserted[node] else graph.names[node]}:{port}"
+    return tensor if cut.tensor[transfer] >= 0 else f"^{tensor.rpartition(':')[0]}"
+
+
+def with_waits(partitions: Partitions, pairs: Sequence[tuple[int, int]]) -> Partitions:
+    """The same pieces, where of each (first, then) the second node waits for the end of the first.
+
+    Both are rows of `partitions.graph`. The edges come after those that are there, in the given order. Raises
+    GraphError for two nodes on different devices, and where nodes of one piece would wait for each other.
+    """
+    graph = partitions.graph
+    for first, then in pairs:
+        if partitions.device[first] != partitions.device[then]:
+            raise GraphError(
+                f"{graph.names[then]!r} cannot wait for {graph.names[first]!r}, which is on another device; only a "
+                "transfer joins devices.",
+                node=graph.names[then],
+            )
+    given = edges_of(graph).join(waits(pairs, len(graph.edge_src)))
+    nodes = nodes_of(graph, partitions.device.tolist())
+    return replace(partitions, graph=cut_graph(nodes, given, np.arange(len(graph)), graph.requested))
+
+
+def partition_files(partitions: Partitions) -> dict[str, str]:
+    """File name -> the piece of one device as GraphDef text, in order of the devices; devices that run nothing lack.
+
+    File names are device names without what file systems dislike: "job_worker_replica_0_task_1_device_GPU_0.pbtxt".
+    Nodes stand in TensorFlow's order, each with the full name of its device. TensorFlow names the nodes of control
+    loops "_cloop...", which its importer refuses; here they lack the first letter, so that every piece can be imported.
+    For the same reason colocation with a node that is not in the piece (pruned, or on another device) is left out;
+    every node has its device by now.
+    """
+    graph = replace(partitions.graph, names=_importable(partitions))
+    whole = graph_def(graph, devices=[partitions.devices[row] for row in partitions.device.tolist()])
+    used = sorted(set(partitions.device.tolist()))
+    pieces = {row: type(whole)(versions=whole.versions, library=whole.library) for row in used}
+    inside: dict[int, set[str]] = {row: set() for row in used}
+    for name, device in zip(graph.names, partitions.device.tolist(), strict=True):
+        inside[device].add(name)
+    for row in graph.order.tolist():
+        device = int(partitions.device[row])
+        node = pieces[device].node.add()
+        node.CopyFrom(whole.node[row])
+        untie(node, inside[device])
+    return {_file_name(partitions.devices[row]): to_text(pieces[row]) for row in used}
+
+
+def _importable(partitions: Partitions) -> tuple[str, ...]:
+    """The names, without a leading "_" where the cut made one; a name that is taken gets another "_" at its end."""
+    names = list(partitions.graph.names)
+    taken = set(names)
+    for row, name in enumerate(names):
+        if partitions.inserted[row] and name.startswith("_"):
+            new = name.lstrip("_")
+            while new in taken:
+                new += "_"
+            taken.add(new)
+            names[row] = new
+    return tuple(names)
+
+
+def _file_name(device: str) -> str:
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in device.strip("/"))
+    return f"{kept}.pbtxt"

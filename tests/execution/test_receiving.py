@@ -23,7 +23,7 @@ from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from simulator.partitioning.laws import partition_laws
-from simulator.partitioning.waiting import with_waits
+from simulator.partitioning.partitions import with_waits
 from tests.execution.cases import apart, assigned, costs, dags, steps, whole, worlds
 from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed

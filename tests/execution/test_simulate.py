@@ -17,8 +17,7 @@ from simulator.execution.trace import LATENCY, WIRE, transfer_task
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.shapes import unknown_shapes
-from simulator.partitioning import partition
-from simulator.partitioning.client import FLAVOURS
+from simulator.partitioning import FLAVOURS, partition
 from simulator.wording import counted
 from tests.execution.cases import apart, assigned, attrs_of, cluster, costs, dags, runs, steps, whole
 from tests.execution.test_engine import story

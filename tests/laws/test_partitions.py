@@ -21,7 +21,7 @@ from simulator.graph.step import Step, choose_step
 from simulator.laws import assignment_laws, graph_laws
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from simulator.partitioning.laws import partition_laws
-from simulator.partitioning.naming import carried
+from simulator.partitioning.partitions import carried
 from tests.execution.cases import CLUSTERS, apart, assigned, cluster, whole
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs, type_attr, typed

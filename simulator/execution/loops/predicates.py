@@ -24,8 +24,7 @@ from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variabl
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
 from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
-from simulator.partitioning.naming import fed_name
-from simulator.partitioning.partitions import RECVS, SENDS
+from simulator.partitioning.partitions import RECVS, SENDS, fed_name
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
 

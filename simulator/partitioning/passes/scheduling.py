@@ -19,26 +19,27 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids
+from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.op_classes import MERGES
-from simulator.partitioning.assembling import assemble
-from simulator.partitioning.draft import CONTROL, LAST, Added, Column, Wires, wires
-from simulator.partitioning.levels import Level, wires_of
-from simulator.partitioning.splitting import Pieces
+from simulator.partitioning.edges import Column, Edges, edges_of, waits
+from simulator.partitioning.levels import Level
+from simulator.partitioning.nodes import Nodes, cut_graph, nodes_of
+from simulator.partitioning.pieces import Pieces
 
 # in microseconds
 _OP, _COPY = 1, 10
 _EPOCHS, _AHEAD = 100, 6
 
 
-def earliest_starts(graph: Graph, given: Wires, device: Column) -> Column:
-    """[nodes] when each could start, in microseconds; `device` says where each is before control flow moves.
+def earliest_starts(nodes: Nodes, given: Edges) -> Column:
+    """[nodes] when each could start, in microseconds, on its device before control flow moves.
 
     A node counts for its successors as it stands when the walk comes to it, first in, first out; a loop's Merge goes
     on with its first value, and what a later iteration says of its start is only written down.
     """
-    count = len(device)
+    graph, count, device = nodes.graph, len(nodes), np.array(nodes.device, np.int64)
     src, dst = given.src.tolist(), given.dst.tolist()
     control = given.port == CONTROL
     cost = (_OP + np.where(~control & (device[given.src] != device[given.dst]), _COPY, 0)).tolist()
@@ -78,34 +79,28 @@ def with_triggers(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
     """The pieces by device, with the triggers of their epochs last."""
     graph, start = pieces.graph, pieces.start
     assert start is not None
-    added = Added()
-    waits: list[tuple[int, int]] = []  # (node, what waits for its end)
-    begin: list[int] = []
-    numbers = list(pieces.numbers)
+    nodes, given = nodes_of(graph, pieces.device.tolist()), edges_of(graph)
+    begin, numbers = start.tolist(), list(pieces.numbers)
     for where in sorted(set(pieces.device.tolist())):
         members = np.flatnonzero(pieces.device == where).tolist()
         counter = int(level.counter[where])
-        order = _in_order_of_time(graph, members, start)
-        epochs, more = _epochs(graph, order, len(graph) + len(added))
+        epochs, more = _epochs(graph, _in_order_of_time(graph, members, start), len(nodes))
         for epoch in range(len(epochs)):
-            name = f"synch_{epoch}{level.suffix}{numbers[counter]}"
-            added.node(name, "ControlTrigger", {}, members[0], where)
+            nodes.add(f"synch_{epoch}{level.suffix}{numbers[counter]}", "ControlTrigger", {}, members[0], where)
             numbers[counter] += 1
         begin += epochs
-        waits += more
-    made = wires((src, CONTROL, dst, LAST, len(graph.edge_src) + at) for at, (src, dst) in enumerate(waits))
-    device = np.concatenate([pieces.device, np.array(added.device, np.int64)]).astype(np.int64)
-    names = [one.name for one in cluster.devices]
-    whole = wires_of(graph).join(made)
+        given = given.join(waits(more, len(graph.edge_src)))
+    added = len(nodes) - len(graph)
+    requested = [cluster.devices[row].name for row in nodes.device]
     return replace(
         pieces,
-        graph=assemble(graph, added, whole, np.arange(len(device)), [names[row] for row in device.tolist()]),
-        device=ids(device),
-        origin=ids(np.concatenate([pieces.origin, pieces.origin[np.array(added.origin, np.int64)]])),
-        inserted=flags(np.concatenate([pieces.inserted, np.ones(len(added), bool)])),
-        endpoint=ids(np.concatenate([pieces.endpoint, np.full(len(added), -1)])),
+        graph=cut_graph(nodes, given, np.arange(len(nodes)), requested),
+        device=ids(nodes.device),
+        origin=ids(pieces.origin[nodes.origin]),
+        inserted=flags(np.append(pieces.inserted, np.ones(added, bool))),
+        endpoint=ids(np.append(pieces.endpoint, np.full(added, -1))),
         numbers=tuple(numbers),
-        start=np.concatenate([start, np.array(begin, np.int64)]),
+        start=np.array(begin, np.int64),
     )
 
 

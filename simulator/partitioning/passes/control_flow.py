@@ -1,4 +1,4 @@
-"""Where control-flow ops really run.
+"""The devices of control-flow ops, which TensorFlow moves.
 
 The partitioner moves Switch, Exit, Enter and NextIteration next to the values that they pass on, whatever was
 requested (`tensorflow/core/graph/graph_partition.cc`).
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from simulator.graph.editor import CONTROL
 from simulator.graph.op_classes import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.step import exchange
-from simulator.partitioning.client import attach
-from simulator.partitioning.draft import CONTROL, Wires, step_wires
+from simulator.partitioning.edges import Edges, step_edges
+from simulator.partitioning.passes.client import attach
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Graph
@@ -28,7 +29,7 @@ _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
 Moves: TypeAlias = list[tuple[int, int]]  # (node, the node whose device it takes), to be applied in order
 
 
-def moves(graph: Graph, given: Wires, count: int) -> Moves:
+def moves(graph: Graph, given: Edges, count: int) -> Moves:
     """What OptimizeControlFlowColocation does: a depth-first walk from the source, last successor first.
 
     Switch goes to its data input, Exit to its input, Enter and NextIteration to their first data reader; the walk does
@@ -93,7 +94,7 @@ def moves_of_step(graph: Graph, step: Step) -> Moves:
     if not _has_moved(graph):
         return []
     client = exchange(graph, step)
-    given, _ = attach(graph, client, step_wires(graph, client))
+    given, _ = attach(graph, client, step_edges(graph, client))
     return moves(graph, given, len(graph) + len(client.tensors))
 
 
@@ -101,7 +102,7 @@ def _has_moved(graph: Graph) -> bool:
     return any(op in MOVED for op in graph.ops)
 
 
-def _neighbours(given: Wires, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
+def _neighbours(given: Edges, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
     """First data reader of each node, first data input of each node, successors of each node by edge id."""
     readers: dict[int, int] = {}
     reads: dict[int, int] = {}

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from simulator.columns import Ids, Ints, ids, ints
+from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.errors import SimvizError, UnsupportedError
+from simulator.graph.building import without_twins
+from simulator.graph.editor import CONTROL
 from simulator.graph.step import exchange
-from simulator.partitioning.assembling import imported
-from simulator.partitioning.attributes import INCARNATION
-from simulator.partitioning.client import AUTO, LOCAL, MASTER, attach, client_nodes, flavour_of
-from simulator.partitioning.control_flow import moves, settled
-from simulator.partitioning.control_loops import close_loops
-from simulator.partitioning.draft import CONTROL, LAST, Added, step_wires
-from simulator.partitioning.levels import Level, local_level, master_level, worker_level
+from simulator.partitioning.edges import LAST, step_edges
+from simulator.partitioning.levels import AUTO, LOCAL, MASTER, Level, flavour_of, levels_of
+from simulator.partitioning.nodes import nodes_of
 from simulator.partitioning.partitions import Partitions
-from simulator.partitioning.replication import replicate
-from simulator.partitioning.scheduling import earliest_starts, with_starts, with_triggers
-from simulator.partitioning.splitting import Pieces, Placed, split, split_by_worker
+from simulator.partitioning.passes.client import add_client, attach
+from simulator.partitioning.passes.constants import replicate
+from simulator.partitioning.passes.control_flow import moves, settled
+from simulator.partitioning.passes.control_loops import close_loops
+from simulator.partitioning.passes.pairs import INCARNATION
+from simulator.partitioning.passes.scheduling import earliest_starts, with_starts, with_triggers
+from simulator.partitioning.pieces import Pieces, Placed, split, split_by_worker
 from simulator.placer.legality import require_legal
 
 if TYPE_CHECKING:
@@ -75,12 +77,12 @@ def partition(
     flavour = flavour_of(flavour, cluster)
     if recv_scheduling and flavour == LOCAL:
         raise SimvizError("A local session, as that of one task, does not schedule Recvs; take the flavour 'master'.")
-    levels = [local_level(cluster)] if flavour == LOCAL else [master_level(cluster), worker_level(cluster)]
     if legal:
         _check_fitting(graph, assignment, cluster, step)
         require_legal(graph, assignment, cluster, soft=assignment.constraints is None or assignment.constraints.soft)
-    cut = _cut(graph, assignment, cluster, step, levels, _How(flavour, recv_scheduling, seen))
-    return replace(cut, graph=imported(cut.graph))
+    how = _How(flavour, recv_scheduling, seen)
+    cut = _cut(graph, assignment, cluster, step, levels_of(flavour, cluster), how)
+    return replace(cut, graph=_imported(cut.graph))
 
 
 def partition_by_task(
@@ -96,7 +98,8 @@ def partition_by_task(
 
     Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
     """
-    return _cut(graph, assignment, cluster, step, [master_level(cluster)], _How(MASTER, recv_scheduling, seen))
+    master = levels_of(MASTER, cluster)[:1]
+    return _cut(graph, assignment, cluster, step, master, _How(MASTER, recv_scheduling, seen))
 
 
 def _cut(
@@ -131,6 +134,22 @@ def _cut(
     )
 
 
+def _imported(graph: Graph) -> Graph:
+    """The pieces as TensorFlow takes them over to run them: a control input that stands twice is one edge."""
+    edge = without_twins(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
+    if len(edge) == len(graph.edge_src):
+        return graph
+    dst = graph.edge_dst[edge]
+    return replace(
+        graph,
+        in_ptr=ids(np.searchsorted(dst, np.arange(len(graph) + 1))),
+        edge_src=ids(graph.edge_src[edge]),
+        edge_dst=ids(dst),
+        edge_tensor=ids(graph.edge_tensor[edge]),
+        edge_back=flags(graph.edge_back[edge]),
+    )
+
+
 def _check_fitting(graph: Graph, assignment: Assignment, cluster: Cluster, step: Step) -> tuple[str, ...]:
     """The names of the devices. Raises SimvizError for values that do not belong together."""
     names = tuple(one.name for one in cluster.devices)
@@ -160,31 +179,29 @@ def _ready(
     how: _How,
 ) -> tuple[Placed, str | None, tuple[str, ...]]:
     """The passes before the pairs, why TensorFlow refuses, and what else to say about them."""
-    added = Added()
-    added.extend(client_nodes(graph, client, cluster, how.flavour))
-    clients = len(added)
-    assigned = np.concatenate([assignment.device, added.device]).astype(np.int64)
-    whole, client_ends = attach(graph, client, step_wires(graph, client))
-    given, gone, next_id = replicate(graph, step, client, cluster, whole, assigned, added, client_ends)
-    placed = np.concatenate([assigned, added.device[clients:]]).astype(np.int64)
-    start = earliest_starts(graph, given, placed) if how.recv_scheduling else None
-    rows = {graph.index[name]: cluster.index[where] for name, where in how.seen.items() if name in graph.index}
-    device = np.array(settled(placed.tolist(), moves(graph, given, len(placed)), rows), np.int64)
-    given, numbered, refused = close_loops(graph, whole, given, device, added, clients, next_id, suffix)
-    device = np.concatenate([device, added.device[len(device) - len(graph) :]]).astype(np.int64)
-    if start is not None and len(device) > len(placed):
+    nodes = nodes_of(graph, assignment.device.tolist())
+    add_client(nodes, client, cluster, how.flavour)
+    clients = len(nodes) - len(graph)
+    whole, client_ends = attach(graph, client, step_edges(graph, client))
+    given, gone, next_id = replicate(nodes, whole, step, client, cluster, client_ends)
+    start = earliest_starts(nodes, given) if how.recv_scheduling else None
+    seen = {graph.index[name]: cluster.index[where] for name, where in how.seen.items() if name in graph.index}
+    nodes.device[:] = settled(nodes.device, moves(graph, given, len(nodes)), seen)
+    before = len(nodes)
+    given, numbered, refused = close_loops(nodes, whole, given, clients, next_id, suffix)
+    if start is not None and len(nodes) > before:
         raise UnsupportedError(
             "TensorFlow schedules Recvs by chance where a loop crosses devices: it reads the start times of control "
             "loops' nodes from beyond its table. Schedule none, or keep each loop on one device."
         )
     kept = np.asarray(step.runs) & ~gone
-    moved = int(np.count_nonzero(kept & (assignment.device != device[: len(graph)])))
+    moved = int(np.count_nonzero(kept & (assignment.device != np.array(nodes.device[: len(graph)]))))
     notes = [f"{moved} control-flow nodes run next to their values, as TensorFlow moves them"] if moved else []
     if refused:
         notes.append(f'TensorFlow refuses to cut this ("... {refused}"); here it was cut all the same')
-    endpoint = np.full(len(device), -1)
+    endpoint = np.full(len(nodes), -1)
     endpoint[len(graph) : len(graph) + clients] = client.tensors
-    return Placed(graph, given, device, endpoint, added, kept, [numbered], start), refused, tuple(notes)
+    return Placed(nodes, given, endpoint, kept, [numbered], start), refused, tuple(notes)
 
 
 class _Transfers(TypedDict):
@@ -200,25 +217,27 @@ class _Transfers(TypedDict):
 
 
 def _transfers(graph: Graph, client: Exchange, pieces: Pieces, names: tuple[str, ...]) -> _Transfers:
-    links = pieces.links
-    here, there = pieces.device[links.send], pieces.device[links.recv]
-    control, fed = links.port == CONTROL, links.fed >= 0
-    row = np.where(fed, links.fed, graph.tensor_ptr[links.node] + links.port)
-    row = np.where(control, -1 - links.node, row)
-    place_of = np.append(np.arange(len(graph.tensor_node)), 0)  # the last row is for links.fed = -1
+    pairs = pieces.pairs
+    here, there = pieces.device[pairs.send], pieces.device[pairs.recv]
+    control, fed = pairs.port == CONTROL, pairs.fed >= 0
+    row = np.where(fed, pairs.fed, graph.tensor_ptr[pairs.node] + pairs.port)
+    row = np.where(control, -1 - pairs.node, row)
+    place_of = np.append(np.arange(len(graph.tensor_node)), 0)  # the last row is for pairs.fed = -1
     place_of[client.fed] = np.arange(len(client.fed)) + len(graph)
-    place = np.where(fed, place_of[links.fed], links.node)
-    order = np.lexsort((links.host, there, np.where(control, LAST, links.port), place))
+    place = np.where(fed, place_of[pairs.fed], pairs.node)
+    order = np.lexsort((pairs.host, there, np.where(control, LAST, pairs.port), place))
     order = order[here[order] != there[order]]
     here, there, row = here[order], there[order], row[order]
     known = len(graph.tensor_bytes) > 0
-    pairs = zip(here.tolist(), there.tolist(), [links.name[at] for at in order.tolist()], strict=True)
+    recv = pairs.recv[order]
+    carried = [pieces.graph.attrs[row]["tensor_name"].s.decode() for row in recv.tolist()]
+    ends = zip(here.tolist(), there.tolist(), carried, strict=True)
     return _Transfers(
         tensor=ids(row),
-        send=ids(links.send[order]),
-        recv=ids(links.recv[order]),
+        send=ids(pairs.send[order]),
+        recv=ids(recv),
         src_device=ids(here),
         dst_device=ids(there),
         nbytes=ints(np.where(row < 0, 0, graph.tensor_bytes[np.maximum(row, 0)] if known else 0)),
-        key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in pairs),
+        key=tuple(f"{names[src]};{INCARNATION:016x};{names[dst]};{name};0:0" for src, dst, name in ends),
     )

@@ -7,15 +7,19 @@ target. The target of a reader is its own device if that is a CPU, else a CPU of
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
+from simulator.columns import Flags
+from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.step import Exchange, Step
-from simulator.partitioning.draft import CONTROL, FIRST_ID, LAST, Added, Column, Wires, wires
+from simulator.partitioning.edges import FIRST_ID, LAST, Column, Edges, new_edges
+from simulator.partitioning.nodes import Nodes
 
 MAX_ELEMENTS = 16  # replicate_constants_pass.cc
 
@@ -32,22 +36,15 @@ def is_small(graph: Graph, row: int) -> bool:
 
 
 def replicate(
-    graph: Graph,
-    step: Step,
-    client: Exchange,
-    cluster: Cluster,
-    given: Wires,
-    device: Column,
-    added: Added,
-    client_ends: Column,
-) -> tuple[Wires, npt.NDArray[np.bool_], int]:
-    """Replace each constant that TensorFlow copies; the wires that result, which rows [N] are gone, the next edge id.
+    nodes: Nodes, given: Edges, step: Step, client: Exchange, cluster: Cluster, client_ends: Column
+) -> tuple[Edges, Flags, int]:
+    """Replace each constant that TensorFlow copies; the edges that result, which rows [N] are gone, the next edge id.
 
     Copies are added in order of node id, then of device name. Their edges get the last ids, as the pass makes them:
-    for each copy its readers, then what it waits for. `device` is that of every node so far; `client_ends` are as
-    `client.attach` gives them.
+    for each copy its readers, then what it waits for. `client_ends` are as `client.attach` gives them.
     """
-    gone = np.zeros(len(device), bool)
+    graph, device = nodes.graph, np.array(nodes.device, np.int64)
+    gone = np.zeros(len(nodes), bool)
     reading = _readings(graph, cluster, given, device)
     target = cluster.home[device[given.dst[reading]]].astype(np.int64)
     gone[_of_several_targets(given.src[reading], target)] = True
@@ -55,12 +52,14 @@ def replicate(
     stays = ~(gone[given.src] | gone[given.dst])
     given, next_id = _without_gaps(graph, client, given, stays, step.runs & ~gone[: len(graph)], client_ends)
     if gone.any():
-        given, next_id = _copies(graph, client, cluster, given, gone, reading[chosen], target[chosen], added, next_id)
+        waiting = _waiting(graph, client, given, gone)
+        given, made, next_id = _copies(nodes, given, cluster, reading[chosen], target[chosen], waiting, next_id)
+        given = given.take(~gone[given.dst]).join(made)
     return given, gone[: len(graph)], next_id
 
 
-def _readings(graph: Graph, cluster: Cluster, given: Wires, device: Column) -> npt.NDArray[np.intp]:
-    """The wires that read a constant which may be copied."""
+def _readings(graph: Graph, cluster: Cluster, given: Edges, device: Column) -> npt.NDArray[np.intp]:
+    """The edges that read a constant which may be copied."""
     on_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)[device]
     may = np.zeros(len(device), bool)
     may[: len(graph)] = np.fromiter((op == "Const" for op in graph.ops), bool, len(graph))
@@ -79,48 +78,48 @@ def _of_several_targets(row: Column, target: Column) -> Column:
 
 
 def _copies(
-    graph: Graph,
-    client: Exchange,
+    nodes: Nodes,
+    given: Edges,
     cluster: Cluster,
-    given: Wires,
-    gone: npt.NDArray[np.bool_],
     reading: npt.NDArray[np.intp],
     target: Column,
-    added: Added,
+    waiting: Mapping[int, Sequence[int]],
     next_id: int,
-) -> tuple[Wires, int]:
-    place = graph.place
-    names = tuple(one.name for one in cluster.devices)
+) -> tuple[Edges, Edges, int]:
+    """Add the copies; the edges with readers led to them, those for which the copies wait, the next edge id."""
+    graph, place = nodes.graph, nodes.graph.place
     src, number = given.src.copy(), given.id.copy()
     readers: dict[tuple[int, int], list[int]] = {}
     order = np.argsort(given.id[reading])
-    for wire, home in zip(reading[order].tolist(), target[order].tolist(), strict=True):
-        readers.setdefault((int(given.src[wire]), home), []).append(wire)
-    waits = _waits(graph, client, given, gone)
+    for edge, home in zip(reading[order].tolist(), target[order].tolist(), strict=True):
+        readers.setdefault((int(given.src[edge]), home), []).append(edge)
     fresh = []
-    before = len(added)
-    for row, home in sorted(readers, key=lambda pair: (place[pair[0]], names[pair[1]])):
-        copy = _copy(graph, row, home, added, len(added) - before)
-        read = readers[row, home]
+    before = len(nodes)
+    for row, home in sorted(readers, key=lambda pair: (place[pair[0]], cluster.devices[pair[1]].name)):
+        name, value = f"{graph.names[row]}/replicate/_{len(nodes) - before}", nodes.value(row, 0)
+        copy = nodes.add(name, "Const", graph.attrs[row], row, home, (value,))
+        read, sources = readers[row, home], waiting.get(row, ())
         src[read] = copy
         number[read] = range(next_id, next_id + len(read))
         next_id += len(read)
-        fresh += [(one, CONTROL, copy, LAST, next_id + at) for at, one in enumerate(waits.get(row, ()))]
-        next_id += max(len(waits.get(row, ())), 1)  # one that waits for nothing hangs on TensorFlow's source
-    return replace(given, src=src, id=number).take(~gone[given.dst]).join(wires(fresh)), next_id
+        fresh += [(source, copy, next_id + at) for at, source in enumerate(sources)]
+        next_id += max(len(sources), 1)  # one that waits for nothing hangs on TensorFlow's source
+    waits = np.array(fresh, np.int64).reshape(-1, 3).T
+    made = new_edges(waits[0], CONTROL, waits[1], LAST, waits[2])
+    return replace(given, src=src, id=number), made, next_id
 
 
-def _waits(graph: Graph, client: Exchange, given: Wires, gone: npt.NDArray[np.bool_]) -> dict[int, list[int]]:
+def _waiting(graph: Graph, client: Exchange, given: Edges, gone: Flags) -> dict[int, list[int]]:
     """What each constant that goes waits for, in the order in which its edges stand.
 
     An edge from what is fed stands where the placeholder's stood, whose place in the list it took (graph/edgeset.cc),
     though its id is a late one.
     """
     found: dict[int, dict[int, int]] = {}
-    for wire in np.flatnonzero(gone[given.dst]).tolist():
-        src = int(given.src[wire])
+    for edge in np.flatnonzero(gone[given.dst]).tolist():
+        src = int(given.src[edge])
         origin = src if src < len(graph) else int(graph.tensor_node[client.fed[src - len(graph)]])
-        found.setdefault(int(given.dst[wire]), {})[origin] = src
+        found.setdefault(int(given.dst[edge]), {})[origin] = src
     made = graph.creation.edge
     waits: dict[int, list[int]] = {}
     for row, standing in found.items():
@@ -129,21 +128,14 @@ def _waits(graph: Graph, client: Exchange, given: Wires, gone: npt.NDArray[np.bo
     return waits
 
 
-def _copy(graph: Graph, row: int, home: int, added: Added, number: int) -> int:
-    first = int(graph.tensor_ptr[row])
-    output = (int(graph.tensor_dtype[first]), graph.tensor_shape[first], int(graph.tensor_bytes[first]))
-    name = f"{graph.names[row]}/replicate/_{number}"
-    return len(graph) + added.node(name, "Const", graph.attrs[row], row, home, (output,))
-
-
 def _without_gaps(
     graph: Graph,
     client: Exchange,
-    given: Wires,
-    stays: npt.NDArray[np.bool_],
-    runs: npt.NDArray[np.bool_],
+    given: Edges,
+    stays: Flags,
+    runs: Flags,
     client_ends: Column,
-) -> tuple[Wires, int]:
+) -> tuple[Edges, int]:
     """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones; the next free id.
 
     The edges of TensorFlow's source and sink count where they were made. Last it joins to them what pruning, or the

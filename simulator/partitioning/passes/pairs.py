@@ -1,0 +1,236 @@
+"""Pairs of a Send and a Recv: which edges need one, which share one, and the nodes that a pair is made of.
+
+    value      src -> _Send  ~>  _Recv -> dst
+    control    src -^> Const -> _Send  ~>  _Recv -> Identity -^> dst
+
+An edge between locations needs a pair, and so does one within a GPU whose value is produced in the one memory and read
+in the other (`tensorflow/core/framework/memory_types.cc`). Edges with the same source output, destination device and
+destination memory share a pair, except readers of a reference, whose reads must follow their other inputs
+(`tensorflow/core/graph/graph_partition.cc`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.cluster.cluster import Cluster
+from simulator.columns import Flags
+from simulator.graph import ops
+from simulator.graph.attributes import text_value, type_value, typed
+from simulator.graph.dtypes import FLOAT, REF, base
+from simulator.graph.editor import CONTROL
+from simulator.graph.graph import Attrs
+from simulator.graph.messages import AttrValue
+from simulator.partitioning.edges import LAST, Column, Edges, new_edges, waits
+from simulator.partitioning.levels import Level
+from simulator.partitioning.nodes import EMPTY, Nodes, empty_attrs
+
+INCARNATION = 1  # of every device of a local session; a cluster's are random
+_INCARNATION = AttrValue(i=INCARNATION)
+_FALSE = AttrValue(b=False)
+_START = AttrValue(i=0)  # of a Recv that reads a reference
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeEnds:
+    """What each edge joins. Axis: edges."""
+
+    src_device: Column
+    dst_device: Column
+    dtype: Column  # of the source output, REF more for a reference; FLOAT for control
+    src_host: Flags  # the value is produced in host memory
+    dst_host: Flags  # it is read in host memory
+    on_host: Flags  # the flag of the pair's key: as dst_host, and true for whatever a CPU reads
+    crosses: Flags  # needs a pair
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of one level, in order of creation."""
+
+    edge: Column  # the edge for which it was made
+    of_edge: Column  # [edges] pair of each edge, -1: none
+    send: Column  # node
+    recv: Column  # node
+    out: Column  # node that the destination reads: the Recv, or the Identity of a control pair
+    first: Column  # first of the nodes that were added for it
+    numbers: tuple[int, ...]  # per counter the next number after all of them
+
+
+def edge_ends(nodes: Nodes, given: Edges, cluster: Cluster, level: Level) -> EdgeEnds:
+    """Devices, types and memory kinds at both ends of every edge."""
+    device, library = np.array(nodes.device, np.int64), nodes.graph.library
+    src_device, dst_device = device[given.src], device[given.dst]
+    types = tuple(one.type for one in cluster.devices)
+    is_cpu = np.array([one == "CPU" for one in types], bool)
+    away = level.location[src_device] != level.location[dst_device]
+    alone = (src_device == dst_device) & ~is_cpu[dst_device]  # may need a pair within the device
+    data = given.port != CONTROL
+    src_host, dst_host = np.zeros(len(given), bool), np.zeros(len(given), bool)
+    rows = np.flatnonzero((away | alone) & data)  # the only edges whose memory kinds matter
+    sources, targets = given.src[rows].tolist(), given.dst[rows].tolist()
+    host = {
+        node: ops.host_memory(nodes.ops[node], nodes.attrs[node], types[nodes.device[node]], library)
+        for node in sorted({*sources, *targets})
+    }
+    ports, slots = given.port[rows].tolist(), given.slot[rows].tolist()
+    src_host[rows] = [port in host[node][1] for node, port in zip(sources, ports, strict=True)]
+    dst_host[rows] = [slot in host[node][0] for node, slot in zip(targets, slots, strict=True)]
+    dtype = np.full(len(given), FLOAT)
+    dtype[data] = np.array(nodes.dtype, np.int64)[np.array(nodes.first)[given.src[data]] + given.port[data]]
+    return EdgeEnds(
+        src_device=src_device,
+        dst_device=dst_device,
+        dtype=dtype,
+        src_host=src_host,
+        dst_host=dst_host,
+        on_host=is_cpu[dst_device] | dst_host,
+        crosses=away | (alone & data & (src_host != dst_host)),
+    )
+
+
+def make_pairs(nodes: Nodes, given: Edges, ends: EdgeEnds, cluster: Cluster, level: Level, numbers: list[int]) -> Pairs:
+    """Add the nodes of every pair, in TensorFlow's order: by destination node id, its values by slot, its controls.
+
+    Names are the source's with the level's suffix and a number, which counts the nodes created since `numbers`, the
+    next number of each of the level's counters.
+    """
+    graph = nodes.graph
+    place = np.concatenate([graph.place, np.arange(len(graph), len(nodes))])
+    crossing = np.flatnonzero(ends.crosses & ~given.loop)
+    crossing = crossing[np.lexsort((given.id[crossing], given.slot[crossing], place[given.dst[crossing]]))]
+    alone = np.where(ends.dtype[crossing] > REF, np.arange(len(crossing)) + 1, 0)  # a reference's reader shares nothing
+    location = level.location[ends.dst_device[crossing]]
+    host = ends.on_host[crossing].astype(np.int64)
+    key = np.stack([given.src[crossing], given.port[crossing], location, host, alone])
+    _, first, inverse = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    creation = np.argsort(first, kind="stable")
+    rank = np.empty(len(creation), np.int64)
+    rank[creation] = np.arange(len(creation))
+    of_edge = np.full(len(given), -1)
+    of_edge[crossing] = rank[inverse.reshape(-1)]
+    edge = crossing[first[creation]]
+    made = _add_nodes(nodes, given, ends, edge, cluster, level, numbers := list(numbers))
+    send, recv, out, begin = np.array(made, np.int64).reshape(-1, 4).T
+    return Pairs(edge, of_edge, send, recv, out, begin, tuple(numbers))
+
+
+def _add_nodes(
+    nodes: Nodes, given: Edges, ends: EdgeEnds, edge: Column, cluster: Cluster, level: Level, numbers: list[int]
+) -> list[tuple[int, int, int, int]]:
+    """Add the nodes of each pair: its Send, its Recv, the node that is read, the first of them."""
+    devices = tuple(one.name for one in cluster.devices)
+    counter, suffix = level.counter.tolist(), level.suffix
+    made = []
+    columns = (given.src, given.port, given.dst, given.slot, given.id)
+    of_ends = (ends.src_device, ends.dst_device, ends.dtype, ends.src_host, ends.dst_host)
+    rows = zip(*(column[edge].tolist() for column in (*columns, *of_ends)), strict=True)
+    for src, port, dst, slot, number, here, there, dtype, src_host, dst_host in rows:
+        name, origin, control, reference = nodes.names[src], nodes.origin[src], port == CONTROL, dtype > REF
+        value = EMPTY if control else (base(dtype), *nodes.value(src, port)[1:])
+        kind = dtype if reference and _takes_reference(nodes, dst, slot) else value[0]  # what is read, not what is sent
+        sending, receiving = _attrs(
+            f"edge_{number}_{name}",
+            (name, nodes.names[dst]),
+            (devices[here], devices[there]),
+            (value[0], kind),
+            reference=reference,
+        )
+        first, count, stem = len(nodes), numbers[counter[here]], name + suffix
+        if control:
+            nodes.add(f"{name}/ctrl{suffix}{count}", "Const", empty_attrs(), origin, here, (EMPTY,))
+        send = len(nodes)
+        count += send - first
+        nodes.add(f"{stem}{count}", "_HostSend" if src_host else "_Send", sending, origin, here)
+        recv = out = nodes.add(
+            f"{stem}{count + 1}", "_HostRecv" if dst_host else "_Recv", receiving, origin, there, (value,)
+        )
+        if control:
+            out = nodes.add(f"{stem}{count + 2}", "Identity", typed(FLOAT), origin, there, (EMPTY,))
+        numbers[counter[here]] += len(nodes) - first
+        made.append((send, recv, out, first))
+    return made
+
+
+def _attrs(
+    tensor_name: str, ends: tuple[str, str], devices: tuple[str, str], types: tuple[int, int], *, reference: bool
+) -> tuple[Attrs, Attrs]:
+    """The attributes of the Send and of the Recv, as `graph_partition.cc` writes them.
+
+    Each tuple says it of the source, then of the destination: the nodes that the pair joins, their devices, the types
+    that are sent and received. `reference`: the value is read from a reference.
+    """
+    sent, received = types
+    between = {
+        "tensor_name": AttrValue(s=tensor_name.encode()),
+        "send_device": text_value(devices[0]),
+        "recv_device": text_value(devices[1]),
+        "send_device_incarnation": _INCARNATION,
+        "client_terminated": _FALSE,
+        "_src": text_value(ends[0]),
+        "_dst": text_value(ends[1]),
+    }
+    of_recv = {"tensor_type": type_value(received), **between}
+    if reference:
+        of_recv["_start_time"] = _START
+    return {"T": type_value(sent), **between}, of_recv
+
+
+def _takes_reference(nodes: Nodes, node: int, slot: int) -> bool:
+    """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one."""
+    graph = nodes.graph
+    wanted = ops.inputs(nodes.ops[node], nodes.attrs[node], graph.library) if node < len(graph) else None
+    return wanted is not None and wanted[slot] >= REF
+
+
+def pair_edges(given: Edges, ends: EdgeEnds, pairs: Pairs) -> Edges:
+    """The edges of the pieces: those that stay, and those to, within and from the pairs."""
+    stay = given.take(~ends.crosses & ~given.loop)
+    cut = given.take(ends.crosses)
+    read = replace(cut, src=pairs.out[pairs.of_edge[ends.crosses]], port=np.minimum(cut.port, 0))
+    first = given.take(pairs.edge)
+    control = first.port == CONTROL
+    dummy = pairs.send - 1  # of a control pair: the node made just before
+    same = ends.src_device[pairs.edge] == ends.dst_device[pairs.edge]
+    return stay.join(
+        read,
+        new_edges(np.where(control, dummy, first.src), np.maximum(first.port, 0), pairs.send, 0),
+        new_edges(first.src[control], CONTROL, dummy[control], LAST),
+        new_edges(pairs.recv[control], 0, pairs.out[control], 0),
+        new_edges(pairs.send[same], CONTROL, pairs.recv[same], LAST),
+        _loop_waits(given, pairs, ~same),
+        _reference_waits(given, ends, pairs),
+    )
+
+
+def _loop_waits(given: Edges, pairs: Pairs, away: Flags) -> Edges:
+    """Control edges from control loops: each new Recv of a node takes one over, one that is left stays on the node."""
+    loops = given.take(given.loop)
+    merge = dict(zip(loops.dst.tolist(), loops.src.tolist(), strict=True))
+    count = Counter(loops.dst.tolist())
+    rows: list[tuple[int, int]] = []
+    for recv, dst in zip(pairs.recv[away].tolist(), given.dst[pairs.edge[away]].tolist(), strict=True):
+        if dst in merge:
+            count[dst] -= 1
+            rows.append((merge[dst], recv))
+    left = [(merge[dst], dst) for dst, many in count.items() for _ in range(many)]
+    return waits(rows).join(waits(left, int(given.id.max(initial=0))))  # what is left comes last
+
+
+def _reference_waits(given: Edges, ends: EdgeEnds, pairs: Pairs) -> Edges:
+    """A Recv that reads a reference waits for the other inputs of its reader, as the reader itself would."""
+    refs = np.flatnonzero(ends.dtype[pairs.edge] > REF)
+    readers = given.dst[pairs.edge[refs]].tolist()
+    if not readers:
+        return waits(())
+    inputs: dict[int, list[int]] = {reader: [] for reader in readers}
+    number = pairs.of_edge.tolist()
+    for edge in np.flatnonzero(np.isin(given.dst, np.array(readers)) & ~given.loop).tolist():
+        if ends.dtype[edge] < REF:
+            source = int(given.src[edge]) if number[edge] < 0 else int(pairs.out[number[edge]])
+            inputs[int(given.dst[edge])].append(source)
+    recvs = zip(pairs.recv[refs].tolist(), readers, strict=True)
+    return waits((source, recv) for recv, reader in recvs for source in inputs[reader])
