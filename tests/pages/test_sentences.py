@@ -11,7 +11,7 @@ from tests.test_architecture import modules
 
 LONG = 35  # words: nobody reads such a sentence once
 README = 30
-LONGEST_README = 95  # lines
+LONGEST_README = 90  # lines
 LONG_IN_DOCSTRINGS = 32  # sentences that are left from before; none may be added
 
 
