@@ -121,7 +121,7 @@ def told(tf: Any, keras: Any, case: Any) -> Any:
         "variables": len(before),
         "moved": sum(not np.array_equal(after[name], value) for name, value in before.items()),
         "gradients": len(found.gradients),
-        "sparse": sum(one.indices is not None for one in found.gradients),
+        "sparse": sum(bool(one.indices) for one in found.gradients),
         "counts": [names[row] for row in found.counts],
         "beside": len(found.slot_of),
         "differences": differences,

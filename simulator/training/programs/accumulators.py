@@ -22,7 +22,7 @@ from simulator.graph.editor import Editor, Output, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
-from simulator.training.programs.copying import dtype_of, output_on, redirect, unused_prefix
+from simulator.training.programs.copying import dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.tensor_ops import TensorOps
@@ -93,7 +93,7 @@ def accumulating(program: Program, regime: Regime, *, alone: bool = False) -> Ac
     pushed = []
     for row, (gradient, where) in enumerate(zip(found.gradients, places, strict=True)):
         again = [one.variable for one in found.gradients[:row]].count(gradient.variable)
-        at = replace(home_ops, device=where, dtype=dtype_of(graph, gradient.values))
+        at = replace(home_ops, device=where, dtype=dtype_of(graph, gradient.values[0]))
         pushed.append(_accumulate(at, gradient, again, regime.aggregate or 1, (now, start)))
 
     queue = home_ops.add("token_queue", "FIFOQueueV2", (), _queue_attrs(home_ops.dtype))
@@ -179,8 +179,8 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     variable = graph.names[gradient.variable]
     shared = f"{variable}:0/grad_accum" + (f"_{again}" if again else "")
     declared = graph.attrs[gradient.variable].get("shape")
-    shape = declared.shape if declared is not None and gradient.indices is None else _UNKNOWN_SHAPE
-    family = "Sparse" if gradient.indices is not None else ""
+    shape = declared.shape if declared is not None and not gradient.indices else _UNKNOWN_SHAPE
+    family = "Sparse" if gradient.indices else ""
     local, start = numbers
 
     attrs = {**kind, "shape": AttrValue(shape=shape), "shared_name": _text(shared), "container": _text("")}
@@ -189,25 +189,26 @@ def _accumulate(at: TensorOps, gradient: Gradient, again: int, needed: int, numb
     constants = TensorOps(editor, at.device)
     count = constants.constant(f"{editor.names[made]}/needed", needed)
     at.add(f"{variable}/start", "AccumulatorSetGlobalStep", [made, start])
-    values, size = output_on(graph, gradient.values), graph.tensor_shape[graph.edge_tensor[gradient.values]]
-    if gradient.indices is None:
+    values, size = output_on(graph, gradient.values[0]), shape_on(graph, gradient.values[0])
+    if not gradient.indices:
         push = at.add(f"{variable}/push", "AccumulatorApplyGradient", [made, local, values], kind)
         sizes = [variable_shape(graph, gradient.variable) if size is None else size]
         take = at.add(f"{variable}/take", "AccumulatorTakeGradient", [made, count], kind, sizes)
-        for edge in gradient.all_values:
+        for edge in gradient.values:
             redirect(editor, edge, take)
         return push
-    of_rows, count_of_rows = dtype_of(graph, gradient.indices), graph.tensor_shape[graph.edge_tensor[gradient.indices]]
-    rows = replace(at, dtype=of_rows).cast(f"{variable}/rows", output_on(graph, gradient.indices), INT64, None)
+    numbering = gradient.indices[0]
+    of_rows = dtype_of(graph, numbering)
+    rows = replace(at, dtype=of_rows).cast(f"{variable}/rows", output_on(graph, numbering), INT64, None)
     inputs = [made, local, rows, values, constants.constant(f"{editor.names[made]}/shape", [], INT64)]
     unsaid = {**kind, "has_known_shape": AttrValue(b=False)}
     push = at.add(f"{variable}/push", "SparseAccumulatorApplyGradient", inputs, unsaid)
-    sizes = [count_of_rows, size, None]
+    sizes = [shape_on(graph, numbering), size, None]
     take = at.add(f"{variable}/take", "SparseAccumulatorTakeGradient", [made, count], kind, sizes)
     taken = replace(at, dtype=INT64).cast(f"{variable}/taken_rows", take, of_rows, None)
-    for edge in gradient.all_indices:
+    for edge in gradient.indices:
         redirect(editor, edge, taken)
-    for edge in gradient.all_values:
+    for edge in gradient.values:
         redirect(editor, edge, (take, 1))
     return push
 

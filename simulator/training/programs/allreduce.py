@@ -51,9 +51,9 @@ def mirrored(
     _wait_for_all(editor, writes, replicas[1:])
     if len(where) > 1:
         for gradient in found.gradients:
-            if gradient.indices is not None:
+            if gradient.indices:
                 _gather(editor, gradient, replicas, where)
-        dense = [gradient for gradient in found.gradients if gradient.indices is None]
+        dense = [gradient for gradient in found.gradients if not gradient.indices]
         given = [_given(graph, gradient, replicas, where) for gradient in dense]
         for number, bucket in enumerate(buckets(given, fuse)):
             together = [given[place] for place in bucket]
@@ -115,7 +115,7 @@ def _wait_for_all(editor: Editor, writes: Sequence[int], replicas: Sequence[Repl
 
 def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> Reduced:
     """A dense gradient of all replicas."""
-    values, dtype = of_each(graph, gradient.values, replicas), dtype_of(graph, gradient.values)
+    values, dtype = of_each(graph, gradient.values[0], replicas), dtype_of(graph, gradient.values[0])
     name = f"allreduce/{graph.names[gradient.variable]}"
     return Reduced(name, values, where, dtype, _shape(graph, gradient.variable), len(replicas))
 
@@ -123,21 +123,20 @@ def _given(graph: Graph, gradient: Gradient, replicas: Sequence[Replica], where:
 def _read(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], means: Sequence[Output]) -> None:
     """Let every replica's update read its mean."""
     for one, mean in zip(replicas, means, strict=True):
-        for edge in gradient.all_values:
+        for edge in gradient.values:
             redirect(editor, edge, mean, one.rows)
 
 
 def _gather(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], where: Sequence[str]) -> None:
     """Let every replica's update read the rows of all replicas, divided by their number."""
     graph = editor.given
-    assert gradient.indices is not None
-    dtype, name = dtype_of(graph, gradient.values), f"allreduce/{graph.names[gradient.variable]}"
+    dtype, name = dtype_of(graph, gradient.values[0]), f"allreduce/{graph.names[gradient.variable]}"
     means = []
     for place, (one, device) in enumerate(zip(replicas, where, strict=True)):
-        rows = gathered(editor, f"{name}/rows_{place}", gradient.values, replicas, device)
+        rows = gathered(editor, f"{name}/rows_{place}", gradient.values[0], replicas, device)
         means.append(TensorOps(editor, device, dtype).share(f"{name}/mean_{place}", rows, len(replicas)))
-        numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices, replicas, device)
-        for edge in gradient.all_indices:
+        numbers = gathered(editor, f"{name}/indices_{place}", gradient.indices[0], replicas, device)
+        for edge in gradient.indices:
             redirect(editor, edge, numbers, one.rows)
     _read(editor, gradient, replicas, means)
 

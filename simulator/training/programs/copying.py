@@ -78,6 +78,12 @@ def dtype_of(graph: Graph, edge: int) -> int:
     return base(int(graph.tensor_dtype[graph.edge_tensor[edge]]))
 
 
+def shape_on(graph: Graph, edge: int) -> Shape | None:
+    """The shape of the tensor on an edge; None: its rank is unknown."""
+    known: Shape | None = graph.tensor_shape[graph.edge_tensor[edge]]
+    return known
+
+
 def _copied_attrs(graph: Graph, row: int, prefix: str, mine: Collection[str]) -> Attrs:
     attrs = dict(graph.attrs[row])
     others = colocated_with(graph, row)

@@ -22,7 +22,7 @@ from simulator.graph.editor import Editor, Endpoint, edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.tensors import SHAPES
-from simulator.training.programs.copying import copied, dtype_of, output_on, redirect, times, unused_prefix
+from simulator.training.programs.copying import copied, dtype_of, output_on, redirect, shape_on, times, unused_prefix
 from simulator.training.programs.setter import Setter
 from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient
@@ -66,7 +66,7 @@ def towers(
         prefix, piece = unused_prefix(graph, f"tower_{place}"), pieces[place]
         replicas.append(Replica(copied(editor, parts.tower, prefix, there, piece, parts.written), piece))
     for gradient in found.gradients if len(where) > 1 else ():
-        _average(editor, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values])])
+        _average(editor, gradient, replicas, average or devices[0][int(graph.edge_dst[gradient.values[0]])])
     return editor.built()
 
 
@@ -151,27 +151,28 @@ def _times(attrs: Attrs, count: int) -> Attrs:
 def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
     """Let an update take the mean of all towers' gradients."""
     graph = editor.given
-    values, ops = of_each(graph, gradient.values, replicas), TensorOps(editor, device, dtype_of(graph, gradient.values))
-    if len(set(values)) == 1 and gradient.indices is None:  # it is the same for all, as it is not copied
+    edge = gradient.values[0]
+    values, ops = of_each(graph, edge, replicas), TensorOps(editor, device, dtype_of(graph, edge))
+    if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
         return
     name = f"average/{graph.names[gradient.variable]}"
-    shape = variable_shape(graph, gradient.variable) if gradient.indices is None else None
-    if gradient.indices is None:
+    shape = variable_shape(graph, gradient.variable) if not gradient.indices else None
+    if not gradient.indices:
         total = ops.sum(f"{name}/sum", values, shape)
     else:
-        total = gathered(editor, f"{name}/rows", gradient.values, replicas, device)
-        numbers = gathered(editor, f"{name}/indices", gradient.indices, replicas, device)
-        for edge in gradient.all_indices:
+        total = gathered(editor, f"{name}/rows", edge, replicas, device)
+        numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, device)
+        for edge in gradient.indices:
             redirect(editor, edge, numbers)
     mean = ops.share(name, total, len(replicas), shape)
-    for edge in gradient.all_values:
+    for edge in gradient.values:
         redirect(editor, edge, mean)
 
 
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:
     """The rows that an edge carries in each replica, one below the other, on one device."""
     graph = editor.given
-    shape = times(graph.tensor_shape[graph.edge_tensor[edge]], len(replicas))
+    shape = times(shape_on(graph, edge), len(replicas))
     return TensorOps(editor, device, dtype_of(graph, edge)).concat(name, of_each(graph, edge, replicas), shape)
 
 

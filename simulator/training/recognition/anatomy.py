@@ -46,20 +46,8 @@ class Gradient:
     """
 
     variable: int  # node
-    values: int  # edge
-    indices: int | None = None  # edge
-    also: tuple[int, ...] = ()  # further edges that carry the same values to later ops
-    indices_also: tuple[int, ...] = ()  # and the same numbers
-
-    @property
-    def all_values(self) -> tuple[int, ...]:
-        """The edges that carry the values."""
-        return (self.values, *self.also)
-
-    @property
-    def all_indices(self) -> tuple[int, ...]:
-        """The edges that carry the numbers of the rows; none of a dense gradient."""
-        return () if self.indices is None else (self.indices, *self.indices_also)
+    values: tuple[int, ...]  # the edge, and further ones that carry the same tensor to later ops
+    indices: tuple[int, ...] = ()  # the same of the numbers of the rows; empty: it is dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +83,8 @@ def anatomy(graph: Graph, *, fetches: Sequence[str] | None = None) -> Anatomy:
     gradients = _of_variables(_gradients(graph, runs)[0], slots)
     if not gradients:
         raise _without_gradients(graph, step)
-    batched, batch = batch_of(graph, step, [(one.variable, one.values) for one in gradients])
-    behind = fan_out(graph, [int(graph.edge_dst[one.values]) for one in gradients])
+    batched, batch = batch_of(graph, step, [(one.variable, one.values[0]) for one in gradients])
+    behind = fan_out(graph, [int(graph.edge_dst[one.values[0]]) for one in gradients])
     ends = () if set(counts).isdisjoint(behind) else counts
     return Anatomy(step, variables, slots, gradients, global_step, counts, ends, batched, batch)
 
@@ -160,15 +148,13 @@ def _gradients(graph: Graph, runs: Sequence[int]) -> tuple[tuple[Gradient, ...],
         if gradient is None:
             continue
         applied |= graph.ops[row] not in _SCATTERS
-        added = before_adding_up(graph, runs, gradient.values) if gradient.indices is None else []
-        for one in [Gradient(gradient.variable, edge) for edge in added] or [gradient]:
-            found.setdefault(one.values, one)
-    rows = {int(graph.edge_dst[one.values]) for one in found.values()}
+        added = before_adding_up(graph, runs, gradient.values[0]) if not gradient.indices else []
+        for one in [Gradient(gradient.variable, (edge,)) for edge in added] or [gradient]:
+            found.setdefault(one.values[0], one)
+    rows = {int(graph.edge_dst[one.values[0]]) for one in found.values()}
     if not applied:
         for update in plain_updates(graph, runs, alone=not found):
-            values, *also = update.values
-            indices, *more = update.indices or (None,)
-            found.setdefault(values, Gradient(update.variable, values, indices, tuple(also), tuple(more)))
+            found.setdefault(update.values[0], Gradient(update.variable, update.values, update.indices))
             rows.update(update.nodes)
     return tuple(found.values()), rows
 
@@ -189,17 +175,16 @@ def _of_update(graph: Graph, row: int) -> Gradient | None:
         return None
     names, first = [argument.name for argument in facts.inputs], int(graph.in_ptr[row])
     if graph.ops[row] in _SCATTERS:
-        given = Gradient(variable, first + 2, first + 1)
+        given = Gradient(variable, (first + 2,), (first + 1,))
         added = _before_the_sum(graph, given)
-        return (
-            None if added == given and "Update" in graph.ops[row] else added
-        )  # rows that are only set are no gradient
+        is_set = added == given and "Update" in graph.ops[row]  # rows that are only set are no gradient
+        return None if is_set else added
     values = next((names.index(name) for name in _APPLY_GRADIENT if name in names), None)
     if values is None or "Apply" not in graph.ops[row]:
         return None
     if "indices" not in names:
-        return Gradient(variable, first + values)
-    return _before_the_sum(graph, Gradient(variable, first + values, first + names.index("indices")))
+        return Gradient(variable, (first + values,))
+    return _before_the_sum(graph, Gradient(variable, (first + values,), (first + names.index("indices"),)))
 
 
 def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
@@ -207,14 +192,13 @@ def _before_the_sum(graph: Graph, gradient: Gradient) -> Gradient:
 
     An optimizer need not be linear in the sum, so replicas are joined before it.
     """
-    assert gradient.indices is not None
-    unique = int(graph.edge_src[gradient.indices])
+    unique = int(graph.edge_src[gradient.indices[0]])
     if graph.ops[unique] not in _UNIQUES:
         return gradient
     for edge in values_out(graph, unique):
         reader = int(graph.edge_dst[edge])
         if graph.ops[reader] in SUMS_OF_ROWS and graph.edge_tensor[edge] == graph.tensor_ptr[unique] + 1:
-            return Gradient(gradient.variable, int(graph.in_ptr[reader]), int(graph.in_ptr[unique]))
+            return Gradient(gradient.variable, (int(graph.in_ptr[reader]),), (int(graph.in_ptr[unique]),))
     return gradient
 
 

@@ -68,7 +68,7 @@ def _live(graph: Graph, found: Anatomy) -> Flags:
 
 
 def _path(graph: Graph, gradient: Gradient, live: Flags) -> _Path:
-    edges, least = [gradient.values], 0
+    edges, least = [gradient.values[0]], 0
     while True:
         row = int(graph.edge_src[edges[-1]])
         moving = [edge for edge in values_in(graph, row) if live[graph.edge_src[edge]]]
@@ -129,5 +129,5 @@ def _moved(
     made = []
     for one, path, place in zip(gradients, paths, at, strict=True):
         edge = path.edges[place]
-        made.append(replace(one, values=edge, also=tuple(readers(edge))))
+        made.append(replace(one, values=(edge, *readers(edge))))
     return tuple(made)

@@ -90,7 +90,7 @@ def tower_count(graph: Graph, found: Anatomy) -> int:
     called `tower_0`, `tower_1`, .. count as towers if no value leads into one of them from outside.
     """
     found = as_computed(graph, found)
-    into = [edge for one in found.gradients for edge in one.all_values if graph.edge_tensor[edge] >= 0]
+    into = [edge for one in found.gradients for edge in one.values if graph.edge_tensor[edge] >= 0]
     mixed = _mixed(graph, found, into)
     return max(_by_structure(graph, found, mixed), _by_scopes(graph, mixed))
 
@@ -113,7 +113,7 @@ def _mixed(graph: Graph, found: Anatomy, into: Sequence[int]) -> Flags:
 
 
 def _by_structure(graph: Graph, found: Anatomy, mixed: Flags) -> int:
-    parts = [_parts(graph, one.values, mixed) for one in found.gradients]
+    parts = [_parts(graph, one.values[0], mixed) for one in found.gradients]
     joins = set().union(*(between for between, _ in parts))
     home = _components(graph, [row for row in np.flatnonzero(mixed).tolist() if row not in joins])
     joined: dict[int, set[int]] = {}  # variable -> components whose gradients it takes

@@ -42,7 +42,7 @@ def parts_of(graph: Graph, found: Anatomy) -> Parts:
     A write to a variable for which a tower only waits belongs to no tower: it is done once a step, by the first one, as
     with the moving averages of TensorFlow's multi-GPU models.
     """
-    entering = [edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)]
+    entering = [edge for one in found.gradients for edge in (*one.values, *one.indices)]
     update = {row for row in fan_out(graph, {int(graph.edge_dst[edge]) for edge in entering}) if found.step.runs[row]}
     tower: set[int] = set()
     written: set[int] = set()
@@ -127,7 +127,7 @@ def separate(graph: Graph, found: Anatomy) -> Separated:
     parts = parts_of(graph, found)
     update = frozenset(parts.update)
     replica = frozenset(fan_out(graph, parts.tower)) - update | parts.written
-    entering = {edge for one in found.gradients for edge in (*one.all_values, *one.all_indices)}
+    entering = {edge for one in found.gradients for edge in (*one.values, *one.indices)}
     writes = [row for row in parts.update if _writes(graph, row)] + [row for row in found.counts if row not in update]
     fetched = {name: fan_in(graph, [graph.row(name.partition(":")[0])]) for name in found.step.fetches}
     late = {graph.row(name.partition(":")[0]) for name, before in fetched.items() if before[writes].any()}

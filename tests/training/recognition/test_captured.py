@@ -89,7 +89,7 @@ def test_an_optimizer_of_plain_ops_has_one_gradient_and_slots_and_an_average_is_
     found = anatomy(graph)
     (gradient,) = found.gradients
     assert graph.names[gradient.variable] == "w"
-    entering = {(graph.names[graph.edge_src[edge]], graph.names[graph.edge_dst[edge]]) for edge in gradient.all_values}
+    entering = {(graph.names[graph.edge_src[edge]], graph.names[graph.edge_dst[edge]]) for edge in gradient.values}
     assert entering == {("g", "m/less"), ("g", "g2")}
     assert {graph.names[one]: graph.names[of] for one, of in found.slot_of.items()} == {"m": "w", "s": "w"}
     assert [graph.names[row] for row in found.counts] == ["count/update"]
@@ -160,7 +160,7 @@ def by_hand(*, scaled: bool = False) -> Graph:
 def test_what_is_taken_from_a_variable_is_its_gradient_and_not_its_new_value(scaled: bool, source: str) -> None:
     graph = by_hand(scaled=scaled)
     (gradient,) = anatomy(graph).gradients
-    assert graph.names[graph.edge_src[gradient.values]] == source
+    assert graph.names[graph.edge_src[gradient.values[0]]] == source
 
 
 def test_towers_of_workers_can_be_synchronous_with_an_update_by_hand() -> None:
