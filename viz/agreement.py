@@ -1,4 +1,4 @@
-"""What --check found, in words: the same for the summary, the report and the command's last line."""
+"""Sentences about a check: the same for the summary, the report and the command's last line."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from viz.scene import Scene, Trained
 QUESTIONS = {
     "predict": "does it place and cut the graph as simviz says?",
     "log": "is each node where TensorFlow's log says?",
-    "pin": "with simviz's device written into every node, does it take that, and cut the graph as simviz says?",
+    "pin": "with simviz's device written into every node, does it accept that, and cut the graph as simviz says?",
 }
 ASKED = {
     "local session": "a session in a process of its own, with as many CPUs",
-    "stand-in workers": "its real master, before workers that only claim to have the cluster's devices",
+    "stand-in workers": "its real master, with workers that only claim to have the cluster's devices",
     "real GPUs": "a session on the GPUs of this machine",
-    "placement log": "a log that TensorFlow wrote with log_device_placement; nothing was asked now",
+    "placement log": "a log that TensorFlow wrote with log_device_placement; TensorFlow was not asked",
 }
-CUTS = {"local": "by device, as a session of one process makes it", "master": "a master's, by task"}
-_LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # of devices, in a sentence of TensorFlow's, which may end within one
+CUTS = {"local": "by device, as in a session of one process", "master": "by task, as by a master"}
+_LIST = re.compile(r"\[ ?(/job:[^\]]*)(\]?)")  # devices in a sentence, which may end within the list
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far TensorFlow does the same, in one respect."""
+    """The number of nodes for which TensorFlow does the same, in one respect."""
 
     what: str
     agree: int
     of: int
-    raw: int | None  # without undoing what differs between runs of TensorFlow itself; None: nothing can be undone
+    raw: int | None  # without correcting what TensorFlow decides by chance; None: nothing is by chance
 
     def __str__(self) -> str:
         return f"{self.what} agrees for {self.agree} of {self.of} nodes{f', {self.undone}' if self.undone else ''}"
 
     @property
     def undone(self) -> str:
-        """How much of it agrees without undoing anything."""
+        """The number that agrees without any correction, in words."""
         if self.raw is None or not self.of:
             return ""
-        return "as they stand" if self.raw == self.agree else f"{self.raw} before undoing what is by chance"
+        return "none corrected" if self.raw == self.agree else f"{self.raw} before correcting for chance"
 
 
 def agreements(check: Mapping[str, Any]) -> list[Agreement]:
-    """What the JSON object of --check counts; Any: JSON."""
+    """The counts of the JSON object of --check; Any: JSON."""
     found = []
     session = check.get("session", {"same": True})
     there = "" if session["same"] or check["mode"] == "pin" else f" by a session at {short_task(session['asked'])}"
@@ -64,17 +64,17 @@ def agreements(check: Mapping[str, Any]) -> list[Agreement]:
 
 
 def question(check: Mapping[str, Any]) -> str:
-    """What TensorFlow was asked; Any: JSON."""
+    """The question to TensorFlow; Any: JSON."""
     return QUESTIONS.get(check["mode"], "")
 
 
 def asked(check: Mapping[str, Any]) -> str:
-    """Who answered for TensorFlow; Any: JSON."""
+    """The part of TensorFlow that answered; Any: JSON."""
     return ASKED.get(check.get("oracle", ""), "")
 
 
 def refusal(check: Mapping[str, Any]) -> str | None:
-    """TensorFlow's sentence, if it refuses the graph, with lists of devices that can be read; Any: JSON."""
+    """TensorFlow's sentence if it refuses the graph, with short lists of devices; Any: JSON."""
     return shortened(check["refused"]) if check.get("refused") else None
 
 
@@ -89,7 +89,7 @@ def shortened(sentence: str) -> str:
 
 
 def told(scene: Scene) -> Mapping[str, Any] | None:
-    """The JSON object of the check with what is said about it, in the order in which it is shown; Any: JSON."""
+    """The JSON object of the check with its sentences, in the order of the page; Any: JSON."""
     check = scene.check
     if check is None:
         return None
@@ -99,16 +99,16 @@ def told(scene: Scene) -> Mapping[str, Any] | None:
 
 
 def _which(trained: Trained) -> str:
-    """Of which clients of a training this is the check."""
+    """The clients of a training for which the check stands."""
     first, *others = (client.program for client in trained.clients)
-    alike = [program.name for program in others if program.like == 0]
+    equal = [program.name for program in others if program.like == 0]
     apart = [program.name for program in others if program.like != 0]
-    said = f"checked is {first.name}" + (f", which stands for {some(alike)}" if alike else "")
+    said = f"{first.name} was checked" + (f" and stands for {some(equal)}" if equal else "")
     return said + (f"; not checked: {some(apart)}" if apart else "")
 
 
 def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
-    """What a log leaves open, a sentence each; Any: JSON."""
+    """Sentences on what a log leaves open; Any: JSON."""
     said = []
     if not check["predicts"]:
         said.append(
@@ -119,7 +119,7 @@ def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
             f"{scene.cluster.name} lacks devices of the log: {some(check['no_devices'], 3)}; describe its cluster"
         )
     if check["only_ours"]:
-        calls = "; it has calls as single nodes, as --keep-calls does" if scene.graph.expanded else ""
+        calls = "; it has calls as single nodes, as with --keep-calls" if scene.graph.expanded else ""
         said.append(f"the log lacks {counted(len(check['only_ours']), 'node')}: {some(check['only_ours'], 3)}{calls}")
     if check["only_logged"]:
         only = check["only_logged"]
@@ -134,7 +134,7 @@ def _of_log(scene: Scene, check: Mapping[str, Any]) -> list[str]:
 
 
 def apart(scene: Scene) -> list[str]:
-    """How what TensorFlow was asked differs from what is shown, a sentence each: said before all else."""
+    """Sentences on how the question differs from the shown plan; they come before all others."""
     check = scene.check
     if check is None:
         return []
@@ -149,23 +149,22 @@ def _of_session(scene: Scene, check: Mapping[str, Any]) -> list[str]:
     shown, asked = short_task(session["shown"]), short_task(session["asked"])
     other = next((task for task in scene.cluster.tasks if can_hold_master(connected(scene.cluster, task))), None)
     moved, nodes = session.get("elsewhere"), len(scene.graph)
-    why = f"a real master owns CPUs alone and can't be {shown}"
-    asking = f"not the session that is shown: {why}; one at {asked} was asked"
+    asking = f"another session was asked, at {asked}: a real master owns CPUs alone and can't be {shown}"
     if check.get("refused"):
         return [asking]
     if moved is None:
-        what = "the shown device was written into every node"
+        what = "The shown device was written into every node"
     elif moved:
         what = (
-            f"that session places {moved} of {counted(nodes, 'node')} elsewhere than is shown, so for these nobody has "
-            "confirmed the shown device"
+            f"That session places {moved} of {counted(nodes, 'node')} elsewhere; for these the shown device is not "
+            "confirmed"
         )
     else:
-        what = f"that session places all {counted(nodes, 'node')} as is shown"
+        what = f"That session places all {counted(nodes, 'node')} as shown"
     if ends := int((scene.partitions.endpoint >= 0).sum()):
-        what += f"; {counted(ends, 'end')} of feeds and fetches there, not at {shown}"
+        what += f". {counted(ends, 'end')} of feeds and fetches are there, not at {shown}"
     instead = short_task(other) if other else "standin_client:0"
-    return [f"{asking}: {what}. --master {instead} shows a session that can be asked"]
+    return [f"{asking}. {what}. --master {instead} shows a session that can be asked"]
 
 
 def _of_cut(check: Mapping[str, Any]) -> list[str]:
@@ -173,18 +172,16 @@ def _of_cut(check: Mapping[str, Any]) -> list[str]:
     cut, said = check.get("cut", {"same": True}), []
     if not cut["same"]:
         said.append(
-            f"not the cut that is shown: that one is {CUTS[cut['shown']]}, and what could be compared is "
-            f"{CUTS[cut['compared']]}, of the same placement"
+            f"another cut was compared: the shown one is {CUTS[cut['shown']]}, the compared one "
+            f"{CUTS[cut['compared']]}. Both are of the same placement"
         )
     if unseen := check.get("unseen_cuts"):
-        said.append(
-            f"not compared: the cut between devices of one task ({some(unseen, 2)}), which stand-ins do not make"
-        )
+        said.append(f"not compared: the cut between devices of one task ({some(unseen, 2)}); stand-ins do not make it")
     return said
 
 
 def notes(scene: Scene) -> list[str]:
-    """What else the reader of the check should know, a sentence each: what it is about, and what it leaves out."""
+    """Further sentences on the check: its subject, and what it leaves out."""
     check = scene.check
     if check is None or check.get("refused"):
         return []

@@ -1,7 +1,7 @@
-"""Where the command begins and ends: whoever stops it while it loads is told so in a line, as later.
+"""The entry point of the command: Ctrl-C ends it with one line, even while modules load.
 
-Before this module is loaded, and after `main` has returned, Ctrl-C is Python's own affair. So the packages on the
-way to here, and this module, load next to nothing.
+Before this module is loaded, and after `main` has returned, Python handles Ctrl-C itself. So this module and the
+packages around it load next to nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> int:
         listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job does not
 
         def work() -> None:
-            """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to drop."""
+            """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
             if listens:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -25,7 +25,7 @@ HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#666e
 GREY = 6  # of these
 # (towards, how far) of each further round of the eight hues
 ROUNDS = (("#ffffff", 0.0), ("#ffffff", 0.45), ("#000000", 0.35), ("#ffffff", 0.7), ("#000000", 0.6))
-PACKING, UNPACKING = "packing", "unpacking"  # what processors do for transfers
+PACKING, UNPACKING = "packing", "unpacking"  # the work of CPUs for transfers
 CATEGORY_COLOURS: Mapping[str, str] = {
     MATRIX: "#0072b2",
     NEURAL: "#009e73",

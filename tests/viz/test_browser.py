@@ -163,7 +163,7 @@ def test_what_late_recvs_change_is_shown(browser: WebDriver, tmp_path: Path) -> 
         replace(scene, received=Received("whitepaper", scene.partitions, scene.partitions, scene.trace, lower)),
     )
     panel = page("document.getElementById('panel').innerText")
-    for said in ("Late Recvs", "0 of 25 wait", "as without", "peak without"):
+    for said in ("Delayed Recvs", "0 of 25 wait", "as without", "peak without"):
         assert said in panel
     assert complaints(browser) == []
 
@@ -226,7 +226,7 @@ def test_what_is_fetched_says_so_at_its_node_and_its_transfer(browser: WebDriver
     scene = run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", fetches=("train", "logits/BiasAdd:0")))
     page = opened(browser, tmp_path, scene)
     panel = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
-    for name, said in (("logits/BiasAdd", "fetched output 0"), ("train", "fetched it only has to run")):
+    for name, said in (("logits/BiasAdd", "fetched output 0"), ("train", "fetched only run")):
         page("simviz.state.select({kind: 'node', id: arguments[0]})", scene.graph.index[name])
         assert said in page(panel)
     tensor = scene.graph.tensor_ptr[scene.graph.index["logits/BiasAdd"]]

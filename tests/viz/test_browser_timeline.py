@@ -49,7 +49,7 @@ def test_packing_is_in_the_lane_of_the_processor_and_leads_to_its_transfer(brows
     click(browser, "timeline", place["x"], place["y"])
     assert page("simviz.state.selection") == {"kind": "transfer", "id": int(-1 - slices.task[longest])}
     said = page(PANEL)
-    for words in ("asked for", "packed", "on the wire", "unpacked", "by ps:0/CPU:0", "on the critical path"):
+    for words in ("requested", "packed", "on the wire", "unpacked", "by ps:0/CPU:0", "on the critical path"):
         assert words in said
     for colour in ("category", "time", "device"):
         page("simviz.state.set({colourBy: arguments[0], critical: true})", colour)

@@ -74,9 +74,9 @@ def test_options_are_read() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--steps", "3"), "--steps says something of a training"),
+        (("--steps", "3"), "--steps is an option of a training"),
         (("--disturb", "worker:0=slow:2"), "add --training async"),
-        (("--device-filters", "/job:ps"), "--device-filters says something of a training"),
+        (("--device-filters", "/job:ps"), "--device-filters is an option of a training"),
         ((*DEFAULT, "--device-filters", "/jbo:ps"), "--device-filters: '/jbo:ps'"),
         (("--training", "none", "--workers", "1,2"), "--workers"),
         (("--ps-strategy", "bytes"), "add --replicate between"),
@@ -88,7 +88,7 @@ def test_options_are_read() -> None:
         ((*DEFAULT, "--until-ci", "nan"), "such as 2%"),
         ((*DEFAULT, "--disturb", "worker:0=slower:2"), "--disturb"),
         ((*DEFAULT, "--workers", "1,x"), "--workers"),
-        (("--gap", "2ms"), "--gap says something of a training"),
+        (("--gap", "2ms"), "--gap is an option of a training"),
         ((*DEFAULT, "--gap", "2"), "--gap: .*use ns, us, ms or s"),
         ((*DEFAULT, "--gap", "999999999 s"), "longer than 1,000,000 s"),
         (("--training", "synch"), "--training"),
@@ -480,7 +480,7 @@ def test_the_page_opens_with_the_training_and_has_the_step_beside_it(browser: We
     assert complaints(browser) == []
     assert not page("document.getElementById('training').hidden")
     assert page("document.getElementById('board').hidden")
-    for said in ("Asynchronous", "What holds it back", "deterministic", "worker:2=late"):
+    for said in ("Asynchronous", "Bottleneck", "deterministic", "worker:2=late"):
         assert said in page("document.getElementById('training-words').innerText")
     for said in ("Staleness", "Busiest links", "Scaling", "worker:1"):
         assert said in page("document.getElementById('training-charts').innerText")
@@ -666,4 +666,4 @@ def test_one_client_is_explained_by_what_its_copies_do(how: str, said: str, tmp_
 
 def test_the_check_says_for_whom_it_stands() -> None:
     checked = {"mode": "predict", "differences": []}
-    assert notes(replace(trained(), check=checked)) == ["checked is worker:0, which stands for worker:1, worker:2"]
+    assert notes(replace(trained(), check=checked)) == ["worker:0 was checked and stands for worker:1, worker:2"]

@@ -1,4 +1,4 @@
-// The devices in cards: how busy they are, and what is alive on each when it holds most. Needs format.js, cards.js.
+// Cards of the devices: their busy shares, and the allocations at the peak of each. Needs format.js, cards.js.
 
 const PEAKS_SHOWN = 8; // devices: the fullest, when there are more
 
@@ -26,7 +26,7 @@ function memoryCard(model, state) {
   if (!rows.length) return null;
   const more = rows.length > PEAKS_SHOWN ? element("p", "more", `and ${plural(rows.length - PEAKS_SHOWN, "device")} less full`) : null;
   const full = model.tables.full ? element("p", "bad", model.tables.full) : null;
-  return card("Alive at the peak of memory", full, ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
+  return card("Memory at its peak", full, ...rows.slice(0, PEAKS_SHOWN).map((row) => peakOf(model, state, row)), more);
 }
 
 function peakOf(model, state, row) {
@@ -43,18 +43,18 @@ function peakOf(model, state, row) {
   );
 }
 
-// What delaying Recvs has changed.
+// The effect of delayed Recvs.
 function lateCard(model) {
   const { late } = model.tables;
   if (!late) return null;
   const changed = late.peak_bytes.map(([before, after], device) => [before, after, device]).filter(([before, after]) => before !== after);
   const [before, after] = late.makespan_ns;
   return card(
-    "Late Recvs",
+    "Delayed Recvs",
     facts(
       ["Recvs", `${showCount(late.delayed)} of ${showCount(late.transfers)} wait`, `by the rule of ${late.rule === "tensorflow" ? "TensorFlow's option" : "the white paper"}`],
       ["makespan", showNanos(after), before === after ? "as without" : `${showNanos(before)} without`],
-      ["copies", `held ${showShare(Math.abs(1 - late.held_byte_ns[1] / (late.held_byte_ns[0] || 1)))} ${late.held_byte_ns[1] <= late.held_byte_ns[0] ? "less" : "more"}`, "bytes times time"],
+      ["copies", `held ${showShare(Math.abs(1 - late.held_byte_ns[1] / (late.held_byte_ns[0] || 1)))} ${late.held_byte_ns[1] <= late.held_byte_ns[0] ? "less" : "more"}`, "in bytes times time"],
     ),
     changed.length
       ? table(["device", "peak without#", "with#"], ["", "30%", "25%"], changed.map(([old, now, device]) => [[deviceName(model, device), showBytes(old), showBytes(now)]]))

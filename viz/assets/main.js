@@ -1,4 +1,4 @@
-// Read the scene, make the views, and pass between them what is selected and what is shown. Needs all other files.
+// The page: it reads the scene, makes the views, and shares the selection among them. Needs all other files.
 
 const byId = (id) => document.getElementById(id);
 
@@ -34,9 +34,9 @@ function writeHeader(model, training = false) {
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
     figure("makespan", showNanos(summary.makespan_ns), null, "", "From the start of the step to its last end"),
-    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", "No placement on this cluster can be faster; the makespan is that many times the bound"),
-    figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that cross devices in one step"),
-    fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `On ${cluster.devices[fullest.device].name}, the device that is fullest`),
+    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", "No placement on this cluster can be faster. The makespan is this many times the bound"),
+    figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
+    fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
   );
 }
 
@@ -50,7 +50,7 @@ function writeTrainingHeader(model) {
   const { training, cluster } = model;
   const median = training.quantiles[0];
   const idle = training.tasks.map(([task, ...shares]) => ({ task, share: shares.pop(), used: shares.some((share) => share > 0) }));
-  const used = idle.filter((row) => row.used); // others have nothing to do at all
+  const used = idle.filter((row) => row.used); // others are idle all the time
   const waits = used.reduce((most, row) => (row.share > most.share ? row : most), used[0] ?? idle[0]);
   const rate = (value) => (value === null ? "?" : showFigure(value));
   byId("title").textContent = model.title;
@@ -58,8 +58,8 @@ function writeTrainingHeader(model) {
   byId("figures").append(
     figure("steps/s", rate(training.steps_per_s), training.sure, "", "Updates of the global step per second, after the warm-up"),
     figure("examples/s", rate(training.examples_per_s), null, "", "Examples whose gradients were applied"),
-    ...(median ? [figure("median step", showNanos(median[1]), null, "", "Of the workers' steps after the warm-up")] : []),
-    ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task in which for most of the time nothing computes, handles a message or is sent")] : []),
+    ...(median ? [figure("median step", showNanos(median[1]), null, "", "Median time of a worker's step after the warm-up")] : []),
+    ...(waits.share >= 0.005 ? [figure("waits most", showShare(waits.share), waits.task, "", "The task that spends the largest share of the time without computing, handling a message or sending")] : []),
   );
 }
 

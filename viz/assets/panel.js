@@ -1,4 +1,4 @@
-// The side panel: the step in tables while nothing is selected, otherwise all that is known of the selection.
+// The side panel: tables of the step while nothing is selected, else the facts of the selection.
 // Needs format.js, model.js, cards.js, devices.js, transfer_panel.js.
 
 function sidePanel(root, model, state) {
@@ -41,7 +41,7 @@ function overviewCards(model, state) {
   ];
 }
 
-// Hues mean devices, unless the reader asks for categories: until then these are shades of the ink, darkest first.
+// Hues stand for devices unless the user colours by category. Until then these are shades of the ink, darkest first.
 function categoryColour(model, state, name, rank) {
   const index = model.categories.names.indexOf(name === "transfers" ? "communication" : name);
   if (state.colourBy === "category") return index >= 0 ? model.categories.colours[index] : "var(--edge)";
@@ -54,7 +54,7 @@ function criticalCard(model, state) {
   const whole = model.summary.makespan_ns || 1;
   const colours = rows.map(([what], rank) => categoryColour(model, state, what, rank));
   const lines = rows.map(([what, nanos], rank) => [[element("span", "", chip(colours[rank]), what), showNanos(nanos), showShare(nanos / whole)]]);
-  return card("Where the critical path's time goes", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["", "time#", "share#"], ["", "25%", "21%"], lines));
+  return card("Critical path", stack(rows.map(([, nanos], rank) => [colours[rank], nanos])), table(["", "time#", "share#"], ["", "25%", "21%"], lines));
 }
 
 function categoriesCard(model, state) {
@@ -116,7 +116,7 @@ function checkCard(model, state) {
   );
 }
 
-// Each difference with both sides and the rule that simviz applied; those of the cut are about nodes that may be in no graph.
+// Each difference with both sides and the rule of simviz. A node of the cut may be in no graph.
 function differenceLists(model, state, differences) {
   if (!differences.length) return [];
   const item = (row) => {
@@ -137,7 +137,7 @@ const shortDevice = (name) => String(name).replace(/^\/job:([^/]*)\/replica:0\/t
 function stepCard(model) {
   const { summary, cluster } = model;
   const own = Object.entries(summary.simulation.links);
-  const used = summary.used === summary.asked ? null : `instead of ${summary.asked}: it is faster`;
+  const used = summary.used === summary.asked ? null : `faster than ${summary.asked}`;
   return card(
     "This run",
     facts(
@@ -146,7 +146,7 @@ function stepCard(model) {
       summary.feeds.length ? ["feeds", summary.feeds.slice(0, 6).join(", "), summary.feeds.length > 6 ? `and ${summary.feeds.length - 6} more` : null] : null,
       ["cluster", cluster.name, `${plural(cluster.devices.length, "device")}, ${plural(cluster.links.length, "link")}`],
       ["algorithm", summary.used, used],
-      ["order", summary.simulation.order, `run by the ${summary.simulation.engine} engine`],
+      ["order", summary.simulation.order, `simulated by the ${summary.simulation.engine} engine`],
       ["contention", summary.simulation.contention, own.length ? `but ${own.slice(0, 3).map(([name, how]) => `${name} ${how}`).join(", ")}${own.length > 3 ? `, and ${own.length - 3} more` : ""}` : null],
       cluster.tasks > 1 ? ["protocol", summary.simulation.protocol, "between tasks"] : null,
     ),
@@ -159,7 +159,7 @@ function notesCard(tables) {
   if (tables.fallbacks.length) lines.unshift(`Fallback cost: ${counted(tables.fallbacks)}.`);
   if (tables.unknown.length) lines.unshift(`Outputs of unknown size: ${counted(tables.unknown)}.`);
   if (!lines.length) return null;
-  return card("Assumed and left out", element("ul", "notes", ...lines.map((line) => element("li", "", line))));
+  return card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line))));
 }
 
 // ---- one node
@@ -175,10 +175,10 @@ function nodeCards(model, state, node) {
     element("section", "card", element("h3", "name", leafOf(name)), scopeOf(name) ? element("p", "path", scopeOf(name)) : null,
       facts(
         ["op", opOf(model, node), model.categories.names[categoryOf(model, node)]],
-        ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client hands its value in there" : nodes.moved.includes(node) ? "moved by the cut, with the control flow that it belongs to" : model.rules[nodes.why[node]]],
+        ["device", deviceName(model, device), nodes.fed.includes(node) ? "the client feeds its value there" : nodes.moved.includes(node) ? "moved by the cut, with its control flow" : model.rules[nodes.why[node]]],
         different ? ["TensorFlow's", element("span", "bad", shortDevice(different.theirs) || "absent"), `where simviz says ${shortDevice(different.ours) || "absent"}`] : null,
-        asked ? ["asked for", asked] : null,
-        fetched.length ? ["fetched", fetched.map((one) => (one === name ? "it only has to run" : `output ${one.slice(name.length + 1)}`)).join(", ")] : null,
+        asked ? ["requested", asked] : null,
+        fetched.length ? ["fetched", fetched.map((one) => (one === name ? "only run" : `output ${one.slice(name.length + 1)}`)).join(", ")] : null,
         costFact(model, node),
         ...timeFacts(model, node),
         nodes.flops[node] ? ["work", scaled(nodes.flops[node], [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [1, "FLOP"]]), `${showBytes(nodes.moved_bytes[node])} read and written`] : null,
@@ -203,7 +203,7 @@ function costFact(model, node) {
 
 function timeFacts(model, node) {
   const rows = [...rowsIn(model.slicesOf, node)];
-  if (!rows.length) return [["step", model.nodes.fed.includes(node) ? "is fed, so it does not run" : model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
+  if (!rows.length) return [["step", model.nodes.fed.includes(node) ? "fed, so it does not run" : model.nodes.runs[node] ? "takes no time in this step" : "does not run in this step"]];
   const { start_ns: start, end_ns: end, ready_ns: ready } = model.timeline;
   const shown = rows.slice(0, 4).map((row) => {
     const waited = start[row] - ready[row];

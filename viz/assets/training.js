@@ -1,29 +1,29 @@
-// The training in words, tables and charts, and its place on the page. Needs format.js, cards.js, training_charts.js,
+// Cards, charts and the tab of a training. Needs format.js, cards.js, training_charts.js,
 // timeline_training.js.
 
 function rateCard(training) {
   const sure = training.half_width ? `${training.sure}, half of a 95 % confidence interval` : training.sure;
-  const unmet = training.narrow === false ? `; not within the ${showShare(training.until_ci)} that was asked for` : "";
+  const unmet = training.narrow === false ? `; not within the requested ${showShare(training.until_ci)}` : "";
   const rate = (value) => (value === null ? "unknown" : showFigure(value));
   return card(
     "Rates",
     facts(
       ["steps/s", rate(training.steps_per_s), sure + unmet],
-      training.between_upsets_per_s === null ? null : ["without", rate(training.between_upsets_per_s), "what comes once, which is in that rate"],
-      ["examples/s", rate(training.examples_per_s), "that were applied"],
+      training.between_upsets_per_s === null ? null : ["undisturbed", rate(training.between_upsets_per_s), "without the disturbances that come once"],
+      ["examples/s", rate(training.examples_per_s), "whose gradients were applied"],
       ...training.quantiles.map(([q, nanos]) => [`p${q} step`, showNanos(nanos), q === 50 ? "of the workers' steps after the warm-up" : null]),
       training.gate_share ? ["for tokens", showShare(training.gate_share), "of a worker's step"] : null,
       training.input_share ? ["for input", showShare(training.input_share), "of a worker's step"] : null,
       ...training.inputs.map((said) => ["input", said]),
-      ["staleness", training.staleness_in_words, "updates by others since the worker read what it trains"],
-      ["dropped", plural(training.dropped, "gradient"), training.dropped ? "came too late; each worker's step makes one per variable" : null],
+      ["staleness", training.staleness_in_words, "updates by others since the worker read the variables"],
+      ["dropped", plural(training.dropped, "gradient"), training.dropped ? "too late; each worker's step makes one per variable" : null],
       training.lost ? ["lost", plural(training.lost, "update"), "taken back by crashes"] : null,
       ["warm-up", training.warm_up],
     ),
   );
 }
 
-// What is longer than its column goes on in the next line.
+// Long text continues in the next line.
 function wrapping(made) {
   made.classList.add("wrapping");
   return made;
@@ -39,10 +39,10 @@ function heldCard(training) {
     [element("span", "", what, element("small", "", change)), showFigure(before), showFigure(after), `${Number(gain.toPrecision(2))}×`], null, `${what}, ${change}`,
   ]);
   return card(
-    "What holds it back",
+    "Bottleneck",
     element("p", "said", sentence),
-    rows.length ? element("p", "more", "Simulated again, with one thing relieved at a time; steps per second over the same updates:") : null,
-    rows.length ? wrapping(table(["relieved", "before#", "after#", "gain#"], ["", "17%", "17%", "15%"], rows)) : null,
+    rows.length ? element("p", "more", "Each row is another simulation with one relief; steps per second over the same updates:") : null,
+    rows.length ? wrapping(table(["relief", "before#", "after#", "gain#"], ["", "17%", "17%", "15%"], rows)) : null,
   );
 }
 
@@ -71,24 +71,24 @@ function sharedMemoryCard(training) {
   if (!training.memory.length) return null;
   const lines = training.memory.map(([name, always, most, capacity]) => [
     [name, showBytes(always), element("span", most > capacity ? "over" : "", showBytes(most)), showBytes(capacity)], null,
-    `${name}: ${showBytes(always)} all the time, at most ${showBytes(most)} of ${showBytes(capacity)}`,
+    `${name}: ${showBytes(always)} resident, at most ${showBytes(most)} of ${showBytes(capacity)}`,
   ]);
   return card(
     "Memory of devices that clients share",
-    table(["device", "always#", "at most#", "of#"], ["", "22%", "22%", "22%"], lines),
-    element("p", "more", "At most: all that one step of each client ever holds there, as if at once. When they meet changes from step to step, so this is a bound, not what is reached."),
+    table(["device", "resident#", "at most#", "of#"], ["", "22%", "22%", "22%"], lines),
+    element("p", "more", "At most: the peaks of one step of each client, added up. The steps overlap differently each time, so this is a bound."),
   );
 }
 
 function stalenessCard(training) {
   if (training.staleness.every(([late]) => late === 0)) return null;
   const bars = training.staleness.map(([late, count]) => [String(late), count, `${plural(count, "update")} with staleness ${late}`]);
-  return card("Staleness: updates by others since the worker read what it trains", barChart("Staleness of updates", bars, 12));
+  return card("Staleness: updates by others since the worker read the variables", barChart("Staleness of updates", bars, 12));
 }
 
 function timesCard(training) {
   const { edges_ns: edges, counts } = training.step_times;
-  if (counts.length < 2) return null; // all alike, as the quantiles say
+  if (counts.length < 2) return null; // all equal, as the quantiles say
   const bars = counts.map((count, at) => [showNanos(edges[at]), count, `${plural(count, "step")} of ${showNanos(edges[at])} to ${showNanos(edges[at + 1])}`]);
   return card("Times of the workers' steps", barChart("Times of steps", bars, 4));
 }
@@ -103,7 +103,7 @@ function scalingCard(training) {
     `${plural(workers, "worker")}${half === null ? "" : `, ± ${showShare(half)}`}${link ? `; busiest link ${link}` : ""}`,
   ]);
   return card(
-    `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed, as many times the first`,
+    `Scaling: ${examples ? "examples" : "steps"} per second over workers; dashed: perfect scaling from the first`,
     scalingChart(rows),
     wrapping(table(["workers", "steps/s#", "examples/s#", "efficiency#", "busiest link"], ["15%", "18%", "21%", "19%", ""], lines)),
   );
@@ -116,11 +116,11 @@ function disturbancesCard(training) {
 
 function trainingNotes(training) {
   const { left_out: left } = training.timeline;
-  const lines = [...training.notes, training.steps.left_out, left && `of the ops and transfers of the first steps the ${showCount(left)} shortest are not drawn`].filter(Boolean);
+  const lines = [...training.notes, training.steps.left_out, left && `the ${showCount(left)} shortest ops and transfers of the first steps are not drawn`].filter(Boolean);
   return lines.length ? card("Notes", element("ul", "notes", ...lines.map((line) => element("li", "", line)))) : null;
 }
 
-// What the timeline draws besides steps, as far as it is there.
+// The legend of what the timeline draws.
 function stepsLegend(model) {
   const { training } = model;
   const { steps, timeline } = training;
@@ -130,9 +130,9 @@ function stepsLegend(model) {
   const slanting = (colour, ground = "transparent") => `repeating-linear-gradient(-45deg, ${colour} 0 1px, ${ground} 1px 3px)`;
   const there = (kind) => steps.bands.some((band) => band.kind === kind);
   const entries = [
-    [!alone || timeline.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "where it runs or comes from" : "for whom"],
-    [steps.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "paler: waits for tokens or gradients"],
-    [steps.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "paler, hatched: waits for input"],
+    [!alone || timeline.start_ns.length, `linear-gradient(90deg, ${striped.join(", ")})`, alone ? "device, or source of a transfer" : "client"],
+    [steps.waiting_ns.some((nanos) => nanos > 0), "color-mix(in srgb, var(--accent) 32%, var(--paper))", "pale: waits for tokens or gradients"],
+    [steps.input_ns.some((nanos) => nanos > 0), slanting("var(--paper)", "color-mix(in srgb, var(--accent) 32%, var(--paper))"), "pale, hatched: waits for input"],
     [steps.cut.some((by) => by !== WHOLE), slanting("var(--paper)", "var(--accent)"), "cut off"],
     [there("late"), slanting("var(--quiet)"), "not started"],
     [there("gone"), slanting("var(--bad)"), "gone"],

@@ -19,12 +19,12 @@ function stretchFacts(model, transfer) {
     return [verb, showSpan(begin[slice], ended[slice]), said(`by ${by}`, waited(begin[slice] - ready[slice], "it"), critical(criticalSlices.has(slice)))];
   };
   return [
-    ["asked for", showNanos(asked[transfer]), "the value is there and wanted"],
+    ["requested", showNanos(asked[transfer]), "the value exists and a reader has requested it"],
     handled("packed"),
     ["on the wire", showSpan(start[transfer], end[transfer]), said(waited(end[transfer] - wire - packed[transfer], "links"), rate, critical(onLinks.some((slice) => criticalSlices.has(slice))))],
-    came[transfer] > end[transfer] ? ["arrives", showNanos(came[transfer]), `${showNanos(came[transfer] - end[transfer])} of latency, its links free for others`] : null,
+    came[transfer] > end[transfer] ? ["arrives", showNanos(came[transfer]), `${showNanos(came[transfer] - end[transfer])} of latency, in which its links are free`] : null,
     handled("unpacked"),
-    ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from being asked for until its readers have it"],
+    ["takes", showNanos(unpacked[transfer] - asked[transfer]), "from the request until its readers have it"],
   ];
 }
 
@@ -36,7 +36,7 @@ function transferCards(model, state, transfer) {
   const readers = [];
   model.edges.transfer.forEach((row, edge) => row === first && readers.push(model.edges.dst[edge]));
   const tensor = transfers.tensor[transfer];
-  const carries = model.isDead[transfer] ? "dead: only says that no value comes" : tensor >= 0 ? model.tensors.shapes[model.tensors.shape[tensor]] : "control: no value, only that it happened";
+  const carries = model.isDead[transfer] ? "dead: a message without a value" : tensor >= 0 ? model.tensors.shapes[model.tensors.shape[tensor]] : "control: a message without a value";
   const tag = model.slices.iterations[transfers.iteration[transfer]];
   const link = (other) => [model.nodes.names[other], opOf(model, other), () => state.select({ kind: "node", id: other }), chip(cluster.colours[model.nodes.device[other]])];
   return [
@@ -48,7 +48,7 @@ function transferCards(model, state, transfer) {
         ["size", showBytes(transfers.bytes[transfer]), carries],
         tag.length ? ["iteration", tag.join(", "), "of each loop around it, outermost first"] : null,
         ...stretchFacts(model, transfer),
-        ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over within the process"],
+        ["by", route.map((row) => cluster.links[row].name).join(", ") || "a hand-over in memory"],
       ),
     ),
     card("Made by", links([link(node)])),

@@ -1,4 +1,4 @@
-"""The command line: simviz graph.pbtxt."""
+"""The command: from arguments to files, a summary and an exit code."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = lambda: None) -> int:
-    """Run the command; return the exit code. A KeyboardInterrupt says what had been written before it.
+    """Run the command; return the exit code. A KeyboardInterrupt carries the names of files that were written before.
 
-    `begin` is called when all is loaded and the work begins: until then the process may end at any moment.
+    `begin` is called when all modules are loaded and the work begins; until then the process may end at any moment.
     """
     made = parser()
     try:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
         print(f"simviz {__version__}")
         return 0
-    # a run makes millions of objects and hardly a cycle, and then it ends: looking for cycles took a tenth of its time
+    # a run makes millions of objects and hardly a cycle: the search for cycles took a tenth of its time
     gc.disable()
     written: list[str] = []
     try:
@@ -87,7 +87,7 @@ def _warm_up(begin: Callable[[], None]) -> int:
 
 
 def _in_the_users_words(error: SimvizError, graph: str) -> str:
-    """The message, with the file that it is about: rooms that are handed a Graph do not know whence it came."""
+    """The message with the name of its file, which functions on a Graph do not know."""
     message = str(error)
     about_graph = isinstance(error, (GraphError, InfeasibleError, UnsupportedError, DeadlockError))
     return f"{graph}: {message}" if about_graph and graph not in message else message
@@ -103,7 +103,7 @@ def _complain(message: str) -> None:
 
 
 def _outputs(asked: argparse.Namespace) -> list[tuple[str, str]]:
-    """(path, suffix) of what is to be drawn; refused here if it could not be written later."""
+    """(path, suffix) of each file to draw; raise SimvizError if one could not be written later."""
     from viz.formats.output import check_is_not_read, check_place, check_suffix
 
     paths = list(dict.fromkeys(asked.output))
@@ -128,12 +128,12 @@ def _default_report(graph: str) -> str:
 
 
 def _run(asked: argparse.Namespace, written: list[str], begin: Callable[[], None]) -> int:
-    """Do what was asked; `written` takes the path of each file as soon as it is there."""
+    """Run a request; `written` receives the path of each finished file."""
     from viz.command.request import read_request
 
     request = read_request(asked)
     outputs = _outputs(asked)
-    from viz.command.stages import run  # only now: it loads much, and what is asked may be wrong
+    from viz.command.stages import run  # late: it loads much, and the request may be wrong
 
     begin()
     with _progress(asked.quiet) as say:
@@ -155,7 +155,7 @@ def _tell(text: str) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """Turn a full disk under standard output into an error; a reader who left is none."""
+    """Turn a full disk under standard output into an error; a reader who left is no error."""
     try:
         yield
     except BrokenPipeError:
@@ -166,7 +166,7 @@ def _standard_output() -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Let what still waits to be printed go nowhere: a second failure, at the flush of exit, is nobody's concern."""
+    """Discard what still waits to be printed, so that the flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -199,7 +199,7 @@ def _write(
 
 
 def _verdict(scene: Scene) -> int:
-    """1 when the plan does not fit or TensorFlow does something else, else 0."""
+    """1 if the plan does not fit or TensorFlow does something else, else 0."""
     from simulator.execution.memory import out_of_memory
     from viz.agreement import agreements, refusal
 
@@ -211,13 +211,13 @@ def _verdict(scene: Scene) -> int:
     if check is None:
         return 0
     if other := [what for what in ("session", "cut") if not check.get(what, {"same": True})["same"]]:
-        _complain(f"the check is of another {' and another '.join(other)} than is shown; its first lines say how")
-    claimed = check.get("predicts", True)  # with a log: what does not claim to do as TensorFlow does can't fail
+        _complain(f"the check asked about another {' and another '.join(other)} than is shown; --verbose says how")
+    claimed = check.get("predicts", True)  # with a log, an algorithm that does not predict TensorFlow can't fail
     failed = [str(one) for one in agreements(check) if claimed and one.agree != one.of]
     if check["refused"]:
         failed = [] if check["foreseen"] else [f"TensorFlow refuses: {refusal(check)}"]
     if check["laws"]:
-        failed.append(f"{len(check['laws'])} laws are broken: {check['laws'][0]}")
+        failed.append(f"{len(check['laws'])} laws are broken, first: {check['laws'][0]}")
     if failed:
         _complain(f"the check failed: {'; '.join(failed)}")
     return 1 if failed else 0
@@ -225,7 +225,7 @@ def _verdict(scene: Scene) -> int:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A line that changes while the work goes on, on a terminal only."""
+    """A line of progress, on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield lambda stage: None
         return

@@ -1,4 +1,4 @@
-"""What a run begins with: the graph as TensorFlow would place it, its step, the cluster, and how long the ops take."""
+"""Ingredients of a run: the graph, its step, the cluster, and the costs of its ops."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from viz.command.training_request import TrainingRequest
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """All that is known before anything is placed."""
+    """The values that a placement needs."""
 
     graph: Graph
     step: Step
     cluster: Cluster
     costs: CostTable
     prepared: Prepared  # the whole step, for placement and bounds
-    training: Programs | None = None  # the first of which is `graph`
+    training: Programs | None = None  # the first one's graph is `graph`
 
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """What the clients of a training run."""
+    """The programs of the clients of a training."""
 
-    source: Graph  # the user's graph, of which they were made
+    source: Graph  # the user's graph, from which they were made
     programs: tuple[Program, ...]
     costs: tuple[CostTable, ...]  # of each
     made: str  # how, in words
 
 
 def read_inputs(request: Request, say: Callable[[str], None]) -> Ingredients:
-    """Load what the request names. Raises SimvizError when a file, a name or a figure of it is wrong."""
+    """Load what the request names. Raise SimvizError if a file, a name or a figure of it is wrong."""
     say("loading the graph")
     graph = _graph(request, say)
     cluster = _cluster(request, graph)
@@ -76,10 +76,10 @@ def _inputs(
 def _of_training(
     request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster, say: Callable[[str], None]
 ) -> Ingredients:
-    """The inputs of the first program, whose session is at its own task."""
+    """The ingredients of the first program, whose session is at its own task."""
     from viz.command.training_programs import make_programs
 
-    disturb(wanted.disturbances, cluster)  # what cannot be is refused before anything takes long
+    disturb(wanted.disturbances, cluster)  # an impossible disturbance is refused before anything takes long
     say("making a program for each client")
     programs, made = make_programs(request, wanted, graph, cluster)
     check_filters(wanted.filters, programs, cluster)
@@ -102,7 +102,7 @@ def _graph(request: Request, say: Callable[[str], None]) -> Graph:
         return load(
             request.graph, batch=batch, feeds=feeds, keep_calls=keep_calls, ignore_devices=ignore_devices, infer=ask
         )
-    # what a function captures is fed to one step, but many share it
+    # a function's captured value is fed to a single step; the steps of a training share it
     graph = flat(request.graph, keep_calls=keep_calls, ignore_devices=ignore_devices)
     held = {graph.names[row] for row in captured(graph)}
     feeds = {name: shape for name, shape in feeds.items() if name.removesuffix(":0") not in held}
@@ -121,7 +121,7 @@ def _cluster(request: Request, graph: Graph) -> Cluster:
 
 
 def price(request: Request, graph: Graph, cluster: Cluster) -> CostTable:
-    """How long its ops take, by estimate or as they were measured."""
+    """The costs of the graph's ops, estimated or measured."""
     return _priced(graph, cluster, [read_measurement(path) for path in request.costs])
 
 

@@ -1,4 +1,4 @@
-"""The command as one call, for notebooks and programs: nothing is printed, and nothing is written unasked."""
+"""The command as one function, for notebooks and programs: it prints nothing, and writes only on request."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _OPTIONS = {
     "branches": "branch",
     "inputs": "input",
 }  # keyword -> option, where these differ
-_IN_MEMORY = ("cluster", "algorithm")  # what may be a value as well as a text
+_IN_MEMORY = ("cluster", "algorithm")  # options whose value may be an object
 _FLAGS = ("soft", "keep_calls", "ignore_devices")  # the options without a value
 
 
 @dataclass(frozen=True, eq=False)
 class Result(Scene):
-    """All values of one run side by side, with what the command prints and writes of them."""
+    """All values of one run, with the texts and files that the command makes of them."""
 
     def summary(self, *, verbose: bool = False) -> str:
         """The command's summary in ten lines, or with `verbose` every fact on a line of its own."""
@@ -46,9 +46,9 @@ class Result(Scene):
         return to_json(self)
 
     def write(self, *paths: Text) -> None:
-        """Write what `-o` writes, the format told by each path's suffix; nothing is written if one can't be drawn.
+        """Write the files of `-o`; the suffix is the format. If one can't be drawn, none is written.
 
-        Raises SimvizError for a suffix that there is not and a place that cannot be written to.
+        Raise SimvizError for an unknown suffix and for a place that cannot be written to.
         """
         given = [os.fspath(path) for path in paths]
         suffixes = [check_suffix(path) for path in given]
@@ -95,7 +95,7 @@ def run(
     until_ci: float | str | None = None,
     check: bool | Text = False,
 ) -> Result:
-    """Do all that the command does and return all its values; nothing is printed, nothing is written.
+    """Do what the command does and return all values. Nothing is printed or written.
 
     The keywords are the command's options (`simviz --help`), with a plural where an option may be repeated, and take
     their texts. `feeds`, `trips`, `branches` and `inputs` also take mappings (tensor name -> shape, frame -> number of
@@ -106,7 +106,7 @@ def run(
 
     The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
-    prints and writes. A plan that runs out of memory is returned all the same.
+    prints and writes. A plan that runs out of memory is returned, too.
 
     Raises SimvizError with the option that is wrong, and as the command's parts do: GraphError, ClusterError,
     InfeasibleError where no device may hold a group, OracleError where TensorFlow could not be asked to check.
@@ -126,7 +126,7 @@ def run(
 
 
 def _arguments(given: Mapping[str, object]) -> Iterator[str]:
-    """The keywords as the command's arguments."""
+    """The keywords as arguments of the command."""
     for name, value in given.items():
         option = "--" + _OPTIONS.get(name, name).replace("_", "-")
         if value is True and name in (*_FLAGS, "check"):
@@ -142,7 +142,7 @@ def _arguments(given: Mapping[str, object]) -> Iterator[str]:
 
 
 def _text(value: object, of: str = "") -> str:
-    """A value as the command line has it: a shape of any kind by its numbers, a tensor or an op by its name."""
+    """A value as on the command line: a shape by its numbers, a tensor or an op by its name."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | bytes):

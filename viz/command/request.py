@@ -1,4 +1,4 @@
-"""What the user asked for, as a value, and how it is read from the command line's options."""
+"""The request: the options of a run as a value, and how it is read from the command line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     ClusterSource: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Cluster
 
-_PREDICTED = ("tensorflow", "requested")  # algorithms that claim to do what TensorFlow does; all others are pinned
+_PREDICTED = ("tensorflow", "requested")  # algorithms that predict TensorFlow; for all others --check pins the devices
 MOST = 2**31  # of a dimension, a batch, the trips of a loop
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for, in the words of the command line."""
+    """The options of a run."""
 
     graph: object  # whatever `simulator.load` takes: a path, "-", or from a notebook a graph in memory
     cluster: ClusterSource | None = None
@@ -43,7 +43,7 @@ class Request:
     soft: bool = True
     master: str | None = None
     flavour: str = "auto"
-    recv_scheduling: str | None = None  # by whose rule Recvs are delayed: "whitepaper", "tensorflow", or by none
+    recv_scheduling: str | None = None  # rule by which Recvs are delayed: "whitepaper", "tensorflow", or none
     order: str = "auto"  # as in `simulate`, like the next one and `engine`
     contention: str = "serial"
     protocol: str | None = None  # between tasks; None: the cluster's own
@@ -52,19 +52,19 @@ class Request:
     branches: Mapping[str, Choice] = field(default_factory=dict)
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     check: bool = False  # ask TensorFlow
-    log: str | None = None  # what TensorFlow logged of the placement, to be compared instead
+    log: str | None = None  # path of a placement log to compare with instead
     seed: int = 0
 
     @property
     def name(self) -> str:
-        """The user's word for the graph: its path as given; what is in memory has none of its own."""
+        """The path of the graph as given, or a phrase for a graph in memory."""
         if isinstance(self.graph, str | PathLike):
             return fspath(self.graph)
         return str(getattr(self.graph, "source", "a graph in memory"))
 
     @property
     def predicts(self) -> bool:
-        """Whether TensorFlow is expected to place the graph alike by itself."""
+        """Whether the placement predicts TensorFlow's own."""
         return self.algorithm in _PREDICTED
 
 
@@ -111,7 +111,7 @@ def _training(asked: argparse.Namespace) -> TrainingRequest | None:
 
 
 def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
-    """What an option says of each name. Raises SimvizError with the option's name."""
+    """Name -> value of a repeatable option. Raise SimvizError with the option's name."""
     try:
         return gathered(texts, parse)
     except ValueError as error:
@@ -119,7 +119,7 @@ def _named(option: str, texts: Sequence[str], parse: Callable[[str], tuple[str, 
 
 
 def gathered(texts: Iterable[str], parse: Callable[[str], tuple[str, _Value]]) -> Mapping[str, _Value]:
-    """Name -> value of an option that may be repeated; a name may come once."""
+    """Name -> value of a repeatable option. Raise ValueError for a name that is given twice."""
     found: dict[str, _Value] = {}
     for text in texts:
         name, value = parse(text)
@@ -168,7 +168,7 @@ def parse_branch(text: str) -> tuple[str, bool | float | int]:
 
 
 def _split(text: str, wanted: str) -> tuple[str, str, str]:
-    """Name, value, and what to say if the value is none."""
+    """Name, value, and the sentence for a value that is wrong."""
     name, equals, value = text.rpartition("=")
     form = f"{text!r} is not of the form {wanted}"
     if not equals or not name:

@@ -1,4 +1,4 @@
-"""The whole way from a file to a scene: load, lower, shapes, step, cluster, costs, place, cut, simulate, check."""
+"""The stages from a request to a scene: load, place, cut, simulate, train, check."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from viz.scene import Scene, Trained
 
 
 def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Scene:
-    """Do all that was asked and return the values side by side; `say` hears the name of each stage as it begins.
+    """Run a request and return all its values; `say` gets the name of each stage when it begins.
 
-    Raises SimvizError: InfeasibleError when nothing may hold a group, OracleError when --check could not ask
-    TensorFlow, any other when the input or the call is wrong. A plan that runs out of memory is returned all the same.
+    Raise InfeasibleError if no device may hold a group, OracleError if --check could not ask TensorFlow, and another
+    SimvizError if the input or the call is wrong. A plan that runs out of memory is returned, too.
     """
     log = None if request.log is None else _log(request.log)
     given = read_inputs(request, say)
@@ -67,13 +67,13 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
 
 
 def _log(path: str) -> Logged:
-    from viz.command.check import read  # only now: most runs have none
+    from viz.command.check import read  # late: most runs have no log
 
     return read(path)
 
 
 def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) -> Assignment:
-    """Raises SimvizError as `run`; with --check the message says whether TensorFlow refuses the graph, too."""
+    """Place the graph. With --check, the message of an error says whether TensorFlow refuses the graph, too."""
     say(f"placing {len(given.graph)} nodes on {len(given.cluster)} devices ({name_of(request.algorithm)})")
     try:
         assignment = place(
@@ -104,8 +104,8 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
         ) from None
     if request.order == "priority" and assignment.priority is None:
         raise SimvizError(
-            f"--order priority: the placement by {assignment.used} gives the nodes no priorities, as heft alone does, "
-            "where they help; choose --order auto, fifo or tensorflow."
+            f"--order priority: the placement by {assignment.used} has no priorities. Only heft gives some, where they "
+            "help. Choose --order auto, fifo or tensorflow."
         )
     return assignment
 
@@ -113,7 +113,7 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
 def _simulated(
     request: Request, given: Ingredients, assignment: Assignment, say: Callable[[str], None]
 ) -> tuple[Partitions, Trace, Received | None]:
-    """The pieces and how they run; where Recvs are delayed also what they and the step were without that."""
+    """The partitions and their trace; with delayed Recvs also both without the delay."""
     graph, step, cluster = given.graph, given.step, given.cluster
 
     def cut(*, late: bool = False) -> Partitions:
@@ -122,7 +122,7 @@ def _simulated(
 
     def run(pieces: Partitions) -> Trace:
         first = request.engine == "compiled" and not is_warm()
-        say(f"simulating the step{' (its event loop is compiled first, once: some 25 s)' if first else ''}")
+        say(f"simulating the step{' (compiling its event loop once, some 25 s)' if first else ''}")
         return simulate(
             pieces,
             cluster,
@@ -149,14 +149,14 @@ def _simulated(
 def _freed(
     request: Request, given: Ingredients, held: Pinned, first: Assignment, trace: Trace, say: Callable[[str], None]
 ) -> Pinned | None:
-    """With the makespan of the step that is placed again without the strings; None where that cannot be or run."""
+    """Add the makespan of the step without the strings; None if it cannot be placed or run."""
     if not affordable(first, trace):
         return held
     free = replace(given, graph=without_devices(given.graph, HELD))
     try:
         assignment = _placed(replace(request, check=False), free, say)
         partitions, freed, _ = _simulated(request, free, assignment, say)
-    except SimvizError:  # the step is what was asked for, and it is there
+    except SimvizError:  # the requested step itself is there
         return None
     if out_of_memory(freed, partitions, given.cluster) is not None:
         return None
@@ -168,17 +168,17 @@ def _trained(
 ) -> Trained | None:
     if given.training is None or request.training is None or not request.training.trains:
         return None
-    from viz.command.training_run import trained  # only now: most runs train nothing
+    from viz.command.training_run import trained  # late: most runs train nothing
 
     return trained(request, given.training, given.cluster, first, say)
 
 
 def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
-    """Options that change nothing here, or show what nobody does, in sentences."""
+    """Notes on options without effect, and on a cut that no TensorFlow makes."""
     if request.flavour == "local" and len(cluster.tasks) > 1:
         return (
-            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, as no TensorFlow makes it: "
-            "each device fetches for itself. By default a tensor comes to a task once and is handed on there.",
+            f"The cut is that of one session over {counted(len(cluster.tasks), 'task')}, which no TensorFlow makes: "
+            "each device fetches for itself. By default a tensor comes to a task once and is shared there.",
         )
     if request.protocol is not None and len(cluster.tasks) == 1:
         return (f"{cluster.name} is one task, so nothing is sent by {request.protocol} or another protocol.",)
@@ -186,11 +186,11 @@ def _unused(request: Request, cluster: Cluster) -> tuple[str, ...]:
 
 
 def _made(request: Request, given: Ingredients) -> tuple[str, ...]:
-    """Whose step is shown where a graph was replicated and nothing is trained."""
+    """A note on whose step is shown, if a graph was replicated and nothing is trained."""
     if given.training is None or request.training is None or request.training.trains:
         return ()
     programs = given.training.programs
-    return (f"{given.training.made}; shown is one step of {programs[0].name}, of {counted(len(programs), 'client')}.",)
+    return (f"{given.training.made}; the step of {programs[0].name} is shown, of {counted(len(programs), 'client')}.",)
 
 
 def _starved(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[str, ...]:
@@ -201,5 +201,5 @@ def _starved(given: Ingredients, partitions: Partitions, trace: Trace) -> tuple[
 
 
 def _shown(name: str) -> str:
-    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383 says how Python spells the rest)."""
+    """A file name as text: the system allows any bytes, a page only UTF-8 (PEP 383)."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Which programs train a graph on a cluster, as the options ask or as graph and cluster suggest."""
+"""The programs that train a graph on a cluster, by the options or by what graph and cluster suggest."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _WORKER_PART = re.compile(r"(?<![A-Za-z0-9_])worker=[0-9]+")
 def make_programs(
     request: Request, wanted: TrainingRequest, graph: Graph, cluster: Cluster
 ) -> tuple[tuple[Program, ...], str]:
-    """The programs, and how they were made, in words. Raises as `replicate` and `distributed`.
+    """The programs, and a phrase on how they were made. Raise as `replicate` and `distributed` do.
 
-    A graph that divides its work by itself is not copied by default. Raises SimvizError for numbers of workers to
-    compare where the graph has one client whatever the cluster.
+    A graph that divides its own work is not copied by default. Raise SimvizError for --workers if the graph always has
+    one client.
     """
     named = names_jobs(graph)
     held = None if named or wanted.replicate == "none" else _divided(graph, request)
@@ -78,7 +78,7 @@ def make_programs(
 
 
 def _divided(graph: Graph, request: Request) -> Division | None:
-    """How a graph that names no job divides its work; None where it says itself who waits for whom."""
+    """The division of work in a graph without jobs; None for one with its own synchronisation."""
     source = with_variables(graph)
     if sync_replicas(source) is not None:
         return None
@@ -86,35 +86,34 @@ def _divided(graph: Graph, request: Request) -> Division | None:
 
 
 def _ready(made: Sequence[Program], wanted: TrainingRequest, cluster: Cluster) -> tuple[Program, ...]:
-    """With what is said of all sessions: which tasks each sees, what it takes between two steps."""
+    """Add the device filters and the gap between steps, which hold for all sessions."""
     seen = filtered(made, wanted.filters, cluster)
     return tuple(replace(program, gap_ns=wanted.gap_ns) for program in seen)
 
 
 def in_words(regime: Regime | None, programs: Sequence[Program], made: str) -> str:
-    """What a step is, and when updates are made; `made` is how the programs were."""
+    """Sentences on the steps and updates of a regime; `made` says how the programs were made."""
     workers = sum(program.role == "worker" for program in programs)
     if regime is not None and (workers > 1 or (regime.aggregate or 1) > 1):
         return describe(regime, workers)
     if made.startswith("in-graph"):
         return (
-            "In-graph: in each step the one client has all copies of the model work on a part of the batch, or on one "
-            "each; their gradients are averaged and applied once. So each step is one update, and the slowest copy "
-            "is waited for."
+            "In-graph: one client runs all copies of the model, each on a part of the batch or on a batch of its own. "
+            "Their gradients are averaged and applied once. Each step is one update, and waits for the slowest copy."
         )
     if made.startswith("all-reduce"):
         return (
-            "All-reduce: in each step all copies of the model work on a part of the batch, or on one each, sum their "
-            "gradients among themselves, and each updates variables of its own. So each step is one update, and the "
-            "slowest copy is waited for."
+            "All-reduce: each copy of the model runs on a part of the batch or on a batch of its own. The copies sum "
+            "their gradients, and each updates its own variables. Each step is one update, and waits for the slowest "
+            "copy."
         )
-    return "One client takes one step after the other, and each is an update."
+    return "One client runs one step after the other. Each step is an update."
 
 
 def _suggested(cluster: Cluster, *, named: bool, divided: bool) -> str:
-    """The replication where the user names none.
+    """The default replication.
 
-    A graph that divides its work by itself is one client's, as its script makes it. With ps tasks each worker runs that
+    A graph that divides its own work has one client, as its script makes it. With ps tasks each worker runs that
     script, as under `replica_device_setter`.
     """
     if not named and ps_tasks(cluster):
@@ -123,9 +122,9 @@ def _suggested(cluster: Cluster, *, named: bool, divided: bool) -> str:
 
 
 def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
-    """The cluster with so many workers: written anew where its description counts them, else its first ones.
+    """The cluster with this many workers: described anew if its notation counts them, else its first ones.
 
-    Raises SimvizError where it has no more.
+    Raise SimvizError if it has fewer.
     """
     if source is not None and is_notation(source) and len(_WORKER_PART.findall(source)) == 1:
         chiefs = len([task for task in worker_tasks(cluster) if parse(task).job != "worker"])
@@ -142,7 +141,7 @@ def with_workers(source: str | None, cluster: Cluster, count: int) -> Cluster:
 
 
 def without_tasks(cluster: Cluster, tasks: tuple[str, ...]) -> Cluster:
-    """The cluster without those tasks; its links are all still there."""
+    """The cluster without those tasks; it keeps all links."""
     kept = [row for row, device in enumerate(cluster.devices) if device.task not in tasks]
     return replace(
         cluster,

@@ -1,4 +1,4 @@
-"""What the options say of a training, as a value, and which of them contradict each other."""
+"""The request for a training: its options as a value, and the refusal of options that contradict each other."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ MAX_STEPS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """A training, in the words of the command line."""
+    """The options of a training."""
 
-    regime: Regime | None  # None: the graph's own, or one after the other where it has none
+    regime: Regime | None  # None: the graph's own, or consecutive steps
     trains: bool = True  # False: the graph is replicated, and one step of its first program is shown
     replicate: str | None = None  # "none", "in", "between", ..; None: as the graph and the cluster suggest
     ps_strategy: str = "round_robin"
     fuse: int = 0  # bytes of a bucket of gradients in an all-reduce; 0: each gradient alone
     filters: tuple[Filters, ...] = ()  # device_filters of the sessions; none: each sees all tasks
     disturbances: tuple[Disturbance, ...] = ()
-    inputs: tuple[Rate, ...] = ()  # how fast queues, iterators and feeds are, where that is given
-    gap_ns: Nanos | None = None  # what a client and its master take between two steps; None: the usual time
+    inputs: tuple[Rate, ...] = ()  # given rates of queues, iterators and feeds
+    gap_ns: Nanos | None = None  # time between two steps of a client; None: the usual one
     steps: int = DEFAULT_STEPS
     until_ci: float | None = None  # relative; None: `steps` are enough
     workers: tuple[int, ...] = ()  # numbers of workers to compare
 
 
 def read_wanted(asked: argparse.Namespace) -> TrainingRequest | None:
-    """The training that the options of `viz.command.options.parser` ask for; None: none.
+    """The training that the options ask for, or None.
 
-    Raises SimvizError with the option that is wrong, or that makes no sense without or beside another.
+    Raise SimvizError for an option that is wrong, or that contradicts or lacks another.
     """
     trains = asked.training not in (None, "none")
     _refuse(asked, trains=trains)
@@ -54,7 +54,7 @@ def read_wanted(asked: argparse.Namespace) -> TrainingRequest | None:
     regime = _read("--training", read_regime, asked.training) if trains else None
     if asked.workers is not None and regime is not None and regime.total is not None:
         raise SimvizError(
-            f"--workers varies how many workers there are, so total={regime.total} can't stay; leave it out"
+            f"--workers varies the number of workers, so total={regime.total} can't be fixed; leave it out"
         )
     return TrainingRequest(
         regime=regime,
@@ -73,7 +73,7 @@ def read_wanted(asked: argparse.Namespace) -> TrainingRequest | None:
 
 
 def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
-    """Refuse options that nothing would come of."""
+    """Refuse options that would have no effect."""
     given = {
         "--device-filters": bool(asked.device_filters),
         "--disturb": bool(asked.disturb),
@@ -85,22 +85,22 @@ def _refuse(asked: argparse.Namespace, *, trains: bool) -> None:
     }
     for option, there in given.items():
         if there and not trains:
-            raise SimvizError(f"{option} says something of a training, but none is asked for; add --training async")
+            raise SimvizError(f"{option} is an option of a training; add --training async")
     if asked.ps_strategy is not None and asked.replicate in (None, "none") and not trains:
-        raise SimvizError("--ps-strategy places the variables of a graph that is replicated; add --replicate between")
+        raise SimvizError("--ps-strategy places the variables of a replicated graph; add --replicate between")
     if asked.fuse is not None and not (asked.replicate or "").startswith("allreduce"):
         raise SimvizError("--fuse makes buckets of the gradients of an all-reduce; add --replicate allreduce:ring")
     if asked.ps_strategy is not None and asked.replicate == "none":
-        raise SimvizError("--ps-strategy places variables, which --replicate none leaves where they are; drop one")
+        raise SimvizError("--ps-strategy places variables, but --replicate none leaves them in place; drop one")
     replicates = trains or asked.replicate not in (None, "none")
     if replicates and asked.signature is not None:
-        raise SimvizError("--signature is what a model serves, a training runs its train op; name it by --fetch")
+        raise SimvizError("--signature names what a model serves, but a training runs a train op; name it by --fetch")
     if replicates and asked.master is not None:
-        raise SimvizError("--master: each client of a training has its session at its own task; leave it out")
+        raise SimvizError("--master: each client of a training has a session at its own task; leave it out")
 
 
 def _read(option: str, read: Callable[[str], _Value], text: str) -> _Value:
-    """What an option says. Raises SimvizError with the option's name."""
+    """The value of an option. Raise SimvizError with the option's name."""
     try:
         return read(text)
     except SimvizError as error:
@@ -121,7 +121,7 @@ def _bucket(text: str) -> int:
     except ValueError as error:
         raise SimvizError(str(error)) from None
     if not size:
-        raise SimvizError("a bucket holds some bytes, such as 64MiB; leave it out to reduce each gradient alone")
+        raise SimvizError("a bucket has a size, such as 64MiB; leave it out to reduce each gradient alone")
     return size
 
 
@@ -141,8 +141,8 @@ def _share(text: str) -> float:
     said = text.strip()
     try:
         share = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
-    except ValueError:  # refused below, as any other share that makes no sense
+    except ValueError:  # refused below
         share = math.nan
     if not 0 < share < 1:
-        raise SimvizError(f"--until-ci {text!r}: half of a confidence interval is a share of the mean, such as 2%")
+        raise SimvizError(f"--until-ci {text!r}: give half of a confidence interval as a share of the mean, such as 2%")
     return share

@@ -1,4 +1,4 @@
-"""Run the training that was asked for: programs, clients, steps, then what holds it back and how it scales."""
+"""The run of a training: its clients and steps, then its bottleneck, memory and scaling."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FEW_OPS = 500_000  # of a run that is only compared, at most, if it has more ste
 
 
 @dataclass(frozen=True, eq=False)
-class _Stage:
+class _Setup:
     """Programs in their regime on a cluster, ready to run."""
 
     request: Request
@@ -68,7 +68,7 @@ class _Stage:
         told: Callable[[int, int], None] | None = None,
         inputs: Pipelines | None = None,
     ) -> Training:
-        """So many steps, on another cluster with its costs where these are given; `record` of each are in the trace.
+        """Run the steps, on another cluster with its costs if given. The trace has the first `record` of each client.
 
         `further` and `told` are those of `train`.
         """
@@ -94,7 +94,7 @@ class _Stage:
         )
 
     def short(self, steps: int) -> int:
-        """Steps of a run that is only compared: as many, unless that takes long."""
+        """The steps of a run that is only compared: fewer if it would take long."""
         ops = sum(len(client.partitions.graph) for client in self.clients)
         return min(steps, max(SHORT, FEW_OPS // max(1, ops)))
 
@@ -106,23 +106,23 @@ def trained(
     first: tuple[Assignment, Partitions],
     say: Callable[[str], None],
 ) -> Trained:
-    """The training of these programs, the first of which is placed and cut already.
+    """Train these programs; the first one is placed and cut already.
 
-    Raises what `clients` and `train` raise, and SimvizError for numbers of workers that cannot be had.
+    Raise what `clients` and `train` raise, and SimvizError for a number of workers that the cluster lacks.
     """
     wanted = request.training
     assert wanted is not None
     say(f"placing and cutting {counted(len(given.programs), 'client')}")
-    stage = _stage(request, cluster, given.programs, given.costs, first)
+    setup = _setup(request, cluster, given.programs, given.costs, first)
     steps, narrow = wanted.steps, None
-    what = f"training, {counted(len(stage.clients), 'client')}"
+    what = f"training, {counted(len(setup.clients), 'client')}"
     if wanted.until_ci is None:
         say(f"{what}, {counted(steps, 'step')}")
-        training = stage.run(steps, wanted.disturbances, record=RECORDED, told=_telling(say, what))
+        training = setup.run(steps, wanted.disturbances, record=RECORDED, told=_telling(say, what))
     else:
         what += ", until steps per second are known"
         reached = until_ci(
-            lambda further: stage.run(
+            lambda further: setup.run(
                 steps, wanted.disturbances, record=RECORDED, further=further, told=_telling(say, what)
             ),
             relative=wanted.until_ci,
@@ -130,65 +130,65 @@ def trained(
             most=max(steps, MOST_STEPS),
         )
         training, steps, narrow = reached.training, reached.steps, reached.reached
-    say("looking for what holds it back")
+    say("looking for the bottleneck")
     held = bottleneck(
         training,
         cluster,
-        lambda relief: _relieved(stage, wanted, given.source, relief, steps, say),
+        lambda relief: _relieved(setup, wanted, given.source, relief, steps, say),
         wanted.disturbances,
-        most=MOST_TRIED if stage.regime is None or stage.regime.kind != "sync" else TRIED_IN_STEP,
+        most=MOST_TRIED if setup.regime is None or setup.regime.kind != "sync" else TRIED_IN_STEP,
     )
     disturbed = disturb(wanted.disturbances, cluster)
     return Trained(
         wanted=wanted,
         replication=given.made,
-        regime=stage.regime,
-        regime_in_words=in_words(stage.regime, given.programs, given.made),
-        clients=(*stage.clients, *background(disturbed).clients),
+        regime=setup.regime,
+        regime_in_words=in_words(setup.regime, given.programs, given.made),
+        clients=(*setup.clients, *background(disturbed).clients),
         disturbed=disturbed,
         training=training,
         answers=answers(training),
         bottleneck=held,
-        memory=_memory(stage),
+        memory=_memory(setup),
         steps=steps,
         narrow=narrow,
         scaling=_scaling(request, wanted, given.source, cluster, (steps, training), say),
     )
 
 
-def _memory(stage: _Stage) -> MemoryBounds:
-    """What the clients may hold on devices that they share."""
-    costs = {id(client): priced for client, priced in zip(stage.clients, stage.costs, strict=True)}
-    choices = SharedChoices(stage.request.trips, stage.request.branches)
+def _memory(setup: _Setup) -> MemoryBounds:
+    """Bounds for the memory of devices that clients share."""
+    costs = {id(client): priced for client, priced in zip(setup.clients, setup.costs, strict=True)}
+    choices = SharedChoices(setup.request.trips, setup.request.branches)
 
     def step_of(client: Client) -> Trace:
         simulated = partial(
             simulate,
             client.partitions,
-            connected(stage.cluster, client.program.task),
+            connected(setup.cluster, client.program.task),
             costs[id(client)],
-            engine=stage.request.engine,
-            order=stage.request.order,
-            contention=stage.request.contention,
-            seed=stage.request.seed,
+            engine=setup.request.engine,
+            order=setup.request.order,
+            contention=setup.request.contention,
+            seed=setup.request.seed,
         )
         return choices.apply(simulated)
 
-    return memory_bounds(stage.clients, stage.cluster, step_of)
+    return memory_bounds(setup.clients, setup.cluster, step_of)
 
 
 def _telling(say: Callable[[str], None], what: str) -> Callable[[int, int], None]:
-    """Say how far a run is."""
+    """Report the progress of a run."""
     return lambda updates, limit: say(f"{what}: {updates:,} of {counted(limit, 'update')}")
 
 
-def _stage(
+def _setup(
     request: Request,
     cluster: Cluster,
     programs: tuple[Program, ...],
     costs: tuple[CostTable, ...],
     first: tuple[Assignment, Partitions] | None = None,
-) -> _Stage:
+) -> _Setup:
     assert request.training is not None
     regime = check(request.training.regime, programs)
     made = clients(
@@ -212,17 +212,17 @@ def _stage(
         rates=request.training.inputs,
         infer=ask_tensorflow,
     )
-    return _Stage(request, cluster, regime, made, costs, inputs)
+    return _Setup(request, cluster, regime, made, costs, inputs)
 
 
 def _relieved(
-    stage: _Stage, wanted: TrainingRequest, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
+    setup: _Setup, wanted: TrainingRequest, graph: Graph, relief: Relief, steps: int, say: Callable[[str], None]
 ) -> Training | None:
-    """The run with that relieved; None where it cannot be had."""
+    """The run with that relief; None if it is impossible."""
     say(f"simulating again {relief.change}")
-    changed: _Stage | None = stage
+    changed: _Setup | None = setup
     if relief.backups or relief.by_bytes:
-        changed = _remade(stage, wanted, graph, relief)
+        changed = _remade(setup, wanted, graph, relief)
     if changed is None:
         return None
     if relief.gapless:
@@ -234,28 +234,28 @@ def _relieved(
     return changed.run(steps if relief.without else changed.short(steps), left, cluster, costs, inputs=inputs)
 
 
-def _remade(stage: _Stage, wanted: TrainingRequest, graph: Graph, relief: Relief) -> _Stage | None:
-    """With other programs; None where the graph decides what is to be changed, or nothing changes."""
+def _remade(setup: _Setup, wanted: TrainingRequest, graph: Graph, relief: Relief) -> _Setup | None:
+    """The setup with other programs; None if the graph fixes what would change, or nothing changes."""
     if relief.backups:
-        fewer = _with_backups(stage.regime, wanted, graph, relief.backups)
+        fewer = _with_backups(setup.regime, wanted, graph, relief.backups)
         if fewer is None:
             return None
         wanted = replace(wanted, regime=fewer)
     if relief.by_bytes:
         wanted = replace(wanted, ps_strategy="bytes")
-    request = replace(stage.request, training=wanted)
-    programs, _ = make_programs(request, wanted, graph, stage.cluster)
-    asked = [client.program.graph.requested for client in stage.clients[: len(programs)]]
+    request = replace(setup.request, training=wanted)
+    programs, _ = make_programs(request, wanted, graph, setup.cluster)
+    asked = [client.program.graph.requested for client in setup.clients[: len(programs)]]
     if not relief.backups and asked == [program.graph.requested for program in programs]:
         return None
-    return _stage(request, stage.cluster, programs, price_each(request, programs, stage.cluster))
+    return _setup(request, setup.cluster, programs, price_each(request, programs, setup.cluster))
 
 
 def _with_backups(known: Regime | None, wanted: TrainingRequest, graph: Graph, backups: int) -> Regime | None:
-    """With so many more workers as backup; None where the graph says how many, or there are too few.
+    """The regime with this many more backup workers; None if the graph fixes their number, or there are too few.
 
-    The first tokens are as many as were asked for, else as many as gradients are aggregated then. Where each update
-    takes more gradients than there are workers nobody is a backup, nor with fewer gradients.
+    The first tokens are the requested ones, else as many as the gradients of an update. If an update takes more
+    gradients than there are workers, no worker can be a backup.
     """
     if known is None or known.aggregate is None or known.aggregate <= backups or sync_replicas(graph) is not None:
         return None
@@ -273,7 +273,7 @@ def _scaling(
     done: tuple[int, Training],
     say: Callable[[str], None],
 ) -> tuple[Row, ...]:
-    """A row for each number of workers that was asked for; `done` are the steps and the run of this cluster's."""
+    """A row for each requested number of workers; `done` has the steps and the run with all workers."""
     steps, training = done
 
     def run(count: int) -> Training:
@@ -282,7 +282,7 @@ def _scaling(
         if other.tasks == cluster.tasks:
             return training
         programs, _ = make_programs(request, wanted, graph, other)
-        stage = _stage(request, other, programs, price_each(request, programs, other, described=cluster))
-        return stage.run(steps, present(wanted.disturbances, other))
+        setup = _setup(request, other, programs, price_each(request, programs, other, described=cluster))
+        return setup.run(steps, present(wanted.disturbances, other))
 
     return scale(wanted.workers, run)

@@ -1,4 +1,4 @@
-"""Draw the folded graph in DOT, for papers: boxes coloured by device, clusters per task and device, bytes that cross.
+"""The folded graph in DOT, for papers: boxes coloured by device, in clusters per task and device, with moved bytes.
 
 Scopes are opened from the outside in, those with most device time first, as long as the picture stays readable.
 `render` hands the text to Graphviz.
@@ -18,7 +18,7 @@ from viz.page.folding import Folding, fold
 from viz.palette import device_colour, mixed
 from viz.scene import Scene
 
-MAX_NODES = 30  # boxes: what a page of a paper holds
+MAX_NODES = 30  # boxes on a page of a paper
 MAX_EDGES = 400  # between boxes; Graphviz takes seconds for as many and minutes for thousands
 MAX_LABEL = 40
 FORMATS = ("svg", "png", "pdf")
@@ -61,8 +61,8 @@ def render(source: str, format: str) -> bytes:
         drawn: bytes = graphviz.Source(source).pipe(format=format, engine="dot")
     except graphviz.ExecutableNotFound:
         raise SimvizError(
-            "drawing .svg, .png and .pdf needs Graphviz's program `dot`, which is not on the PATH; install it "
-            "(Debian: apt-get install graphviz), or write .dot or .html instead"
+            ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "
+            "install graphviz), or write .dot or .html instead"
         ) from None
     except graphviz.CalledProcessError as error:
         said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()

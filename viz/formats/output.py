@@ -22,15 +22,15 @@ SUFFIXES = (".html", ".svg", ".png", ".pdf", ".dot", ".trace.json", ".partitions
 
 
 def check_suffix(path: str) -> str:
-    """The suffix by which a file is written; raise SimvizError that lists them for any other."""
+    """The suffix of a file to write. Raise SimvizError with the list of suffixes for any other."""
     for suffix in SUFFIXES:
         if path.endswith(suffix) and Path(path).name != suffix:
             return suffix
-    raise SimvizError(f"{path}: the format is told by the suffix; use one of {' '.join(SUFFIXES)}")
+    raise SimvizError(f"{path}: the suffix is the format; use one of {' '.join(SUFFIXES)}")
 
 
 def check_place(path: str, *, folder: bool = False) -> None:
-    """Raise SimvizError if the file could not be written, before any work is done."""
+    """Raise SimvizError if the file could not be written."""
     if not path:
         raise SimvizError("The name of a file to write is empty; give one")
     target = Path(path)
@@ -121,7 +121,7 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A folder that holds anything but partitions is somebody's: it is not replaced."""
+    """Raise SimvizError for a folder that holds anything but partitions: it is not replaced."""
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.suffix != ".pbtxt")
     if foreign:
         raise SimvizError(f"{folder} holds {foreign[0]!r}, which simviz did not write; choose another name")

@@ -1,4 +1,4 @@
-"""Fold a graph by the scopes of its names: a tree of boxes, few enough per box to be read.
+"""The folded graph: a tree of boxes by the scopes of names, with few enough items per box to be read.
 
     tower_0/conv/weights        root ─ tower_0/conv ─┬ weights
     tower_0/conv/Conv2D                              ├ Conv2D

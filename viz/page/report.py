@@ -1,4 +1,4 @@
-"""Draw a scene as one HTML file: graph, timeline, memory and tables, without network or server.
+"""The report: a scene as one HTML file with graph, timeline, memory and tables, without network or server.
 
 The page carries the scene as JSON, deflated and in base64, in an element that browsers do not run; its code draws on
 canvases and writes text as text nodes only. A policy in the page allows its own script and style by their hashes and
