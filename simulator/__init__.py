@@ -1,7 +1,7 @@
-"""The world: graphs, devices, costs, cutting, time, and TensorFlow as the truth to compare with.
+"""The simulator: graphs, clusters, costs, cutting, simulated time, and TensorFlow for comparison.
 
-The functions below are all that a notebook needs; each is loaded when first used, so that importing the package
-costs nothing. The values that they pass to one another are described in `docs/walk.md`.
+A notebook needs only the functions below. Each is loaded at its first use, so the import of the package is quick.
+`docs/walk.md` describes the values between them.
 """
 
 from __future__ import annotations

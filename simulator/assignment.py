@@ -1,4 +1,4 @@
-"""The assignment: which device runs each node, and why. Algorithms make it; it belongs to the world."""
+"""The assignment: the device of each node, with a reason. Placement algorithms make assignments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.columns import Ids, Ints
 if TYPE_CHECKING:
     from simulator.placer.constraints import Constraints
 
-# Why a node is where it is; `Assignment.why` holds the row. Sections are those of docs/tensorflow.md.
+# Reasons for a node's device; `Assignment.why` has the row. Sections are those of docs/tensorflow.md.
 RULES = (
     "asked for by the graph's own device string (§3.5)",  # 0 REQUESTED
     "nothing decides: the first device with a kernel, by kernel, type, own task before others, then name (§2.3)",  # 1
@@ -37,13 +37,13 @@ class Assignment:
     devices: tuple[str, ...]  # [D] full device names, the rows of the cluster
     device: Ids  # [N] row of `devices`
     why: Ids  # [N] row of RULES
-    asked: str  # the algorithm that was asked for
-    used: str  # the one whose result this is: another when it was better
+    asked: str  # the requested algorithm
+    used: str  # the algorithm of this result: another one where its result was better
     priority: Ints | None = None  # [N] smaller runs first; None: by ready time
     notes: tuple[str, ...] = ()
     # the rules that it was made by; `simulator.placer.legality` looks for them where this is None
     constraints: Constraints | None = None
-    log_order: Ids | None = None  # [N] the nodes as TensorFlow's placer logs them; None: it was not asked to be that
+    log_order: Ids | None = None  # [N] the nodes in the order of TensorFlow's placement log; None for other algorithms
 
     def __len__(self) -> int:
         return len(self.device)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
-_NEVER: Nanos = 2**61  # the end of an op where it has no kernel: later than anything, and safe to add to
+_NEVER: Nanos = 2**61  # the end of an op where it has no kernel: later than any other time, and far from overflow
 
 
 def lower_bound(
@@ -28,10 +28,10 @@ def lower_bound(
 ) -> Nanos:
     """The larger of two bounds: the critical path, and the work that must fit the lanes.
 
-    Both take each op at its fastest: the path where it ends first, and a value that changes to another kind of device
-    pays the fastest way between two of these kinds, where links and processors are free; work where it is shortest,
-    over all ops and over those that only some kinds of device can run. `prepared` is what `prepare` makes of the same
-    values, where the caller has it already.
+    Both take each op at its fastest. On the path an op runs where it ends first. A value that moves to another kind of
+    device takes the fastest route between two of these kinds, with free links and processors. The work is that of
+    all ops, and also of those ops that only some kinds of device can run. `prepared` is the result of `prepare` for the
+    same values, where the caller has it.
     """
     if prepared is None:
         prepared = prepare(graph, step, cluster, costs)
@@ -49,8 +49,10 @@ def _fastest(tables: Tables) -> npt.NDArray[np.int64]:
 
 
 def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
-    """[n, K] run times of devices that are equally fast at everything, and [to][from] the pace between two such kinds:
-    in each part the best of any pair of devices, nothing within a kind, for the device may be the same one.
+    """[n, K] run times per kind of equally fast devices, and [to][from] the pace between two such kinds.
+
+    Each part of a pace is the best of any pair of devices. Within a kind a transfer takes no time, as the two devices
+    may be the same one.
     """
     run_ns, kind = np.unique(tables.run_ns, axis=1, return_inverse=True)
     members = [np.flatnonzero(kind == k) for k in range(run_ns.shape[1])]
@@ -78,7 +80,7 @@ def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
 def _critical_path_ns(tables: Tables) -> Nanos:
     """The longest chain of ops that wait for each other; a Merge waits for the first of its data inputs.
 
-    Per op and kind of device: the earliest end if the op runs there and everything before it wherever that suits it.
+    Per op and kind of device: the earliest end of the op there, with each op before it on its best kind.
     """
     times, ways = _kinds(tables)
     duration = np.where((times >= 0).any(axis=1, keepdims=True), np.where(times < 0, _NEVER, times), 0).tolist()
@@ -91,22 +93,22 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     first: dict[int, list[Nanos]] = {}  # of a Merge
     done = [op for op, left in enumerate(waits) if not left]
     longest = 0
-    for op in done:  # grows meanwhile: an order in which inputs come first
+    for op in done:  # grows in the loop: a topological order
         start = list(map(max, ready[op], first[op])) if op in first else ready[op]
         end = list(map(add, start, duration[op]))
         longest = max(longest, min(end, default=0))
         for tensor in range(tensor_ptr[op], tensor_ptr[op + 1]):
             if len(ways) == 1:
-                came = end
+                arrived = end
             elif stays[tensor]:
-                came = [min(end)] * len(ways)
+                arrived = [min(end)] * len(ways)
             else:
-                came = [min(map(add, end, way)) for way in change[nbytes[tensor]]]
+                arrived = [min(map(add, end, way)) for way in change[nbytes[tensor]]]
             for other in consumer[consumer_ptr[tensor] : consumer_ptr[tensor + 1]]:
                 if merge[other] and data[tensor]:
-                    first[other] = list(map(min, first[other], came)) if other in first else came
+                    first[other] = list(map(min, first[other], arrived)) if other in first else arrived
                 else:
-                    ready[other] = list(map(max, ready[other], came))
+                    ready[other] = list(map(max, ready[other], arrived))
                 waits[other] -= 1
                 if not waits[other]:
                     done.append(other)
@@ -114,9 +116,9 @@ def _critical_path_ns(tables: Tables) -> Nanos:
 
 
 def _waits(ways: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
-    """[to][from] how long a value of that size is on its way between kinds, packed and unpacked.
+    """[to][from] time of a value of that size between kinds, packed and unpacked.
 
-    A master's cut sends a value to one device of a task, which hands it on: by way of a third kind it may be faster.
+    A master's cut sends a value to one device of a task, which hands it on. So a route by a third kind may be faster.
     """
     direct = [[alone_ns(pace, nbytes) for pace in row] for row in ways]
     kinds = range(len(direct))
@@ -124,7 +126,7 @@ def _waits(ways: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
 
 
 def _work_ns(tables: Tables, run_ns: npt.NDArray[np.int64]) -> Nanos:
-    """The work of all ops over all lanes; also, per set of devices, of the ops that can run nowhere else."""
+    """The work of all ops over all lanes; also, per set of devices, that of the ops that can run only there."""
     able = tables.run_ns >= 0
     bound = 0
     for usable in np.unique(np.vstack([able, np.ones((1, able.shape[1]), bool)]), axis=0):

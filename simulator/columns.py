@@ -14,7 +14,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def frozen(values: npt.ArrayLike | Iterable[int], dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    """Return the values as a read-only array of the given type; one that is read-only already is not copied."""
+    """The values as a read-only array of the given type; an array that is read-only already is not copied."""
     given = values if hasattr(values, "__len__") else list(values)  # type: ignore[arg-type]  # then it is an iterator
     if isinstance(given, np.ndarray) and given.dtype == dtype and not given.flags.writeable:
         return given

@@ -1,7 +1,7 @@
-"""The errors that simviz raises on purpose: what is wrong, where, and what to do about it.
+"""The errors of simviz. A message gives the fault, its place, and a remedy.
 
-Each carries its facts as attributes, so that a caller can act on them; the message is for people. The outermost
-call (the command line, a notebook) adds the user's own words: the file, the cluster, the algorithm.
+Each error has its facts as attributes for callers. The outermost call (the command line, a notebook) adds the user's
+own names: the file, the cluster, the algorithm.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 
 class SimvizError(Exception):
-    """Something that the user can understand and mend; every deliberate error is one."""
+    """The base of all deliberate errors, which the user can understand and mend."""
 
 
 class GraphError(SimvizError):
-    """The input is not a graph, or a malformed one. `node` is the first offender where there is one."""
+    """The input is no graph, or a malformed one. `node` is the first node at fault, if any."""
 
     def __init__(self, message: str, *, node: str | None = None) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class GraphError(SimvizError):
 
 
 class UnsupportedError(SimvizError):
-    """Well-formed, but simviz does not model it. `op` is the op that it does not know how to treat."""
+    """The input is well-formed, but simviz does not model it. `op` is the op that it does not model."""
 
     def __init__(self, message: str, *, op: str | None = None, node: str | None = None) -> None:
         super().__init__(message)
@@ -41,8 +41,8 @@ class ClusterError(SimvizError):
 class InfeasibleError(SimvizError):
     """No allowed device can hold a group or its resident bytes.
 
-    `node` is the one that TensorFlow names in its refusal, None where it names none. `members` are the names of the
-    nodes that must stay together, `allows` says per member which devices it admits.
+    `node` is the node that TensorFlow names in its refusal, None where it names none. `members` are the names of the
+    nodes that must stay together, `allows` has the devices that each member admits.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class InfeasibleError(SimvizError):
 
 
 class OutOfMemoryError(SimvizError):
-    """A plan exceeds a device's memory while it runs: when, how much was needed, and what was alive.
+    """A plan exceeds a device's memory while it runs. The error has the time, the bytes needed and free.
 
     `live` holds the largest live tensors as (name, bytes), largest first.
     """
@@ -84,7 +84,7 @@ class OutOfMemoryError(SimvizError):
 
 
 class DeadlockError(SimvizError):
-    """Nothing can run any more though work is left; `waiting` names nodes and what each waits for."""
+    """Work is left, but no node can run; `waiting` maps nodes to what each waits for."""
 
     def __init__(self, message: str, *, waiting: Mapping[str, Sequence[str]] | None = None) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class DeadlockError(SimvizError):
 
 
 class OracleError(SimvizError):
-    """TensorFlow is missing, refused the graph, or did not answer in time; `refusal` is its own sentence."""
+    """TensorFlow is missing, refused the graph, or did not answer in time; `refusal` is TensorFlow's sentence."""
 
     def __init__(self, message: str, *, refusal: str | None = None) -> None:
         super().__init__(message)

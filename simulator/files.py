@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Atomic writes: a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def mode(*, folder: bool) -> int:
-    """The permissions that a new file or folder has under the user's umask; temporary ones are private."""
+    """The permissions of a new file or folder under the user's umask; temporary files are private."""
     mask = os.umask(0)
     os.umask(mask)
     return (0o777 if folder else 0o666) & ~mask
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write a file whole, or leave the old one as it is. Raises OSError when the system refuses."""
+    """Write a file whole, or leave the old one unchanged. Raises OSError."""
     if target.exists() and not target.is_file():
         target.write_bytes(content)  # a device or a pipe: there is nothing to replace
         return

@@ -1,9 +1,8 @@
-"""The laws of graphs and assignments: what must hold of every value, however it was made.
+"""The laws of graphs and assignments: properties of every value, independent of the code that made it.
 
-Each function returns a sentence per violation, and nothing for a lawful value. They look only at the values, never at
-how the code that makes them works, so that a fault there cannot hide itself. For tests, for `--check` and for the
-debugger; they are written to be read, not to be fast. Those of partitions are in `partitioning/laws.py`, those of a
-trace in `execution/laws.py`.
+Each function returns a sentence per violation, and none for a lawful value. The functions look only at values, so a
+fault in the code that makes them cannot hide. Tests, `--check` and debugging use them; they favour clarity over speed.
+The laws of partitions are in `partitioning/laws.py`, those of traces in `execution/laws.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from simulator.graph.graph import Graph
 
 
 def graph_laws(graph: Graph) -> list[str]:
-    """Edges point at rows, tensors belong to their nodes, data inputs come first, and without back edges no cycle."""
+    """Edges point at rows, tensors belong to their nodes, data inputs come first, and only back edges close cycles."""
     return [*_wrong_columns(graph), *_wrong_order(graph)]
 
 
@@ -63,10 +62,10 @@ def _wrong_order(graph: Graph) -> Iterator[str]:
 def assignment_laws(
     graph: Graph, assignment: Assignment, cluster: Cluster, *, group: Sequence[int] | Ids | None = None
 ) -> list[str]:
-    """Every node is on a device of the cluster that has a kernel for it and is what it asked for; groups are whole.
+    """Every node is on a device of the cluster that has a kernel for it and matches its request; groups are whole.
 
-    `group` gives the colocation group of each node. A request that was not met must say so in `why`: soft placement
-    may give up type and number, and a reference edge may overrule the whole request.
+    `group` gives the colocation group of each node. For a request that is not met, `why` must have the reason. Soft
+    placement may relax type and number; a reference edge may overrule the whole request.
     """
     if assignment.devices != tuple(device.name for device in cluster.devices):
         return ["the devices of the assignment are not those of the cluster"]

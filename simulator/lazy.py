@@ -1,4 +1,4 @@
-"""The names that a package shows, each loaded when first used, so that importing the package costs nothing."""
+"""Lazy exports: the public names of a package, each loaded at its first use, so that the import is quick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def exported(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__` (PEP 562), given name -> module that holds it; Any: the export's type."""
+    """A package's `__getattr__` and `__dir__` (PEP 562), given the module of each name; Any: the export's type."""
 
     def get(name: str) -> Any:
         if name not in names:

@@ -1,4 +1,4 @@
-"""Load a graph as the command does: read it, expand its calls, lower it, and fill in the shapes of its tensors.
+"""Loading of a graph as in the command: it is read, its calls are expanded, it is lowered, and shapes are found.
 
 source ──read_graph──▶ as it stands ──flat──▶ as TensorFlow places it ──with_shapes──▶ Graph
 """
@@ -17,7 +17,7 @@ from simulator.graph.shapes import Infer, with_shapes
 
 def ask_tensorflow(graph: Graph, feeds: Mapping[str, Shape]) -> list[Shape | None]:
     """The shapes that TensorFlow infers. Raises OracleError where it is not installed or gives none."""
-    from simulator.oracle.inference import infer  # only now: most graphs say their shapes
+    from simulator.oracle.inference import infer  # only now: most graphs have their shapes
 
     return infer(graph, feeds)
 
@@ -31,14 +31,14 @@ def load(
     ignore_devices: bool = False,
     infer: Infer | None = ask_tensorflow,
 ) -> Graph:
-    """Load a graph ready to be placed and simulated, as the command does.
+    """Load a graph, ready for placement and simulation.
 
-    `source` is whatever `read_graph` takes: a path, bytes, a message, a `tf.Graph`, a concrete function, a Graph. Calls
-    are expanded, and functional control flow is lowered, as `inline` and `lower` do; with `keep_calls` a call stays a
-    single node, as TensorFlow's placer sees it, and takes no time for its body. `ignore_devices` drops the graph's
-    device strings first, as `without_devices` does. `batch` and `feeds` (tensor name -> shape) say how large the
-    tensors are, as in `with_shapes`; what they leave open is asked of TensorFlow by `infer`, in a process of its own.
-    Without TensorFlow, or with None, such tensors follow the batch, or stay of unknown size.
+    `source` is anything that `read_graph` takes: a path, bytes, a message, a `tf.Graph`, a concrete function, a Graph.
+    Calls are expanded, and functional control flow is lowered, as by `inline` and `lower`. With `keep_calls` a call
+    stays a single node, as for TensorFlow's placer, and its body takes no time. `ignore_devices` drops the graph's
+    device strings first, as by `without_devices`. `batch` and `feeds` (tensor name -> shape) give the sizes of tensors,
+    as in `with_shapes`. `infer` asks TensorFlow for other shapes, in a process of its own. Without TensorFlow, or with
+    None, such tensors follow the batch, or stay of unknown size.
 
     A Graph that was loaded before keeps the shapes that it has. Raises GraphError as `read_graph`, `inline` and
     `with_shapes` do.
@@ -48,7 +48,7 @@ def load(
 
 
 def flat(source: object, *, keep_calls: bool = False, ignore_devices: bool = False) -> Graph:
-    """The graph without calls, or with `keep_calls` as TensorFlow places it; its shapes are those of the source."""
+    """The graph without calls, or with `keep_calls` as TensorFlow places it, with the shapes of the source."""
     graph = read_graph(source)
     if ignore_devices:
         graph = without_devices(graph)

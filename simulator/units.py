@@ -2,7 +2,7 @@
 
 Time is an integer number of nanoseconds and memory an integer number of bytes everywhere, so that ties are exact and
 sums associate. Decimal prefixes (k, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024.
-A fraction is rounded up. What is no such quantity, or has another unit, raises a ValueError that shows a good one.
+Fractions are rounded up. A malformed quantity, or one with another unit, raises a ValueError with a good example.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parse_nanos(text: str) -> Nanos:
 
 
 def parse_picos(text: str) -> int:
-    """Read a short duration, of the work on a byte, such as "0.3 ns" or "300 ps" as picoseconds."""
+    """Read a short duration such as "0.3 ns" or "300 ps", for the work on a byte, as picoseconds."""
     value, unit = _split(text, 'a duration such as "0.3 ns"')
     if unit not in _PICOS:
         raise ValueError(f"{text!r} has the unknown unit {unit!r}; use ps, ns or us")
@@ -117,5 +117,5 @@ def show_figure(value: float) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is an integer, numpy's included, and no truth."""
+    """Whether the value is an integer, numpy's included, and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Parts of the sentences that errors and notes are made of."""
+"""Parts of sentences in errors and notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LISTED = 8  # names that a sentence can carry
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """A clause " Did you mean 'a' or 'b'?" with the nearest names, whatever their case, or nothing."""
+    """A clause " Did you mean 'a' or 'b'?" with the nearest names in any case, or ""."""
     from difflib import get_close_matches
 
     if not isinstance(name, str) or len(name) > MAX_NEAR:  # a notebook can ask for anything
@@ -26,12 +26,12 @@ def near(name: str, names: Sequence[str]) -> str:
 
 
 def meant(names: Sequence[str]) -> str:
-    """A clause " Did you mean 'a' or 'b'?" with the first of the names, or nothing where there are none."""
+    """A clause " Did you mean 'a' or 'b'?" with the first of the names; "" without names."""
     return f" Did you mean {' or '.join(map(repr, names[:MOST_NEAR]))}?" if names else ""
 
 
 def some(names: Sequence[str], most: int = LISTED) -> str:
-    """ "a, b and 3 more": the first names, and how many are left out."""
+    """ "a, b and 3 more": the first names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -48,5 +48,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text for a terminal: what it would obey or not show becomes an escape, but for the characters in `keep`."""
+    """The text for a terminal: characters that it cannot print become escapes, except those in `keep`."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,1 +1,1 @@
-"""Where it runs."""
+"""Clusters: devices, links, routes, and the descriptions from which they are read."""

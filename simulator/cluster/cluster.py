@@ -210,8 +210,8 @@ class Cluster:
     def latency_ns(self, source: int, target: int, nbytes: Bytes = 0) -> Nanos:
         """Time of a message without that of its bytes on the wires; the time of a hand-over.
 
-        The sum of the latencies of wires and protocol, and of the work at both ends that is outside the lanes while no
-        bytes are on the wires. Raises LookupError if the two devices have no route.
+        The sum of three parts: latencies of the wires, latency of the protocol, and work at both ends that is outside
+        the lanes while no bytes are on the wires. Raises LookupError if the two devices have no route.
         """
         route = self._route(source, target)
         if not route:

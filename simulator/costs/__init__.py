@@ -1,1 +1,1 @@
-"""How long an op takes."""
+"""Costs: the time of each op on each kind of device, estimated or measured."""

@@ -57,9 +57,9 @@ def calibrate(
 
     The median of all times of a node on a kind counts, rounded up, over all measurements; TensorFlow writes one file
     per step. A device that the cluster lacks stands for all kinds of its type. A copy that replication made takes its
-    original's time where it was not measured itself, as each tower, worker or replica works on as many examples as the
-    given graph. A name that the graph lacks stands for the nodes of that op whose names differ only in the numbers that
-    TensorFlow gives at run time.
+    original's time where it was not measured itself: each copy works on as many examples as the given graph. TensorFlow
+    adds numbers to names at run time. So a name that the graph lacks stands for the nodes of that op whose names differ
+    only in numbers.
 
     `described` is the measured cluster, where `cluster` has more or fewer tasks. Its kinds and devices are known, too,
     and an unused measurement is no error then.

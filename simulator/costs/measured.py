@@ -1,7 +1,7 @@
 """Measured times from files: RunMetadata or StepStats, binary or text, or CSV lines `node,kind,ns`.
 
 A StepStats holds one line per node and device. On a GPU the line of the device has the time of the host's work on the
-op, and the line of its streams the times of its kernels. Where there are kernels, the sum of their times counts, and
+op. The line of its streams has the times of its kernels. Where there are kernels, the sum of their times counts, and
 the launch is added later. On a CPU an op's time is `op_end - op_start`, as in `tensorflow/core/graph/costmodel.cc`.
 """
 

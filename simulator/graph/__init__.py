@@ -1,1 +1,1 @@
-"""What could run, and what runs."""
+"""Graphs: import, checks, shapes, inlined functions, and the part that a step runs."""

@@ -240,10 +240,10 @@ def smallest_order_and_back(
 ) -> tuple[Ids, Flags]:
     """TensorFlow's node order and the back edges.
 
-    The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and
-    for one data input from elsewhere. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a
-    Merge comes before its source. `closing` [E] are edges that may close a loop too, where none other does: a back edge
-    that a pair within a device interrupts (between a GPU's own memory and host memory).
+    The smallest topological order by row, where a Merge that a NextIteration feeds waits for its control inputs and for
+    one data input from elsewhere. An edge is a back edge if it goes from a NextIteration into a Merge, or if such a
+    Merge comes before its source. `closing` [E] are further edges that may close a loop where no other edge does. Such
+    a back edge is interrupted by a Send/Recv pair within a device, between a GPU's own memory and host memory.
     """
     count, src, dst, in_ptr = len(names), edges.src, edges.dst, edges.in_ptr
     control = edges.port == _CONTROL

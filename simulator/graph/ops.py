@@ -345,7 +345,8 @@ def host_memory(op: str, attrs: Attrs, device_type: str, library: Library) -> Sl
     """Input slots and output ports that live in host memory when the node runs on a device of that type.
 
     They are those of TensorFlow's MemoryTypesForNode (framework/memory_types.cc): the kernel's host_memory_arg, strings
-    and resources, the lists `_input_hostmem` and `_output_hostmem`; for a call, or without a kernel, int32 too. Both
+    and resources, and the lists `_input_hostmem` and `_output_hostmem`. For a call, or without a kernel, int32 is there
+    too. Both
     sets are empty for an unknown op.
     """
     given = _signature(op, library)

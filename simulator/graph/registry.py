@@ -1,7 +1,7 @@
 """TensorFlow's op and kernel registries of one release, read from a data file in this package.
 
-The file is gzipped text: a line of JSON with the provenance, then one line per op, `name TAB json`, which is parsed at
-the first question about that op. `python -m simulator.oracle.registries` writes it from an installed TensorFlow.
+The file is gzipped text: a line of JSON with the provenance, then one line per op, `name TAB json`. A line is parsed at
+the first question about its op. `python -m simulator.oracle.registries` writes it from an installed TensorFlow.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the facts come from."""
+    """The origin of the facts."""
 
     tensorflow: str  # version
     ops: int

@@ -45,10 +45,10 @@ def with_shapes(graph: Graph, *, batch: int = 1, feeds: Mapping[str, Shape] = {}
     `feeds` gives the shape of a tensor, "node:port" or "node". The unknown first dimension of every other placeholder,
     dequeue and iterator is `batch`. `infer` takes the graph and the shapes at its edge and returns a shape per tensor.
     It is asked only when a given shape contradicts the file's, or when sizes stay unknown. Without it, or when it
-    refuses, a tensor whose only unknown dimension is the first one follows `batch`, and shapes that depend on a
-    contradicted one are unknown. Notes list the assumptions. Raises GraphError for an unknown node or port, for another
-    rank than the file's, for a negative dimension or a batch below 1, and for feeds with which TensorFlow refuses the
-    graph while it takes it without them.
+    refuses, a tensor whose only unknown dimension is the first one follows `batch`. Shapes that depend on a
+    contradicted one are unknown then. Notes list the assumptions. Raises GraphError for an unknown node or port, for
+    another rank than the file's, for a negative dimension or a batch below 1, and for feeds with which TensorFlow
+    refuses the graph while it takes it without them.
     """
     if not is_whole(batch) or batch < 1:
         raise GraphError(f"a batch of {batch!r} is not possible; give a whole number from 1")

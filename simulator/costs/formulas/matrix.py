@@ -1,7 +1,7 @@
 """Products of matrices, linear algebra and Fourier transforms.
 
 Counts of linear algebra are those of Golub and Van Loan, Matrix Computations, 4th edition (2013), for n x n matrices
-unless stated; an addition and a multiplication count one each. All formulas but `fourier` count complex numbers like
+unless stated. An addition and a multiplication count one each. All formulas but `fourier` count complex numbers like
 real ones (see `roofline.real_operations`).
 """
 
