@@ -59,8 +59,7 @@ def bottleneck(
     that of the likelier candidate. Where none is worth while, several are relieved together.
     """
     known = answers(training)
-    shares = {"gate_share": known.gate_share, "input_share": known.input_share}
-    found = candidates(training, cluster, disturbances, **shares, spent=known.spent)
+    found = candidates(training, cluster, disturbances, known)
     once = _once(disturbances)
 
     def tries(relief: Relief) -> Tried | None:

@@ -13,6 +13,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
+from simulator.training.answers.answers import Answers
 from simulator.training.crew.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
@@ -111,17 +112,16 @@ def candidates(
     training: Training,
     cluster: Cluster,
     disturbances: Sequence[Disturbance] = (),
-    *,
-    gate_share: float = 0.0,
-    input_share: float = 0.0,
-    spent: Spent | None = None,
+    known: Answers | None = None,
 ) -> tuple[Relief, ...]:
     """The candidates for a bottleneck, the likeliest first: by share of time, but disturbances come first.
 
-    `gate_share`, `input_share` and `spent` are those of `Answers`; without `spent` shares are of the whole run. The
-    busy time of a processor is that of ops and that of messages. Faster ops are credited with the former, the protocol
-    with the latter, or with latency if that takes more.
+    `known` are the answers of the run; without them shares are of the whole run, and steps wait neither for tokens nor
+    for inputs. The busy time of a processor is that of ops and that of messages. Faster ops are credited with the
+    former, the protocol with the latter, or with latency if that takes more.
     """
+    gate_share, input_share = (0.0, 0.0) if known is None else (known.gate_share, known.input_share)
+    spent = training.spent if known is None else known.spent
     traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
     found = [
         *_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic), *_between_steps(training),
@@ -147,9 +147,8 @@ def candidates(
 class _Traffic:
     """The traffic of a run, and the devices at both ends of each link. Axes: L links, D devices."""
 
-    def __init__(self, training: Training, cluster: Cluster, spent: Spent | None) -> None:
-        self.training, self.cluster = training, cluster
-        self.spent = training.spent if spent is None else spent
+    def __init__(self, training: Training, cluster: Cluster, spent: Spent) -> None:
+        self.training, self.cluster, self.spent = training, cluster, spent
         self.end = max(1, self.spent.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
         self.getters: list[set[int]] = [set() for _ in cluster.links]

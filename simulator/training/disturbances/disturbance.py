@@ -124,14 +124,15 @@ def read_disturbance(text: str) -> Disturbance:
             '"link:ps:0->worker:1=degrade:4"'
         )
     target, kind = found["target"].strip(), found["kind"]
-    if kind not in _READERS:
+    if kind not in _KINDS:
         raise SimvizError(
-            f"{text!r} has the unknown kind {kind!r}; known are {', '.join(_READERS)}.{near(kind, list(_READERS))}"
+            f"{text!r} has the unknown kind {kind!r}; known are {', '.join(_KINDS)}.{near(kind, list(_KINDS))}"
         )
+    read, examples = _KINDS[kind]
     try:
-        effect = _READERS[kind]((found["figures"] or "").strip())
+        effect = read((found["figures"] or "").strip())
     except ValueError as error:
-        raise SimvizError(f"{text!r}, after {kind!r}: {error}; write it like {_EXAMPLES[kind]}") from None
+        raise SimvizError(f"{text!r}, after {kind!r}: {error}; write it like {examples}") from None
     on_link = target.startswith("link:")
     if on_link != isinstance(effect, OF_LINKS):
         wanted = "tasks, for instance worker:3" if on_link else 'links, for instance "link:ps:0->worker:3"'
@@ -254,26 +255,15 @@ def _traffic(text: str) -> Traffic:
     return made
 
 
-_READERS: Mapping[str, Callable[[str], Effect]] = MappingProxyType(
+_KINDS: Mapping[str, tuple[Callable[[str], Effect], str]] = MappingProxyType(  # kind -> reader, examples
     {
-        "slow": lambda text: Slow(_factor(text)),
-        "noise": _noise,
-        "pause": _pause,
-        "late": lambda text: Late(_time(text)),
-        "crash": _crash,
-        "degrade": lambda text: Degrade(_factor(text)),
-        "traffic": _traffic,
-    }
-)
-_EXAMPLES: Mapping[str, str] = MappingProxyType(
-    {
-        "slow": "slow:2.0",
-        "noise": "noise:lognormal:0.3, noise:exponential:0.5 or noise:empirical:FILE",
-        "pause": '"pause:every=2 s,for=100 ms" or "pause:at=2 s,for=1 s"',
-        "late": '"late:30 s"',
-        "crash": '"crash:at=2 s,for=500 ms,restore=1 s,checkpoint=10 s"',
-        "degrade": "degrade:4",
-        "traffic": '"traffic:500 MB/s,bytes=1 MiB"',
+        "slow": (lambda text: Slow(_factor(text)), "slow:2.0"),
+        "noise": (_noise, "noise:lognormal:0.3, noise:exponential:0.5 or noise:empirical:FILE"),
+        "pause": (_pause, '"pause:every=2 s,for=100 ms" or "pause:at=2 s,for=1 s"'),
+        "late": (lambda text: Late(_time(text)), '"late:30 s"'),
+        "crash": (_crash, '"crash:at=2 s,for=500 ms,restore=1 s,checkpoint=10 s"'),
+        "degrade": (lambda text: Degrade(_factor(text)), "degrade:4"),
+        "traffic": (_traffic, '"traffic:500 MB/s,bytes=1 MiB"'),
     }
 )
 

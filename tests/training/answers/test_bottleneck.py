@@ -288,8 +288,8 @@ def test_tasks_that_only_wait_and_processors_that_pack_speak_for_the_protocol() 
         columns[name] = getattr(training.spent, name).copy()
         columns[name][row] = value
     columns["task_ns"] = ints([[0, 0, 0, 60_000], [0, 0, 0, 60_000], [0, 0, 60_000, 0], [0, 0, 0, 60_000]])
-    spent = training.spent._replace(**columns)
-    protocol, link, *dealt, device = candidates(training, CLUSTER, spent=spent)
+    training = replace(training, spent=training.spent._replace(**columns))
+    protocol, link, *dealt, device = candidates(training, CLUSTER)
     assert [one.by_bytes for one in dealt] == [True]  # only ps:0 sends
     assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])
     assert (protocol.share, link.share, device.share) == pytest.approx((0.9, 0.1, 1 / 60), rel=0.01)
