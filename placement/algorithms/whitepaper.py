@@ -1,8 +1,8 @@
 """Greedy placement by simulation: TensorFlow's white paper describes it, and no release of TensorFlow does it.
 
-Abadi et al., "TensorFlow: Large-Scale Machine Learning on Heterogeneous Distributed Systems", 2015, section 3.2.1: run
-the graph in simulation from its sources; when a node becomes ready, try every device that may run it, add up when its
-inputs would be there and how long it would take, and keep the device on which it ends first.
+Abadi et al., "TensorFlow: Large-Scale Machine Learning on Heterogeneous Distributed Systems", 2015, section 3.2.1.
+The graph runs in simulation from its sources. When a node becomes ready, every device that may run it is tried: when
+would its inputs be there, and how long would it take? It goes to the device on which it ends first.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
                      by its task and name
     a trace          slice of a node           -> device, lane, start, end
 
-A cut has two figures: `raw` counts the nodes that are equal as they are, `agree` those that are equal in the canonical
-form, which undoes what TensorFlow itself does differently in every run (`canonical`, docs/tensorflow.md).
+A cut has two figures. `raw` counts the nodes that are equal as they are, `agree` those that are equal in the canonical
+form. That form undoes what TensorFlow itself does differently in every run (`canonical`, docs/tensorflow.md).
 """
 
 from __future__ import annotations

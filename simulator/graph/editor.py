@@ -1,8 +1,8 @@
 """The editor of a graph: nodes and edges come and go one by one, as in TensorFlow's own `Graph`.
 
-TensorFlow's ids follow from the order of these steps, so the editor keeps it: rows of nodes and of edges are never used
-twice, and a node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.cc`): the last edge takes
-the place of one that is removed. Above eight edges TensorFlow's order is unspecified. The editor goes on in the same
+TensorFlow's ids follow from the order of these steps, so the editor keeps it. Rows of nodes and of edges are never used
+twice. A node lists its edges as TensorFlow's EdgeSet does (`tensorflow/core/graph/edgeset.cc`): the last edge takes the
+place of one that is removed. Above eight edges TensorFlow's order is unspecified. The editor goes on in the same
 manner there, and marks edges that are made in such an order.
 """
 

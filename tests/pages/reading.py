@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 INDENT = "    "
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```\n", re.MULTILINE | re.DOTALL)  # within an item it is indented
-_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
+_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) |^\S+ {2,}(?=\S)")  # of a list, or of words and meanings
 _END = re.compile(r"[.!?][\"')*_]*(?=\s+(?:simviz|[^a-z])|$)")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _NAME = re.compile(r"`([\w.{},*-]+(?:/[\w.{},*=-]*)+)`")

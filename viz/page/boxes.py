@@ -1,9 +1,9 @@
 """Lay out the folded graph: each item's column and row within its scope, by longest path and barycentre sweeps.
 
-After Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures" (1981): break
-cycles, give each item a rank (its column; the picture flows to the right), put a dummy into every column that an edge
-passes, order the columns by the mean position of neighbours, then draw each item as near to its neighbours as its
-column allows (pool adjacent violators, the exact answer for one column).
+The steps are those of Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures"
+(1981). Cycles are broken. Each item gets a rank, which is its column; the picture flows to the right. Every column that
+an edge passes gets a dummy. Columns are ordered by the mean position of neighbours. Last, each item is drawn as near to
+its neighbours as its column allows, by pool adjacent violators, the exact answer for one column.
 """
 
 from __future__ import annotations

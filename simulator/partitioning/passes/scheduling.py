@@ -2,8 +2,8 @@
 
 The master writes on every node when it could start at the earliest, were every op one microsecond long and every copy
 ten (`tensorflow/core/distributed_runtime/scheduler.cc`). Each worker cuts the time of each of its pieces into epochs
-(`tensorflow/core/graph/graph_partition.cc`): a ControlTrigger begins each, after the last node that starts before it,
-and a Recv waits for the trigger six epochs ahead of its own.
+(`tensorflow/core/graph/graph_partition.cc`). A ControlTrigger begins each epoch, after the last node that starts before
+it. A Recv waits for the trigger six epochs ahead of its own.
 
 TensorFlow 2.21 itself seldom comes so far. Its cost model knows nodes by numbers that hold no longer once something was
 pruned or copied, and outputs by their readers: where a node or an output is missing there, the process dies. What is
