@@ -1,8 +1,9 @@
 """Copy small constants to where they are read, so that they never cross between CPUs.
 
-The rule is that of `tensorflow/core/common_runtime/replicate_constants_pass.cc`, which is on by default. It takes a Const
-on a CPU with at most 16 elements and no control successor that is read on two or more targets. The Const is deleted and
-made anew on each target. The target of a reader is its own device if that is a CPU, else a CPU of its task (`Cluster.home`).
+The rule is that of `tensorflow/core/common_runtime/replicate_constants_pass.cc`, which is on by default. It takes a
+Const on a CPU with at most 16 elements and no control successor that is read on two or more targets. The Const is
+deleted and made anew on each target. The target of a reader is its own device if that is a CPU, else a CPU of its task
+(`Cluster.home`).
 """
 
 from __future__ import annotations
