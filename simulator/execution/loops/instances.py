@@ -93,10 +93,7 @@ def _tags(state: Liveness) -> tuple[tuple[Tag, ...], list[Ints]]:
     for nest, places in zip(nests, begun, strict=True):
         table = np.full((len(places), deepest), -1)  # -1: no loop of this depth, which sorts first
         for depth in range(len(nest) - 1, -1, -1):
-            table[:, depth], places = (
-                places % state.spaces[nest[depth]].width,
-                places // state.spaces[nest[depth]].width,
-            )
+            places, table[:, depth] = np.divmod(places, state.spaces[nest[depth]].width)
         digits.append(table)
     table = np.concatenate(digits)
     order = np.lexsort(table.T[::-1])
