@@ -44,18 +44,18 @@ def place(
     """Give every node of the graph a device.
 
     `algorithm` is a key of ALGORITHMS, the name of one that an installed package offers (`plugins`), or a function
-    Problem -> Plan (docs/algorithms.md). With `fallback`, `whitepaper` and `heft` give way to `single` where the
-    simulator finds that one device is faster, or where the algorithm ran out of memory; the result says so. An
-    algorithm that is not simviz's own stands, and a note says where one device would be faster.
+    Problem -> Plan (docs/algorithms.md). With `fallback`, `single` replaces `whitepaper` and `heft` where the simulator
+    finds that one device is faster, or where the algorithm ran out of memory; the result says so. The plan of an
+    algorithm that is not simviz's own stays, and a note says where one device would be faster.
 
-    `soft` is soft placement as in TensorFlow: a device that does not exist gives way to another of the same task.
+    `soft` is soft placement as in TensorFlow: another device of the same task replaces one that does not exist.
     `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `prepared` is the
     result of `prepare` for the same values, where the caller has it already. `seen`, node -> device, is where
     TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and
     `contention` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.
 
-    Raises InfeasibleError if a group has no device or its memory does not fit, GraphError for a malformed device, and
-    SimvizError for an unknown algorithm, one that fails, or one that returns no valid plan.
+    Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
+    Raises SimvizError for an algorithm that is unknown, fails, or returns no valid plan.
     """
     if own := algorithm in tuple(TABLE):  # a tuple, as an algorithm may have no hash
         name, solver = str(algorithm), ALGORITHMS[str(algorithm)]
@@ -137,7 +137,7 @@ def _solve(
 
 
 def _shown(ends: Nanos) -> str:
-    return "has no way for some value" if ends == NEVER else show_nanos(ends)
+    return "has no route for some value" if ends == NEVER else show_nanos(ends)
 
 
 def _why(problem: Problem, constraints: Constraints, plan: Plan, *, soft: bool) -> list[int]:

@@ -87,8 +87,8 @@ def upward_ranks(problem: Problem) -> list[int]:
     """[n] mean run time plus the largest (mean transfer time + rank) among the readers, in picoseconds: on average the
     work, transfers included, between an op's start and the end of the step.
 
-    Means as in Topcuoglu et al. 2002, equations 2 to 6: a run time over the devices that the op's group may use, a
-    transfer time over all ordered pairs of different devices that a route joins.
+    Means as in Topcuoglu et al. 2002, equations 2 to 6. The mean run time is over the devices that the op's group may
+    use. The mean transfer time is over all ordered pairs of different devices that a route joins.
     """
     work = _mean_run(problem)
     wire = _mean_transfer(problem)
@@ -120,14 +120,14 @@ def _mean_run(problem: Problem) -> list[int]:
 
 def _mean_transfer(problem: Problem) -> list[int]:
     """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
-    ways = problem.tables.ways
-    way = ways.of[ways.of >= 0]
-    if not len(way):
+    routes = problem.tables.ways
+    rows = routes.of[routes.of >= 0]
+    if not len(rows):
         return [0] * len(problem.nbytes)
-    rate = ways.bytes_per_s[way].astype(np.float64)
+    rate = routes.bytes_per_s[rows].astype(np.float64)
     wire = np.divide(1e9, rate, out=np.zeros(len(rate)), where=rate > 0)
-    work = (ways.send_ps_per_byte[way] + ways.receive_ps_per_byte[way]) / PS_PER_NS
-    fixed = ways.latency_ns[way] + ways.send_ns[way] + ways.receive_ns[way]
+    work = (routes.send_ps_per_byte[rows] + routes.receive_ps_per_byte[rows]) / PS_PER_NS
+    fixed = routes.latency_ns[rows] + routes.send_ns[rows] + routes.receive_ns[rows]
     mean = float(fixed.mean()) + np.asarray(problem.nbytes, np.float64) * (wire + work).mean()
     mean[np.array(problem.stays, bool)] = 0
     return np.rint(mean * PS_PER_NS).astype(np.int64).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type

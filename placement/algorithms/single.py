@@ -20,9 +20,9 @@ from simulator.units import Nanos, show_bytes
 def single(problem: Problem) -> Plan:
     """Try every device and keep the one on which the step ends first; among equals the smaller row.
 
-    A group that may not use the chosen device goes to the CPU of that device's task, else to the first device of that
-    task that it may use, else to its first device. A device whose memory runs out while the step runs is taken only if
-    there is no other. Raises InfeasibleError if the resident bytes fit nowhere.
+    A group that may not use the chosen device goes to the CPU of that device's task. Without that, it goes to the first
+    device of that task that it may use, else to its first device at all. A device whose memory runs out while the step
+    runs is taken only if there is no other. Raises InfeasibleError if the resident bytes fit nowhere.
     """
     sets = _sets(problem)
     best: tuple[bool, Nanos] | None = None

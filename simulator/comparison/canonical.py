@@ -68,7 +68,7 @@ def canonical(
 ) -> list[CutNode]:
     """The nodes in canonical form.
 
-    `widely_read` names the copied and the fed nodes of the graph that have more than eight out-edges, `by_chance` the
+    `widely_read` names the copied and the fed nodes of the graph with more than eight out-edges. `by_chance` has the
     ends of the edges that TensorFlow made in the order of such a set before it placed the graph.
     """
     side = _side(nodes)

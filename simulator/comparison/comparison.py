@@ -62,10 +62,10 @@ def compare(
 ) -> Comparison:
     """Compare two Assignments, two Partitions or two Traces, or ours with what was measured.
 
-    A measured placement maps node names to device names, a measured cut is a sequence of GraphDef messages, one per
-    piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph); without it the nodes of
-    an Assignment or a Trace are named by their rows, and only those that run in our cut count as the graph's own.
-    With `tasks`, only the nodes of a cut on those tasks count. Raises TypeError for two results of different kinds.
+    A measured placement maps node names to device names. A measured cut is a sequence of GraphDef messages, one per
+    piece. `graph` is the graph that was placed, cut (before the cut) or run (Partitions.graph). Without it, nodes of an
+    Assignment or a Trace are named by their rows, and a cut's own nodes are those that run in it. With `tasks`, only
+    the nodes of a cut on those tasks count. Raises TypeError for two results of different kinds.
     """
     if isinstance(ours, Assignment):
         if isinstance(theirs, Assignment):

@@ -58,10 +58,10 @@ def run(module: str, payload: bytes, *, timeout_s: float, args: Sequence[str] = 
 def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
     """Run `module` (its main part calls `serve`) in a child process that answers questions while the block lasts.
 
-    A question raises OracleError if TensorFlow is missing or refuses (`refusal` holds its own sentence), if the child
-    ends without an answer, if it takes too long, and if a message is too large. After any of these but the first the
-    child is gone, and the next question starts another. No process of the child's group outlives the block. The thread
-    that asks first must live as long, as the kernel ends the child with it.
+    A question raises OracleError if TensorFlow is missing or refuses; `refusal` then holds its own sentence. It also
+    does so if the child ends without an answer or takes too long, and if a message is too large; then the child is
+    gone, and the next question starts another. No process of the child's group outlives the block. The thread that
+    asks first must live as long, as the kernel ends the child with it.
     """
     running: list[subprocess.Popen[bytes]] = []
 
@@ -83,8 +83,8 @@ def conversation(module: str, *, args: Sequence[str] = ()) -> Iterator[Asking]:
             raise OracleError(message) from None
         if body[:1] == b"+":
             return body[1:]
-        told = json.loads(body[1:])
-        raise OracleError(told["message"], refusal=told["refusal"])
+        reply = json.loads(body[1:])
+        raise OracleError(reply["message"], refusal=reply["refusal"])
 
     try:
         yield ask
@@ -265,12 +265,12 @@ def _answer(work: Callable[[bytes], bytes], question: bytes) -> bytes:
         bounded(len(answer), "the answer from TensorFlow")
         return answer
     except OracleError as error:
-        told: dict[str, str | None] = {"message": str(error), "refusal": error.refusal}
+        reply: dict[str, str | None] = {"message": str(error), "refusal": error.refusal}
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "tensorflow":
             raise
-        told = {"message": INSTALL, "refusal": None}
-    return b"-" + json.dumps(told).encode()
+        reply = {"message": INSTALL, "refusal": None}
+    return b"-" + json.dumps(reply).encode()
 
 
 def pack(facts: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:

@@ -116,6 +116,6 @@ def import_refusal(content: bytes, *, timeout_s: float = TIMEOUT_S, asking: Aski
             return f"no GraphDef: {error}"
     step = {"target": [node.name for node in found.node[:1]]}
     question = {"soft": True, "step": step, "tasks": [], "master": "", "counts": {"CPU": 1}}
-    told, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), timeout_s))
-    refusal: str | None = told["refusal"]
+    reply, _ = unpack(asking(pack(question, [found.SerializeToString(deterministic=True)]), timeout_s))
+    refusal: str | None = reply["refusal"]
     return refusal

@@ -43,9 +43,9 @@ def machine(cpus: int = 1, *, timeout_s: float = TIMEOUT_S) -> Machine:
 
     Raises OracleError if TensorFlow is missing, fails or takes longer than `timeout_s`.
     """
-    told, _ = child.unpack(child.run("simulator.oracle.machine", child.pack({"cpus": cpus}), timeout_s=timeout_s))
-    devices = tuple((name, kind, memory) for name, kind, memory in told.pop("devices"))
-    return Machine(**{**told, "gpus": tuple(told["gpus"]), "devices": devices})
+    reply, _ = child.unpack(child.run("simulator.oracle.machine", child.pack({"cpus": cpus}), timeout_s=timeout_s))
+    devices = tuple((name, kind, memory) for name, kind, memory in reply.pop("devices"))
+    return Machine(**{**reply, "gpus": tuple(reply["gpus"]), "devices": devices})
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,9 @@ The cluster decides which TensorFlow can answer:
       this machine has as many
     any other                       a real master over stand-in workers that claim the cluster's devices
 
-A real master can own only CPUs. If the task that the session would connect to has GPUs, a task `standin_client` with
-one CPU is added to the cluster to hold the master. TensorFlow prefers devices of the master's own task to remote ones
-of the same type, so an answer about placement then holds for the cluster with that task.
+A real master can own only CPUs. If the session's task has GPUs, a task `standin_client` with one CPU is added to the
+cluster to hold the master. TensorFlow prefers devices of the master's own task to remote ones of the same type. So an
+answer about placement then holds for the cluster with that task.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def observe(
 ) -> Observation:
     """Have TensorFlow place the graph on the cluster and cut the step; nothing of the graph is run.
 
-    A graph that was made by `lower` is not handed over: TensorFlow gets the original and lowers it by itself.
+    TensorFlow does not get a graph that was made by `lower`: it gets the original and lowers it by itself.
     `devices` gives a device string per node, which replaces the requested one. `asking` puts a question to `session`:
     in a process of its own, unless the caller has one that it trusts (`conversation`). With `real_workers` each task
     that has CPUs alone gets a real worker, and `worker_partitions` holds its cut of the piece that it got:
@@ -113,7 +113,7 @@ def observe(
     question["recv_scheduling"] = recv_scheduling
     here = _own_session(cluster)
     if here is not None:
-        found = _told(asking, graph, content, {**question, "counts": here}, timeout_s)
+        found = _asked(asking, graph, content, {**question, "counts": here}, timeout_s)
         if found is not None:
             return Observation(oracle=GPUS if here["GPU"] else LOCAL, **found)
     cluster = _with_master(cluster)
@@ -128,7 +128,7 @@ def observe(
         {"name": task, "devices": own, "real": real_workers and can_hold_master(replace(cluster, master=task))}
         for task, own in claimed.items()
     ]
-    found = _told(
+    found = _asked(
         asking, graph, content, {**question, "counts": {"CPU": cpus}, "tasks": tasks, "master": master}, timeout_s
     )
     if found is None:
@@ -171,25 +171,25 @@ def _nodes(message: Any) -> Iterator[Any]:
     return chain(message.node, *(function.node_def for function in message.library.function))
 
 
-def _told(
+def _asked(
     asking: Asking, graph: Graph, message: bytes, facts: dict[str, Any], timeout_s: float
 ) -> dict[str, Any] | None:
     """The fields of a Observation from TensorFlow's process; None: TensorFlow does not see the GPUs asked for."""
-    told, blobs = unpack(asking(pack(facts, [message]), timeout_s))
-    if not told["enough"]:
+    reply, blobs = unpack(asking(pack(facts, [message]), timeout_s))
+    if not reply["enough"]:
         return None
-    placement, bodies = _logged(graph, told["placement"])
+    placement, bodies = _logged(graph, reply["placement"])
     pieces = tuple(GraphDef.FromString(blob) for blob in blobs)
-    sent = pieces[: told["sent"]]
-    cut = tuple(sorted(pieces[told["sent"] :], key=lambda piece: piece.node[0].device))  # workers answer in any order
+    sent = pieces[: reply["sent"]]
+    cut = tuple(sorted(pieces[reply["sent"] :], key=lambda piece: piece.node[0].device))  # workers answer in any order
     behind = {task["name"] for task in facts["tasks"] if task["real"]}
     return {
-        "tensorflow": told["tensorflow"],
+        "tensorflow": reply["tensorflow"],
         "placement": placement,
         "bodies": bodies,
         "partitions": (*sent, *(piece for piece in cut if piece.node[0].device.partition("/device:")[0] not in behind)),
         "worker_partitions": cut if facts["master"] else (),
-        "refusal": told["refusal"],
+        "refusal": reply["refusal"],
     }
 
 

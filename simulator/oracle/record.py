@@ -2,9 +2,9 @@
 
 Called as `python -m simulator.oracle.record DIR [-o OUT]`.
 
-A record holds the placement log in its order, the pieces, and the times of one step, with the versions and devices of
-the machine, and the graph as TensorFlow was asked about it. So a prediction can be compared with it on any machine. The
-file is gzip over one JSON object; GraphDef and StepStats messages are base64 in it.
+A record holds the placement log in its order, the pieces, and the times of one step. It also holds the versions and
+devices of the machine, and the graph as TensorFlow got it. So any machine can compare a prediction with it. The file
+is gzip over one JSON object; GraphDef and StepStats messages are base64 in it.
 
 Placing and cutting run nothing of a graph. Timing a step executes its ops: do it for graphs that you trust, and give
 `--no-run` for all others.
@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed += 1
             _say(f"{path.name}: not recorded: {error}", sys.stderr)
         else:
-            _say(f"{path.name}: {_told(made)}; {show_bytes(len(content))}")
+            _say(f"{path.name}: {_summary(made)}; {show_bytes(len(content))}")
     return 1 if failed else 0
 
 
@@ -332,7 +332,7 @@ def _say(text: str, file: TextIO | None = None) -> None:
     print(printable(text), file=file)
 
 
-def _told(made: Recording) -> str:
+def _summary(made: Recording) -> str:
     """A recording in one line."""
     if made.seen.refusal is not None:
         return f"refused: {made.seen.refusal}"

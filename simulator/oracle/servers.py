@@ -58,8 +58,8 @@ def serve(master: str, cpus: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[s
     server.start()
 
     def taken() -> list[bytes]:
-        told, graphs = child.unpack(_said(workers, b"take"))
-        child.bounded(told["bytes"], "what TensorFlow's master sent to its workers", told["most"])
+        reply, graphs = child.unpack(_said(workers, b"take"))
+        child.bounded(reply["bytes"], "what TensorFlow's master sent to its workers", reply["most"])
         return graphs
 
     return str(server.target), taken

@@ -50,7 +50,7 @@ def answering() -> Callable[[bytes], bytes]:
     Asked: `counts`, this process's devices per type; `master`, the task that holds the master, or "" for a local
     session; `tasks`, the other tasks, for `servers.serve`; `step`, what is fed, fetched and only run, as the fields of
     TensorFlow's CallableOptions; `soft`, `recv_scheduling`; a GraphDef as blob.
-    Told: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
+    Reply: `enough`, whether this process has the GPUs; `placement`, (name, op, device) in the order of the log;
     `refusal`; `tensorflow`, its version; as blobs `sent` graphs that the master sent to workers, then those that
     workers of this process, or the local session, cut for their devices.
     """
@@ -87,7 +87,7 @@ def answering() -> Callable[[bytes], bytes]:
             known.clear()  # the next question gets new servers
             raise
         cut = partitions_of(dumps)
-        told = {
+        reply = {
             "enough": True,
             "tensorflow": tf.__version__,
             "placement": placement,
@@ -95,7 +95,7 @@ def answering() -> Callable[[bytes], bytes]:
             # with the partitions in hand, the error is about making kernels, which is not what was asked
             "refusal": None if sent or cut else refusal,
         }
-        return child.pack(told, sent + cut)
+        return child.pack(reply, sent + cut)
 
     return answer
 

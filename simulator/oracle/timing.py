@@ -53,10 +53,10 @@ def timed(
     try:
         with tempfile.TemporaryDirectory(prefix="simviz-") as folder:
             payload = child.pack({**question, "counts": dict(counts), "folder": folder}, [_serialized(message)])
-            told, blobs = child.unpack(child.run("simulator.oracle.timing", payload, timeout_s=timeout_s))
+            reply, blobs = child.unpack(child.run("simulator.oracle.timing", payload, timeout_s=timeout_s))
     except OracleError as error:  # the placement and the pieces are worth having without the times
         return None, str(error)
-    return (StepStats.FromString(blobs[0]) if blobs else None), told["not_run"]
+    return (StepStats.FromString(blobs[0]) if blobs else None), reply["not_run"]
 
 
 def _serialized(message: Any) -> bytes:
@@ -87,7 +87,7 @@ def answer(payload: bytes) -> bytes:
 
     Asked: `counts`, devices per type; `soft`; `feeds` as (tensor, DataType, shape); `fetches`, `targets`; `first`, the
     nodes that give variables their first value; `step_timeout_s`; `threads`, as in `timed`; and the `folder` to run in.
-    Told: StepStats as a blob, or `not_run`, the reason why there are none.
+    Reply: StepStats as a blob, or `not_run`, the reason why there are none.
     """
     facts, (graph_def,) = child.unpack(payload)
     prepare(gpus=facts["counts"]["GPU"] > 0)

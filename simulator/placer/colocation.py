@@ -120,8 +120,8 @@ class _Search:
 def colocate(graph: Graph, cluster: Cluster, *, soft: bool) -> Groups:
     """Find the groups of a graph.
 
-    Raises GraphError for a malformed device string, and InfeasibleError for a node without a kernel and for nodes that
-    must share a device and exclude each other.
+    Raises GraphError for a malformed device string. Raises InfeasibleError for a node without a kernel, and for nodes
+    that must share a device and exclude each other.
     """
     return _colocate(graph, _Search(cluster, soft), ())
 
@@ -360,9 +360,7 @@ def _body_of(graph: Graph, row: int, callers: tuple[str, ...]) -> tuple[str, Gra
     name, attrs = _called(graph, row)
     body = instantiate(graph.library[name], attrs, graph.library, graph.source)
     if len(callers) > MAX_DEPTH:
-        raise GraphError(
-            f"More than {MAX_DEPTH} calls that hand back resources lie within each other, down to {name!r}."
-        )
+        raise GraphError(f"More than {MAX_DEPTH} calls that return resources lie within each other, down to {name!r}.")
     if name in callers:
         raise InfeasibleError(
             f"Recursive function calls are not supported. Node {graph.names[row]!r} calls the function {name!r}, which "
@@ -487,8 +485,8 @@ def _tie_nodes(groups: Groups, one: int, other: int) -> None:
 def _join(groups: Groups, a: int, b: int) -> None:
     """Merge two roots; equal ranks make `a` the root.
 
-    Raises InfeasibleError where the two exclude each other. Where only a common device type is missing, the one that
-    would have been the root keeps the merged requests, as in TensorFlow, which then goes on if placement is soft.
+    Raises InfeasibleError where the two exclude each other. If only a common device type is missing, the intended root
+    keeps the merged requests. TensorFlow does the same, and goes on if placement is soft.
     """
     root, other = (b, a) if groups.rank[a] < groups.rank[b] else (a, b)
     resource = merge(groups.resource[root], groups.resource[other], soft=False)

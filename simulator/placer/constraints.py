@@ -1,8 +1,8 @@
 """Constraints: the colocation groups of a graph, and the devices that each group may use.
 
-A group may use the devices that match what its members ask for and that have a kernel for every member, in the order
-in which TensorFlow prefers them (placer.cc, FilterSupportedDevices). Soft placement gives up the type and the number
-of a device that does not exist, never its job, replica or task. TensorFlow accepts every placement that keeps each
+A group may use the devices that match what its members ask for and that have a kernel for every member. TensorFlow
+prefers them in a fixed order (placer.cc, FilterSupportedDevices). Soft placement gives up the type and the number of a
+device that does not exist, never its job, replica or task. TensorFlow accepts every placement that keeps each
 group on one of its devices, even written into every node under hard placement. The exceptions are the `_class` entries
 in `dropped`: soft placement gives them up, hard placement would refuse them.
 """
