@@ -163,4 +163,4 @@ def test_a_training_says_that_nobody_waits_for_a_queue_that_none_of_its_clients_
             [one for one, _ in given], on, [priced for _, priced in given], regime=None, steps=3, engine=engine
         )
         (note,) = found.notes
-        assert note.startswith("queue input: nobody knows how fast it is filled (nothing in the graph fills it)")
+        assert note.startswith("queue input: its rate is unknown (nothing in the graph fills it)")

@@ -193,7 +193,7 @@ def _links(traffic: _Traffic) -> list[Relief]:
         several = len(members) > 1
         what = f"the link{'s' * several} {some([cluster.links[link].name for link in members], LISTED)}"
         if _of_client_alone(traffic.training, traffic.cluster, (traffic.senders[top], traffic.getters[top])):
-            what += ", through which what the client feeds and fetches passes"
+            what += ", which carries the client's feeds and fetches"
         found.append(
             Relief(
                 f"{what}, busy {'up to ' * several}{_percent(most / traffic.end)} of the time",

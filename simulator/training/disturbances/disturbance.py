@@ -10,7 +10,7 @@
     pause:every=P,for=D[,phase=T]    it stands still for D in each P
     pause:at=T,for=D                 it stands still once
     late:T                           it comes up at T
-    crash:at=T,for=D[,restore=R][,checkpoint=C]    it is gone for D, then restores for R what was saved every C
+    crash:at=T,for=D[,restore=R][,checkpoint=C]    it is gone for D, then restores for R; checkpoints every C
     degrade:FACTOR                   bytes on these links take that many times as long
     traffic:RATE[,bytes=B]           others send that much from A to B, in messages of B bytes
 
@@ -110,7 +110,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
 
 
 def read_disturbance(text: str) -> Disturbance:
-    """Read one disturbance in the notation above. Raises SimvizError: which part does not fit, and what does.
+    """Read one disturbance in the notation above. Raises SimvizError that names the wrong part and a right form.
 
     >>> read_disturbance("worker:3=slow:2.5").effect
     Slow(factor=Fraction(5, 2))

@@ -87,7 +87,7 @@ def _table(values: Sequence[float]) -> Ints:
     """In fixed point, in their order, with a mean of exactly 1: rounding errors are carried on, not added up."""
     total = fsum(values)
     if max(values) * QUANTILES > MAX_FACTOR * total:
-        raise ValueError(f"the largest is more than {MAX_FACTOR:,} times the mean; leave out what is no noise")
+        raise ValueError(f"the largest is more than {MAX_FACTOR:,} times the mean; leave out values that are no noise")
     rising = [round(reached / total * ONE * QUANTILES) for reached in accumulate(values)]
     rising[-1] = ONE * QUANTILES
     return ints([upper - lower for lower, upper in zip([0, *rising], rising, strict=False)])

@@ -192,7 +192,7 @@ class Datasets:
         taken = Counter({op: nanos // size for op, nanos in before.taken.items()})
         return _Flow(before.asker_ns // size, before.ahead_ns // size, before.buffer * size, taken)
 
-    # ---- what a dataset says ----------------------------------------------------------------------------------------
+    # ---- inputs and functions of a dataset --------------------------------------------------------------------------
 
     def _number(self, row: int, slot: int, *, least: int = 1) -> int:
         """The whole number in that slot; a slot below 0 counts from the last. Raises UnknownRateError."""

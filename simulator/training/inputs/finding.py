@@ -103,7 +103,7 @@ def inputs_of(
     row = {key: at for at, key in enumerate(made)}
     draws = tuple(tuple(Draw(node, row[key], amount) for node, key, amount in one if key in row) for one in drawn)
     notes = [
-        f"{key.family} {key.name}: nobody knows how fast it is filled ({why}), so it never runs dry; say it by --input "
+        f"{key.family} {key.name}: its rate is unknown ({why}), so it never runs dry. Give its rate by --input "
         f"{key.name}=1000/s."
         for key, why in unknown.items()
     ]
@@ -122,7 +122,7 @@ class _InputSearch:
     found: dict[Key, _Found] = field(default_factory=dict)
 
     def drawn(self) -> list[_Drawn]:
-        """[C] what each client takes from queues and iterators."""
+        """[C] the elements that each client takes from queues and iterators."""
         known: dict[int, list[_Op]] = {}
         ops: list[list[_Op]] = []
         for client in self.clients:

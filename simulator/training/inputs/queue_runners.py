@@ -81,7 +81,7 @@ class QueueRunners:
         if unseen is not None:
             raise UnknownRateError(f"what Python computes in {unseen!r} is not in the graph")
         if enqueue.amount == UNKNOWN:
-            raise UnknownRateError(f"{graph.names[enqueue.row]!r} adds nobody knows how many at once")
+            raise UnknownRateError(f"{graph.names[enqueue.row]!r} adds an unknown number of elements at once")
         taken = work(graph, self.each_ns, rows)
         taken[SESSION] += RUN_NS
         period_ns = max(taken.total(), threads * RUN_NS)
@@ -95,7 +95,9 @@ class QueueRunners:
     def _held_up(self, dequeue: Operation, own: Producer, below: Sequence[int]) -> Producer:
         """The producer of a queue that a thread reads, at the rate at which that thread makes items of it."""
         if dequeue.amount == UNKNOWN or dequeue.owner == UNKNOWN:
-            raise UnknownRateError(f"{self.graph.names[dequeue.row]!r} takes nobody knows what, or how many")
+            raise UnknownRateError(
+                f"{self.graph.names[dequeue.row]!r} takes from an unknown queue, or an unknown number of elements"
+            )
         before = self.producer(dequeue.owner, below)
         period_ns = -(-before.period_ns * dequeue.amount // before.item)
         return replace(before, period_ns=period_ns, item=own.item)

@@ -190,7 +190,7 @@ def _lacking(
     )
 
 
-# ---- scripts: what a graph that names its jobs runs and shares, whatever the cluster --------------------------------
+# ---- scripts: the step and the shared jobs of a graph, whatever the cluster -----------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +198,7 @@ class Script:
     """The graph that a worker's script makes; that of a reader has no gradients."""
 
     graph: Graph
-    step: Step  # what a worker runs
+    step: Step  # of a worker
     held: SyncReplicas | None = None  # its accumulators and tokens, if it synchronises workers itself
     shared: frozenset[str] = frozenset()  # jobs that keep the trained variables
     counts: tuple[str, ...] = ()  # nodes that count updates
@@ -237,7 +237,7 @@ def read_script(
 
 
 def _without_gradients(graph: Graph) -> Script:
-    """The script of a graph without gradients: it runs its enqueues, or where it has none what it fetches by itself.
+    """The script of a graph without gradients: it runs its enqueues, else its own fetches.
 
     Its queue runners say which enqueues run; where the file lists none, all do.
     """

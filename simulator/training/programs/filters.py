@@ -34,7 +34,7 @@ class Filters:
 
 
 def read_filters(text: str) -> Filters:
-    """Read filters in the notation above. Raises SimvizError that says what is wrong, and how filters are written.
+    """Read filters in the notation above. Raises SimvizError that names the wrong part and the form of a filter.
 
     >>> read_filters("worker=/job:ps,/job:worker/task:{task}")
     Filters(job='worker', texts=('/job:ps', '/job:worker/task:{task}'))

@@ -28,7 +28,7 @@ from simulator.training.recognition.plain_updates import ADDS, ASSIGNS, SUMS_OF_
 from simulator.training.recognition.variables import VARIABLES, colocated_rows, is_whole, variable_of
 from simulator.wording import some
 
-_APPLY_GRADIENT = ("grad", "delta")  # what optimizers' registrations call it (tensorflow/core/ops/training_ops.cc)
+_APPLY_GRADIENT = ("grad", "delta")  # its names in optimizers' registrations (tensorflow/core/ops/training_ops.cc)
 _SCATTERS = frozenset(
     f"{prefix}Scatter{kind}"
     for prefix in ("", "Resource")
@@ -54,12 +54,12 @@ class Gradient:
 class Anatomy:
     """The parts of a training graph; rows of nodes unless said otherwise."""
 
-    step: Step  # what one step runs
+    step: Step
     variables: tuple[int, ...]  # in order of creation, slots and the global step among them
     slot_of: Mapping[int, int]  # variable -> the one beside which its optimizer keeps it
     gradients: tuple[Gradient, ...]  # in order of the nodes that they enter
     global_step: int | None  # the variable
-    counts: tuple[int, ...]  # what adds to the global step in this step
+    counts: tuple[int, ...]  # nodes that add to the global step in this step
     ends: tuple[int, ...]  # the same, whose end is an update; none: no update comes before them, as before Keras's
     batched: tuple[int, ...]  # fed tensors whose first dimension is the batch
     batch: int  # examples of a step; 0: the graph does not say
@@ -221,7 +221,7 @@ def _slots(graph: Graph, variables: Sequence[int]) -> dict[int, int]:
 # A replica ends where its gradient is added, as the sum exists once.
 
 
-_STILL = VARIABLES | {"Const"}  # what brings no examples
+_STILL = VARIABLES | {"Const"}  # they bring no examples
 
 
 def before_adding_up(graph: Graph, runs: Sequence[int], values: int) -> list[int]:
@@ -263,7 +263,7 @@ def _has_examples(graph: Graph, edge: int) -> bool:
 
 
 def _behind(graph: Graph, edge: int) -> set[int]:
-    """The nodes behind the value on an edge, but not those behind what is added to a sum."""
+    """The nodes behind the value on an edge, but not those behind additions to a sum."""
     pending, seen = [int(graph.edge_src[edge])], set[int]()
     while pending:
         row = pending.pop()

@@ -17,7 +17,7 @@ from simulator.graph.step import Step
 from simulator.graph.tensors import shape_of
 
 SUMS = frozenset(("AddN", "Add", "AddV2", "AccumulateNV2", "ConcatV2", "Pack"))  # or lie side by side to be summed
-_PASSES = 64  # over the graph, for what goes round in loops
+_PASSES = 64  # over the graph, for values that go round in loops
 
 
 def batch_of(graph: Graph, step: Step, gradients: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], int]:

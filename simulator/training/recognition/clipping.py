@@ -36,8 +36,8 @@ class _Path:
 def as_computed(graph: Graph, found: Anatomy) -> Anatomy:
     """The same anatomy with each gradient where the backward pass hands it out, if later ops are not linear in it.
 
-    A gradient stays where it enters its update if all ops before that are linear, as the mean is the same then, and if
-    they can't be told apart from the backward pass.
+    A gradient stays where it enters its update if all ops before that are linear, as the mean is the same then. It also
+    stays if those ops can't be distinguished from the backward pass.
     """
     live = _live(graph, found)
     paths = [_path(graph, one, live) for one in found.gradients]

@@ -152,7 +152,7 @@ def _writes(graph: Graph, row: int) -> bool:
 def _ends(
     graph: Graph, fetched: Sequence[int], writes: Sequence[int], replica: frozenset[int], entering: set[int]
 ) -> list[int]:
-    """The fetched nodes of the update, if no replica computes what they need; else all nodes that write."""
+    """The fetched nodes of the update, if no replica computes their inputs; else all nodes that write."""
     walked = _walked(graph, fetched, replica, entering)
     return list(writes) if not walked.isdisjoint(replica) or not fetched else list(fetched)
 

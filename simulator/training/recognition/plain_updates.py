@@ -36,7 +36,7 @@ _BY_ELEMENT = frozenset(
 SUMS_OF_ROWS = frozenset(("UnsortedSegmentSum", "UnsortedSegmentSumV2"))  # these make sparse gradients dense
 _REDUCTIONS = frozenset(("Mean", "Sum", "Max", "ExpandDims", "Reshape", "BroadcastTo"))  # such as Adafactor's
 _FARTHEST = 2  # by element; through sums of rows, too; through reductions, too
-# A value of a variable goes through these from the variable on; what an assignment hands out is the variable.
+# A variable's value passes through these ops; an assignment hands out the variable.
 _READS = ENTERS | SWITCHES | _WRITES | {"Identity", "RefIdentity", "ReadVariableOp"}
 
 
@@ -57,9 +57,9 @@ class _Walk:
 
     nodes: set[int] = field(default_factory=set)
     reads: set[int] = field(default_factory=set)  # variables
-    ends: set[int] = field(default_factory=set)  # edges that bring what depends on examples
+    ends: set[int] = field(default_factory=set)  # edges that bring values of examples
     stopped: set[int] = field(default_factory=set)  # edges that carry the tensor at which the walk was to stop
-    indices: set[int] = field(default_factory=set)  # edges that number the rows of what is summed by row
+    indices: set[int] = field(default_factory=set)  # edges that number the rows of sums by row
 
 
 def plain_updates(graph: Graph, runs: Sequence[int], *, alone: bool = True) -> tuple[PlainUpdate, ...]:
@@ -141,7 +141,7 @@ def _changes(graph: Graph, runs: Sequence[int], live: Flags) -> dict[int, _Walk]
 
 
 def _value(graph: Graph, row: int) -> int:
-    """The edge that carries what a write writes."""
+    """The edge of the written value."""
     return int(graph.in_ptr[row]) + 1
 
 
@@ -216,7 +216,7 @@ def _updates(
     """The update made of these writes: it begins at the last tensor through which alone examples come to them.
 
     This tensor may lie before rows are summed, or before reductions of whole rows and columns. Where there is none,
-    each write is an update by itself, and what it writes is the gradient.
+    each write is an update by itself, and the written value is the gradient.
     """
     edges = {row: _value(graph, row) for row in rows}
     fed = [row for row in rows if _walk(graph, [edges[row]], live).ends]
@@ -234,7 +234,7 @@ def _updates(
 def _cuts(graph: Graph, first: int, edges: Sequence[int], live: Flags, *, further: int) -> list[_Walk]:
     """The walks back from all the edges that end at one tensor behind the first of them, and at nothing else.
 
-    Such a tensor is made of examples and not of what is written, so it is no new value of a variable.
+    Such a tensor depends on examples but on no written variable, so it is no new value of a variable.
     """
     written = {_written(graph, int(graph.edge_dst[edge])) for edge in edges}
     inside = _walk(graph, [first], live, further=further).nodes

@@ -33,8 +33,8 @@ class SyncReplicas:
     aggregate: int  # gradients that an update waits for
     per_update: int  # tokens that it hands out
     tokens: int | None  # in the queue at first; None: the graph has no op that fills it
-    train: tuple[str, ...]  # what a worker's step runs
-    updates: tuple[str, ...]  # what the chief's loop runs
+    train: tuple[str, ...]  # fetches of a worker's step
+    updates: tuple[str, ...]  # fetches of the chief's loop
 
 
 def sync_replicas(graph: Graph) -> SyncReplicas | None:

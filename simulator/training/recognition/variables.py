@@ -10,7 +10,7 @@ from simulator.graph.graph import Graph, Shape
 from simulator.graph.tensors import shape_of
 
 VARIABLES = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"))
-_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: what a global step is
+_WHOLE_NUMBERS = frozenset((3, 9))  # int32, int64: types of a global step
 _HANDING_ON = 16  # ops through which a reference or handle passes at most before its update
 
 

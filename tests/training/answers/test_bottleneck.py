@@ -151,7 +151,9 @@ def test_a_limit_that_nothing_relieves_is_no_bottleneck_of_what_was_tried() -> N
     pace = Pace({"worker:0/GPU:0": 1000, "ps0 nic out": 900}, rest_ns=1000)
     found = bottleneck(pace.training(), CLUSTER, pace.rerun)
     assert (found.relief, found.gain) == (None, 1.0)
-    assert found.sentence.startswith("No bottleneck was found: of what was tried, one at a time and together (the ")
+    assert found.sentence.startswith(
+        "No bottleneck was found: of the candidates tried one at a time and together (the "
+    )
     assert found.sentence.endswith("nothing makes the run more than 5 % faster.")
 
 

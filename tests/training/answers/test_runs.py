@@ -166,5 +166,5 @@ def test_the_link_of_a_client_that_feeds_its_towers_is_named(fed: bool, split: b
     assert found.relief is not None
     assert found.relief.links
     assert found.relief.bottleneck.startswith("the link worker0 nic out")
-    assert ("through which what the client feeds and fetches passes" in found.relief.bottleneck) == fed
+    assert ("which carries the client's feeds and fetches" in found.relief.bottleneck) == fed
     assert found.gain > 1.45

@@ -157,7 +157,7 @@ def test_what_fills_a_queue_works_where_it_asks_to_be() -> None:
     assert only([client(on, rows.built(), {}, task=1, where=made_there)], on).device == 0
 
 
-# ---- what nobody knows -----------------------------------------------------------------------------------------------
+# ---- unknown rates ---------------------------------------------------------------------------------------------------
 
 
 def test_what_nobody_knows_never_runs_dry_and_is_told() -> None:
