@@ -49,7 +49,7 @@ def with_client(cluster: Cluster) -> Cluster:
         devices=(*cluster.devices, client),
         routes=routes,
         name=f"{cluster.name} with a client",
-        notes=(*cluster.notes, "what goes to or from standin_client:0 takes no time"),
+        notes=(*cluster.notes, "transfers to and from standin_client:0 take no time"),
         master=STANDIN_CLIENT,
     )
 

@@ -36,7 +36,7 @@ def read_notation(text: str) -> Cluster:
     parts = text.replace(" ", "").split(",")
     talks = [found[1] for part in parts if (found := _TALK.match(part))]
     if len(talks) > 1:
-        raise ClusterError(f"the cluster {text!r} names {len(talks)} protocols; its tasks talk by one")
+        raise ClusterError(f"the cluster {text!r} names {len(talks)} protocols; its tasks share one")
     for part in parts:
         if not _TALK.match(part):
             _read_part(part, text, local, jobs)

@@ -71,7 +71,7 @@ def _doubts(gpu: Model, named: str | None, bonds: dict[tuple[int, int], int]) ->
     said = [] if named else [f"the matrix does not name the GPU model; taken as {gpu.name} (write FILE@MODEL)"]
     if bonds and not gpu.nvlink_bytes_per_s:
         assumed = show_rate(NVLINK_BYTES_PER_S)
-        said.append(f"the matrix has NVLinks, which {gpu.title} has not; {assumed} each way are assumed")
+        said.append(f"the matrix has NVLinks, but {gpu.title} has none; {assumed} each way is assumed")
     return said
 
 

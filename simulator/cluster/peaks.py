@@ -92,5 +92,5 @@ def _speed(key: str, text: object) -> int:
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
     if speed < 1:
-        raise ValueError(f"{key}: {text!r} does nothing per second")
+        raise ValueError(f"{key}: {text!r} is not above zero")
     return speed

@@ -221,7 +221,7 @@ def _racks(reader: Reader, tables: Sequence[object], named: Mapping[str, Sequenc
         members = _members(reader, table.get("hosts"), named, ("rack", nth, "hosts"))
         for host in members:
             if host in rack_of:
-                reader.fail(f"host {host!r} stands in rack {rack_of[host]!r} already", "rack", nth, "hosts")
+                reader.fail(f"host {host!r} is in rack {rack_of[host]!r} already", "rack", nth, "hosts")
             rack_of[host] = name
         racks.append(Rack(name, members, _wire(reader, wire, UPLINK, ("rack", nth, "uplink"))))
     return racks
@@ -300,12 +300,12 @@ def _models(reader: Reader, tables: object) -> dict[str, Model]:
 def _unsaid(own: Mapping[str, Model], tables: Mapping[str, Table]) -> list[str]:
     """Notes on models without a launch time or a number of cores."""
     launches = [
-        f"model {name} gives no launch: {show_nanos(model.launch_ns)}, as {model.type}s of its kind take"
+        f"model {name} gives no launch: {show_nanos(model.launch_ns)} is assumed, as for other {model.type}s"
         for name, model in own.items()
         if "launch" not in tables[name]
     ]
     return launches + [
-        f"model {name} gives no cores: it works on one message at a time"
+        f"model {name} gives no cores: one is assumed, which works on one message at a time"
         for name, model in own.items()
         if model.type == "CPU" and "cores" not in tables[name]
     ]

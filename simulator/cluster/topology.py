@@ -152,7 +152,7 @@ def _check(machines: Mapping[str, Host], tasks: Sequence[Task]) -> None:
             raise ClusterError(f"the cluster names {task.name} twice")
         seen.add(task.name)
         if task.host not in machines:
-            raise ClusterError(f"{task.name} stands on host {task.host!r}, which is not described")
+            raise ClusterError(f"{task.name} is on host {task.host!r}, which is not described")
         for gpu in task.gpus:
             if gpu >= len(machines[task.host].gpus):
                 raise ClusterError(
@@ -172,7 +172,7 @@ def _racked(machines: Mapping[str, Host], racks: Sequence[Rack]) -> dict[str, Ra
                 raise ClusterError(f"rack {rack.name!r} holds host {host!r}, which is not described")
             other = found.setdefault(host, rack)
             if other is not rack:
-                raise ClusterError(f"host {host!r} stands in rack {other.name!r} and in rack {rack.name!r}")
+                raise ClusterError(f"host {host!r} is in rack {other.name!r} and in rack {rack.name!r}")
     return found
 
 

@@ -117,9 +117,7 @@ def _models(cluster: Cluster) -> list[Device]:
     models: dict[str, Device] = {}
     for device in cluster.devices:
         if min(device.flop_per_s, device.bytes_per_s) < 1:
-            raise ClusterError(
-                f"{cluster.name}: {device.name} does nothing per second; give it a speed and a bandwidth"
-            )
+            raise ClusterError(f"{cluster.name}: {device.name} has no speed or no bandwidth; give both above zero")
         model = models.setdefault(device.kind, device)
         for name in ("type", "flop_per_s", "peaks", "bytes_per_s", "launch_ns"):
             if getattr(device, name) != getattr(model, name):
@@ -189,8 +187,8 @@ def _assumptions(
         counts = Counter(graph.ops[node] for node in opaque)
         names = some([graph.names[node] for node in opaque])
         notes.append(
-            f"what {by_count(counts)} compute is not in the graph, and only their calls are priced; measured times "
-            f"(--costs) can say how long they take: {names}"
+            f"the graph does not hold the code of {by_count(counts)}: only the calls are priced; measured times "
+            f"(--costs) can replace that: {names}"
         )
     capped = len(_nodes([work.capped for work in works], which))
     if capped:
@@ -223,7 +221,7 @@ def _speeds(models: Sequence[Device], works: Sequence[OpWork], which: Ints, run_
         counts = Counter(works[which[node]].number for node in guessed if run_ns[node, column] >= 0)
         if counts:
             notes.append(
-                f"number formats whose speed {model.kind} does not give, and how many nodes compute in them: "
+                f"number formats without a speed of {model.kind}, and the number of nodes that compute in them: "
                 f"{by_count(counts)}; float64 is taken as half as fast as float32, the others as equally fast"
             )
     return notes

@@ -132,7 +132,7 @@ def _index(names: Sequence[str], ops: Sequence[str], source: str) -> dict[str, i
     if len(index) != len(names):
         twice = next(name for row, name in enumerate(names) if index[name] != row)
         raise GraphError(
-            f"{source}: the name {twice!r} stands at more than one node ({len(names) - len(index)} names too many); "
+            f"{source}: the name {twice!r} is that of more than one node ({len(names) - len(index)} names too many); "
             "names must be unique. Was the file written twice, or are two graphs joined?",
             node=twice,
         )
@@ -317,7 +317,7 @@ def _refuse_cycle(
         row = before[row]
     if row not in before:
         raise GraphError(
-            f"{source}: the loop at {names[row]!r} has no way in: nothing but its own NextIteration feeds this Merge. "
+            f"{source}: the loop at {names[row]!r} has no entry: only its own NextIteration feeds this Merge. "
             "A loop begins with an Enter.",
             node=names[row],
         )

@@ -194,7 +194,7 @@ def _complete(
         except OracleError as refusal:
             if given and refusal.refusal:
                 _blame_feeds(graph, edge, given, infer, refusal.refusal)
-            return [f"TensorFlow was asked for shapes and could not say: {refusal}", *_follow(shapes, edge, batch)]
+            return [f"TensorFlow could not infer the shapes: {refusal}", *_follow(shapes, edge, batch)]
         for row, shape in enumerate(found):
             if row not in edge:
                 shapes[row] = _merged(shapes[row], shape)
@@ -215,7 +215,7 @@ def _blame_feeds(
     except OracleError:
         return  # it refuses the graph itself: a note has that
     fed = ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in _named(graph, given).items())
-    raise GraphError(f"{graph.source} does not fit what is fed ({fed}); TensorFlow says: {sentence}")
+    raise GraphError(f"{graph.source} does not fit the feeds ({fed}); TensorFlow says: {sentence}")
 
 
 def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[str]:
@@ -227,7 +227,9 @@ def _wanted(graph: Graph, shapes: Sequence[Shape | None], sizes: Ints) -> list[s
         if graph.ops[graph.tensor_node[row]] in _PLACEHOLDERS
     ]
     return (
-        [f"nothing says how large {some(names)} is, nor what depends on it: give the shape as a feed"] if names else []
+        [f"the size of {some(names)} is unknown, and so is what depends on it: give the shape as a feed"]
+        if names
+        else []
     )
 
 

@@ -127,7 +127,7 @@ def test_cores_are_the_model_s_or_as_a_host_says(tmp_path: Path) -> None:
     assert not any("gives no cores" in note for note in cluster.notes)
     silent = load_cluster(written(tmp_path, CORES.replace("cores = 12\n", "")))
     assert silent.devices[0].cores == 1
-    assert any("mine gives no cores: it works on one message at a time" in note for note in silent.notes)
+    assert any("mine gives no cores: one is assumed" in note for note in silent.notes)
 
 
 @pytest.mark.parametrize(

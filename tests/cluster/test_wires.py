@@ -125,9 +125,9 @@ def test_each_wire_says_how_it_is_shared() -> None:
         ('"15.75 GB/s"', '"15 PB/s"', 13, "bandwidth from 1 to 1,000,000,000,000,000"),
         ('GB/s"\nlatency = "2 us"', 'GB/s"\nlatency = "2e9 s"', 18, "latency from 0 to"),
         ('"box0", "box1"', '"box0", "bix1"', 24, "no host 'bix1'"),
-        ('["box2", "box3"]', '["box2", "box0"]', 29, "'box0' stands in rack 'left' already"),
-        ('["box2", "box3"]', '["box2", "box2"]', 29, "'box2' stands in rack 'right' already"),
-        ('["box2", "box3"]', '["box"]', 29, "'box0' stands in rack 'left' already"),
+        ('["box2", "box3"]', '["box2", "box0"]', 29, "'box0' is in rack 'left' already"),
+        ('["box2", "box3"]', '["box2", "box2"]', 29, "'box2' is in rack 'right' already"),
+        ('["box2", "box3"]', '["box"]', 29, "'box0' is in rack 'left' already"),
         ('["box2", "box3"]', "[]", 29, "must list names of hosts"),
         ('name = "right"', 'name = "left"', 28, "a rack 'left' already"),
         ('uplink = { bandwidth = "40 Gbit/s", duplex = "half" }', "", 27, "needs an uplink"),
@@ -206,7 +206,7 @@ def test_a_rack_of_the_interface_is_checked_too() -> None:
     tasks = [Task("w", 0, "a"), Task("w", 1, "b")]
     with pytest.raises(ClusterError, match="rack 'r' holds host 'c', which is not described"):
         connect(hosts, tasks, name="two", racks=[Rack("r", ("c",), PCIE4)])
-    with pytest.raises(ClusterError, match="host 'a' stands in rack 'r' and in rack 's'"):
+    with pytest.raises(ClusterError, match="host 'a' is in rack 'r' and in rack 's'"):
         connect(hosts, tasks, name="two", racks=[Rack("r", ("a",), PCIE4), Rack("s", ("b", "a"), PCIE4)])
 
 

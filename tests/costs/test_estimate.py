@@ -149,7 +149,7 @@ def test_variables_beyond_reason_are_of_unknown_size() -> None:
 
 
 def test_a_device_must_do_something() -> None:
-    with pytest.raises(ClusterError, match="does nothing per second"):
+    with pytest.raises(ClusterError, match="has no speed or no bandwidth"):
         estimate(product().built(), cluster(device(flop_per_s=0)))
 
 

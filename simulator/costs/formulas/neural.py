@@ -24,34 +24,26 @@ def _weights(shape: Shape | None, behind: int) -> int:
     return elements(shape[:-behind]) if shape else 1
 
 
+def _pixels_and_filters(instance: Instance) -> tuple[Shape | None, Shape | None]:
+    """The shapes of the forward output and of the filters, of a convolution or of a gradient of it.
+
+    The forward output has the shape of the incoming gradient. The filters are the result of their own gradient.
+    """
+    backward, of_filters = "Backprop" in instance.op, "BackpropFilter" in instance.op
+    filters = at(instance.outputs, 0) if of_filters else at(instance.inputs, 1)
+    return at(instance.inputs, 2) if backward else at(instance.outputs, 0), filters
+
+
 def convolution(instance: Instance) -> int:
-    """2 operations per output and per weight of one output channel."""
-    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 1)
-
-
-def convolution_input_gradient(instance: Instance) -> int:
-    """As many as forward, whose output has the shape of the incoming gradient."""
-    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 1)
-
-
-def convolution_filter_gradient(instance: Instance) -> int:
-    """As many as forward; the filter is the result."""
-    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 1)
+    """2 operations per output and per weight of one output channel; as many for each gradient."""
+    pixels, filters = _pixels_and_filters(instance)
+    return 2 * elements(pixels) * _weights(filters, 1)
 
 
 def depthwise(instance: Instance) -> int:
-    """2 operations per output and spatial weight: [spatial.., channels, multiplier]."""
-    return 2 * elements(at(instance.outputs, 0)) * _weights(at(instance.inputs, 1), 2)
-
-
-def depthwise_input_gradient(instance: Instance) -> int:
-    """As many as forward."""
-    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.inputs, 1), 2)
-
-
-def depthwise_filter_gradient(instance: Instance) -> int:
-    """As many as forward."""
-    return 2 * elements(at(instance.inputs, 2)) * _weights(at(instance.outputs, 0), 2)
+    """2 operations per output and spatial weight, [spatial.., channels, multiplier]; as many for each gradient."""
+    pixels, filters = _pixels_and_filters(instance)
+    return 2 * elements(pixels) * _weights(filters, 2)
 
 
 def unrolled(instance: Instance) -> int:
@@ -59,9 +51,7 @@ def unrolled(instance: Instance) -> int:
 
     cuDNN and oneDNN choose among algorithms that need from nothing to several times this; at most 4 GiB are granted.
     """
-    backward, of_filter = "Backprop" in instance.op, "BackpropFilter" in instance.op
-    filters = at(instance.outputs, 0) if of_filter else at(instance.inputs, 1)
-    pixels = at(instance.inputs, 2) if backward else at(instance.outputs, 0)
+    pixels, filters = _pixels_and_filters(instance)
     if not filters or not pixels:
         return 0
     per_pixel = max(1, pixels[0]) * max(1, filters[-1])  # images and channels
