@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
     from types import FrameType
 
-INTERRUPTED = 130  # as a shell says of what SIGINT ended
+INTERRUPTED = 130  # the shell's code for an end by SIGINT
 
 
 def main() -> int:

@@ -100,7 +100,7 @@ class Transfers:
 
 
 def transfers(scene: Scene) -> Transfers:
-    """What each transfer of the trace carried."""
+    """The tensor, ends and size of each transfer of the trace."""
     cut, row = scene.partitions, scene.trace.transfer
     nbytes = ints(np.where(scene.trace.transfer_dead, 0, cut.nbytes[row]))
     return Transfers(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
@@ -191,7 +191,7 @@ _OF_STRETCH = {REQUEST: "waiting", PACK: PACKING, WIRE: "transfers", LATENCY: "t
 
 
 def critical_shares(scene: Scene) -> list[Share]:
-    """Where the critical path's time goes, the largest first: ops by category, transfers, and waiting in between.
+    """Shares of the critical path, the largest first: ops by category, transfers, and waiting in between.
 
     The shares add up to the makespan; until a request has arrived all is waiting.
     """
@@ -207,7 +207,7 @@ def critical_shares(scene: Scene) -> list[Share]:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """How the step was simulated, in the words of the options."""
+    """The options of the simulation."""
 
     order: str
     contention: str
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def simulation(scene: Scene) -> Simulation:
-    """How the step was simulated."""
+    """The options with which the step was simulated."""
     trace, cluster = scene.trace, scene.cluster
     own = {link.name: link.contention for link in cluster.links if link.contention is not None}
     others = {name: contention for name, contention in own.items() if contention != trace.contention}
@@ -225,38 +225,38 @@ def simulation(scene: Scene) -> Simulation:
 
 
 def fallbacks(scene: Scene) -> list[tuple[str, int]]:
-    """Ops of the step whose cost is only a fallback, with how many nodes each, the most first."""
+    """Op -> number of its nodes whose cost is only a fallback, the most first."""
     rows = np.flatnonzero((scene.costs.source == FALLBACK) & scene.step.runs).tolist()
     found = Counter(scene.graph.ops[row] for row in rows)
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
 def unknown_shapes(scene: Scene) -> list[tuple[str, int]]:
-    """Ops of the step with outputs of unknown size that somebody reads, with how many each, the most first."""
+    """Op -> number of its outputs of unknown size that another op reads, the most first."""
     return list(shapes.unknown_shapes(scene.graph, scene.step).items())
 
 
 def notes(scene: Scene) -> list[str]:
-    """Everything that the reader should know about the result, each sentence once, from all values of the scene."""
+    """Notes of all values of the scene; each sentence once."""
     pinned = (f"Pinned: {scene.pinned}.",) if scene.pinned is not None and scene.pinned.matters else ()
     return list(dict.fromkeys((*pinned, *scene.graph.notes, *scene.cluster.notes, *result_notes(scene))))
 
 
 def result_notes(scene: Scene) -> list[str]:
-    """What pricing, placing, cutting and simulating assumed or changed; each sentence once."""
+    """Notes on pricing, placing, cutting and simulating; each sentence once."""
     parts = (scene.assignment, scene.costs, scene.partitions, scene.trace, scene)
-    first = scene.trace.notes[:1] if scene.trace.dead_fetches else ()  # what TensorFlow refuses
+    first = scene.trace.notes[:1] if scene.trace.dead_fetches else ()  # a step that TensorFlow refuses
     return list(dict.fromkeys((*first, *(sentence for part in parts for sentence in part.notes))))
 
 
 @dataclass(frozen=True, slots=True)
 class PeakRow:
-    """What one device held when it held most; the bytes of `kinds` add up to the peak, so do `live` and the rest."""
+    """The memory of one device at its peak; the bytes of `kinds` add up to the peak, so do `live` and the rest."""
 
     device: int
     time_ns: int
     peak_bytes: int
-    cause: str  # "" where nothing but what is resident is held
+    cause: str  # the node whose output reached the peak; "" if only resident memory is held
     cause_bytes: int
     kinds: Mapping[str, int]  # bytes of each of memory.KINDS that there is
     live: Sequence[Live]  # the largest, in that order
@@ -266,18 +266,18 @@ class PeakRow:
 
 @dataclass(frozen=True, slots=True)
 class LateRow:
-    """What delaying Recvs has changed."""
+    """The effect of delayed Recvs."""
 
     rule: str  # "whitepaper" or "tensorflow"
     delayed: int  # Recvs
     transfers: int
     makespan_ns: tuple[int, int]  # without it, and with it
-    held_byte_ns: tuple[int, int]  # what received copies hold, summed over the step
+    held_byte_ns: tuple[int, int]  # of received copies, summed over the step
     peak_bytes: Sequence[tuple[int, int]]  # by device
 
 
 def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
-    """What is alive at the peak of each device that holds any, in the cluster's order; the `count` largest of each."""
+    """The peak of each device that holds memory, in the cluster's order, with its `count` largest allocations."""
     rows = []
     for device in np.flatnonzero(scene.trace.peak_bytes > 0).tolist():
         peak = at_peak(scene.trace, scene.partitions, device)
@@ -294,7 +294,7 @@ def peaks(scene: Scene, count: int = 10) -> list[PeakRow]:
 
 
 def late(scene: Scene) -> LateRow | None:
-    """What delaying Recvs has changed; None where none was to be delayed."""
+    """The effect of delayed Recvs; None if none was to be delayed."""
     found = scene.received
     if found is None:
         return None

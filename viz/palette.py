@@ -1,7 +1,7 @@
-"""One colour per device, the same in every picture, told apart by colour-blind readers too.
+"""Colours: one per device, the same in every picture, and distinct for colour-blind readers.
 
-The eight hues are those of Okabe and Ito, "Color Universal Design" (2008), with black replaced by a grey that shows on
-a dark page as well. A larger cluster repeats them lighter and darker; every picture also names the device.
+The eight hues are those of Okabe and Ito, "Color Universal Design" (2008); a grey that shows on a dark page replaces
+black. A larger cluster repeats them lighter and darker. Every picture also names the device.
 """
 
 from __future__ import annotations

@@ -32,17 +32,17 @@ class Trained:
     """A training that was run: its programs and its results."""
 
     wanted: TrainingRequest
-    replication: str  # how the programs were made, in words
-    regime: Regime | None  # with its defaults; None: steps that wait for nobody
+    replication: str  # phrase on how the programs were made
+    regime: Regime | None  # with its defaults; None: steps without synchronisation
     regime_in_words: str
     clients: tuple[Client, ...]  # [C] of `training`: those of the programs, then background traffic
-    disturbed: Disturbed  # what the tasks met
+    disturbed: Disturbed  # disturbances, by task and link
     training: Training
     answers: Answers
     bottleneck: Bottleneck
     memory: MemoryBounds
-    steps: int  # that were simulated
-    narrow: bool | None = None  # the confidence interval is as narrow as was asked; None: nothing was asked
+    steps: int  # simulated steps
+    narrow: bool | None = None  # the confidence interval is as narrow as requested; None: none was requested
     scaling: tuple[Row, ...] = ()
 
     @property
@@ -64,8 +64,8 @@ class Scene:
     partitions: Partitions
     trace: Trace
     lower_bound_ns: Nanos
-    received: Received | None = None  # what delaying Recvs has changed; None: none was to be delayed
-    pinned: Pinned | None = None  # what device strings hold on CPUs; None: no noticeable part of the step
+    received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
+    pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     training: Trained | None = None  # many steps of this program and others; None: one step is all
     check: Mapping[str, Any] | None = None  # Any: the JSON object of --check, as docs/json.md describes it
     notes: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def test_the_users_own_graph_is_written_where_nothing_was_expanded(
     for kind, (_, _, words) in RUNS.items():
         source, path = tmp_path / kind, tmp_path / f"{kind}.pb"
         source.write_bytes(kinds[kind])
-        assert main([str(source), "--cluster", "2gpu", "-o", str(path)]) == 0
+        assert main([str(source), "--cluster", "2gpu", "--verbose", "-o", str(path)]) == 0
         wrote = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("wrote"))
         assert (words in wrote) if words else wrote == f"wrote      {path}"
         given, written = read_graph(source), read_graph(path)

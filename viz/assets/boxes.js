@@ -1,5 +1,5 @@
-// Where every visible box stands, given which scopes are open. Columns and rows come from the report (viz/layout.py);
-// here boxes get sizes, opened scopes push their neighbours aside, and edges are gathered between what is visible.
+// The place of every visible box, given the open scopes. Columns and rows come from viz/page/boxes.py. Here boxes get
+// sizes, open scopes push their neighbours aside, and edges are bundled between visible boxes.
 // Needs format.js, model.js.
 
 const BOX = {

@@ -1,4 +1,4 @@
-// What both canvases share: size, theme, text, the pointer.
+// Size, theme, text and pointer of a canvas, and the tooltip.
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);

@@ -1,4 +1,4 @@
-// What the side panel is made of: cards, tables, lists of links, bars. Needs format.js.
+// Parts of the side panel: cards, tables, lists of links, bars. Needs format.js.
 
 function card(heading, ...content) {
   return element("section", "card", heading && element("h3", "", heading), ...content);

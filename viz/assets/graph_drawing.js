@@ -1,7 +1,7 @@
-// How boxes and edges of the graph look. Each function draws with a pen: the context, the model, the theme, the scale.
+// The drawing of boxes and edges of the graph. Each function draws with a pen: the context, the model, the theme, the scale.
 // Needs format.js, model.js, boxes.js.
 
-// The parts of a box's bar: [colour, share], by device or by what the reader asked for.
+// The parts of a box's bar: [colour, share], by device, or by category or time on request.
 function barOf(pen, item) {
   const { model, state, theme } = pen;
   const total = totalsOf(model, item);

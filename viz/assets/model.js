@@ -1,4 +1,4 @@
-// The scene as the page uses it: the columns of the report's JSON, and the indices that the views ask for.
+// The scene on the page: the columns of the report's JSON, and indices for the views.
 // Items of the tree are scopes (0 is the root), then nodes: item = scopes + node. The first slices of the timeline are the ops,
 // in the order of `slices`. Needs timeline.js.
 

@@ -1,8 +1,8 @@
-// The search box: nodes whose name or op holds what was typed, best first. Needs format.js, model.js.
+// The search box: nodes whose name or op holds the typed text, best first. Needs format.js, model.js.
 
 const MATCHES = 60;
 
-// Rank of a match, smaller is better: the last part of the name begins with it, holds it, the op does, the scope does.
+// The rank of a match, smaller is better: the last part of the name begins with it, holds it, the op does, the scope does.
 function findNodes(model, typed) {
   const wanted = typed.trim().toLowerCase();
   if (!wanted) return { found: [], total: 0 };

@@ -1,4 +1,4 @@
-// How the rows of a timeline look. Needs format.js, canvas.js, timeline.js.
+// The drawing of a timeline's rows, grid and axis. Needs format.js, canvas.js, timeline.js.
 
 const NOTHING = new Set();
 

@@ -1,6 +1,6 @@
 // Small charts of a training as SVG, in the colours of the page. Needs format.js.
 
-// The page has an empty picture whose namespace is that of all others: a page that asks nobody for anything holds no address.
+// The namespace comes from an empty picture of the page, so that the page holds no address.
 function drawn(tag, attributes, ...content) {
   const made = document.createElementNS(document.getElementById("no-chart").namespaceURI, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

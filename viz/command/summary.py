@@ -79,7 +79,7 @@ def _lines(scene: Scene, written: Sequence[str]) -> Iterator[_Line]:
     yield _Line(2, _check_line(scene))
     yield _Line(6, _assumed_line(scene))
     yield from (_Line(20, f"Note: {note}") for note in _notes(scene))
-    files = some([_end(path, 72) for path in written], 3)
+    files = some([f"{_end(path, 72)}{remark(path, scene)}" for path in written], 3)
     yield _Line(2, f"Wrote {files}." if written else "")
 
 

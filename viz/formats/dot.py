@@ -28,7 +28,7 @@ def draw_graph(scene: Scene, *, max_nodes: int = MAX_NODES) -> str:
     """DOT text of the part of the graph that runs, folded to at most about max_nodes boxes.
 
     A box on one device stands in that device's cluster; one on several shows them as stripes, by their share of time.
-    Edges within a device are thin; an edge that crosses says how many bytes, and in how many transfers if several.
+    Edges within a device are thin. An edge between devices has its bytes, and the number of its transfers if several.
     """
     folding = fold(scene.graph)
     times = _device_times(scene, folding)
@@ -193,9 +193,9 @@ def _fill(times: Counter[int]) -> str:
 
 
 def _edges(scene: Scene, box_of: list[int]) -> list[str]:
-    """One line per pair of boxes that an edge joins: what crosses is coloured by its source and says how much.
+    """One line per pair of boxes that an edge joins; a transfer has the colour of its source, and its bytes.
 
-    Of more than MAX_EDGES pairs those with most bytes, then most edges, are drawn, and a line says what is left out.
+    At most MAX_EDGES pairs are drawn, those with most bytes, then most edges. A line counts the others.
     """
     carried, count, data = _bundles(scene, box_of)
     nbytes = bytes_by_pair(scene)

@@ -130,8 +130,8 @@ def _refuse_foreign(folder: Path) -> None:
 def _draw_placed(scene: Scene, suffix: str) -> bytes:
     """The graph with the device of every node written into it, for a TensorFlow program to import and run.
 
-    It is the user's own graph if the placer sees that. With expanded calls or lowered control flow it is the result of
-    those, as nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
+    It is the user's own graph if the placer sees that, else the graph with expanded calls or lowered control flow:
+    nodes of functions have no devices of their own. Raise GraphError for a MetaGraph where there is none, and
     for a graph that is larger than a message may be.
     """
     devices = [scene.assignment.name_of(row) for row in range(len(scene.graph))]

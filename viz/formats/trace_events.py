@@ -32,9 +32,9 @@ _FIRST_PROCESS = 10_001  # above all threads: Perfetto takes a thread with its p
 
 
 def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
-    """JSON text of the step's trace; where it would exceed max_bytes, `otherData` says how many events are left out.
+    """JSON text of the step's trace, of at most max_bytes; `otherData` counts the events that are left out.
 
-    Slices are in order of start, with arrows and counters behind them; the last events are left out first.
+    Slices are in order of start, with arrows and counters behind them. The last events are left out first.
     """
     other: Facts = {
         "title": scene.title,
@@ -45,7 +45,7 @@ def draw_timeline(scene: Scene, *, max_bytes: int = MAX_BYTES) -> str:
 
 
 def draw_training(scene: Scene, trained: Trained, *, max_bytes: int = MAX_BYTES) -> str:
-    """JSON text of the training's trace; where it would exceed max_bytes, events are left out as in `draw_timeline`.
+    """JSON text of the training's trace, of at most max_bytes as in `draw_timeline`.
 
     Steps come before ops, so the ops of late steps are left out first.
     """

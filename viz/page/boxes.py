@@ -25,7 +25,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 ROW_STEPS = 20  # rows are written in twentieths of an item's height
 SWEEPS = 4
-LONGEST_CHAIN = 12  # columns that an edge may pass with dummies; a longer one is left to cross what it crosses
+LONGEST_CHAIN = 12  # columns that an edge may pass with dummies; a longer edge may cross boxes
 DUMMY_HEIGHT = 0.45  # rows that a passing edge takes, where an item takes one
 
 
@@ -184,22 +184,22 @@ def arrange_items(scene: Scene, folding: Folding) -> tuple[list[int], list[int]]
             continue
         local = {item: index for index, item in enumerate(items)}
         edges = [(local[src], local[dst]) for src, dst in pairs.get(scope, ())]
-        # Layers and towers look alike: what is laid out depends on the edges and on who comes first, not on when.
+        # Layers and towers are often equal: a layout depends on the edges and on the order of items alone.
         first = sorted(range(len(items)), key=[position[item] for item in items].__getitem__)  # stable: ties by item
-        likeness = (tuple(edges), tuple(first))
-        if likeness not in known:
+        shape = (tuple(edges), tuple(first))
+        if shape not in known:
             order = [0.0] * len(items)
             for at, index in enumerate(first):
                 order[index] = at
-            known[likeness] = arrange(len(items), edges, order)
-        columns, rows = known[likeness]
+            known[shape] = arrange(len(items), edges, order)
+        columns, rows = known[shape]
         for item, at, height in zip(items, columns, rows, strict=True):
             column[item], row[item] = at, round(height * ROW_STEPS)
     return column, row
 
 
 def _flowing(scene: Scene, folding: Folding) -> Flags:
-    """[I] who takes part in the flow: nodes of the step that are no hubs, and scopes that hold a node of the step."""
+    """[I] the items in the flow: nodes of the step that are no hubs, and scopes that hold a node of the step."""
     scopes, part = folding.scopes, taking_part(scene)
     flows = np.concatenate([np.zeros(scopes, bool), part & ~folding.hub])
     parent = folding.parent.tolist()

@@ -68,7 +68,7 @@ def contents(scene: Scene) -> dict[str, Json]:
 
 
 def _plain(value: object, depth: int = 6) -> Json:
-    """A value of the check as JSON; what JSON does not know becomes text."""
+    """A value as JSON; a value that JSON does not know becomes text."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if depth and isinstance(value, dict):
@@ -308,7 +308,7 @@ def _links(trained: Trained) -> Json:
 
 
 def _step_times(trained: Trained) -> Json:
-    """How many training steps after the warm-up took how long: the edges of bins of equal width, and the counts."""
+    """A histogram of the times of training steps after the warm-up: edges of bins of equal width, and counts."""
     times = _times(trained)
     if not len(times):
         return {"edges_ns": [], "counts": []}

@@ -5,8 +5,8 @@
     tower_0/conv/AddN_1 ..9                          └ AddN ×9 ─┬ AddN_1 ...
 
 Items are scopes (0 is the root, parents before children) and then the nodes: item `scopes + row` is node `row`.
-A chain of scopes with one child each becomes one; many siblings that differ only by a number become a series; what is
-still too many is dealt into blocks. Hubs, nodes that touch very many others, are marked so that they can be lifted out.
+A chain of scopes with one child each becomes one scope. Many siblings that differ only by a number become a series. A
+scope with still too many items is dealt into blocks. Hubs, nodes with very many neighbours, are marked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, flags, ids
 from simulator.graph.graph import Graph
 
-MAX_DEPTH = 24  # scopes inside scopes; what lies deeper stays part of the last label
+MAX_DEPTH = 24  # scopes inside scopes; deeper ones stay part of the last label
 SERIES = 4  # as many numbered siblings become a series
 WIDE = 60  # children from which on numbered scopes are a series too, and ops are grouped by type
 BLOCK = 200  # children that a box may have before they are dealt into blocks
@@ -33,14 +33,14 @@ _NUMBERED = re.compile(r"_?[0-9]+\Z")
 class Folding:
     """The tree of boxes of one graph. Axes: B scopes, I = B + N items."""
 
-    labels: tuple[str, ...]  # [B] what the box says; the root's is ""
+    labels: tuple[str, ...]  # [B] the text of the box; the root's is ""
     parent: Ids  # [I] scope that holds the item; -1 for the root
     series: Flags  # [B] made by folding siblings, not a scope of the file
     hub: Flags  # [N]
 
     @property
     def scopes(self) -> int:
-        """How many items are scopes, the root included."""
+        """The number of scopes, the root included."""
         return len(self.labels)
 
     def children(self) -> list[list[int]]:
@@ -52,7 +52,7 @@ class Folding:
         return found
 
     def ancestors(self) -> Ids:
-        """[I, depth] the item on each level on the way from the root to the item, then the item itself repeated."""
+        """[I, depth] the ancestors of each item from the root down, then the item itself repeated."""
         parent = self.parent.astype(np.int64)
         depth = np.zeros(len(parent), np.int64)
         climbing = parent.copy()

@@ -1,8 +1,8 @@
 """The report: a scene as one HTML file with graph, timeline, memory and tables, without network or server.
 
-The page carries the scene as JSON, deflated and in base64, in an element that browsers do not run; its code draws on
-canvases and writes text as text nodes only. A policy in the page allows its own script and style by their hashes and
-nothing else, so whatever a graph file calls its nodes stays a name.
+The page carries the scene as JSON, deflated and in base64, in an element that browsers do not run. Its code draws on
+canvases and writes text as text nodes only. A policy in the page allows only its own script and style, by their hashes,
+so that no name in a graph file can run as code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import resources
 from viz.page.content import contents
 from viz.scene import Scene
 
-# In this order, joined into one script: each file says at its top what it needs of the ones before it.
+# Joined into one script in this order; each file names at its top the files that it needs.
 SCRIPTS = (
     "format.js",
     "timeline.js",

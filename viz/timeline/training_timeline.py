@@ -37,7 +37,7 @@ SAID = {"late": "has not started", "pause": "pauses", "gone": "is gone", "restor
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch of time in which a task does nothing for others; of a crash also what it cost."""
+    """A stretch of time in which a task does nothing for others, with the cost of a crash."""
 
     kind: Kind
     task: int  # row of the training's tasks
