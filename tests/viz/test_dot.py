@@ -70,7 +70,7 @@ def test_every_format(format: str, magic: bytes) -> None:
 
 def test_a_missing_dot_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SimvizError, match=r"install it .*or write \.dot or \.html"):
+    with pytest.raises(SimvizError, match=r"Install it .*or write \.dot or \.html"):
         render("digraph {}", "svg")
 
 

@@ -173,7 +173,7 @@ def test_what_is_wrong_is_an_error_of_simviz(keywords: dict[str, Any], error: ty
 
 
 def test_nothing_is_written_if_one_file_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(SimvizError, match="told by the suffix"):
+    with pytest.raises(SimvizError, match="the suffix is the format"):
         run(GRAPH, cluster="ps=2,worker=1x2gpu").write(tmp_path / "a.html", tmp_path / "a.jpg")
     assert list(tmp_path.iterdir()) == []
 

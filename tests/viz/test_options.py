@@ -206,7 +206,7 @@ def test_without_a_graph_there_is_nothing_to_do(capsys: pytest.CaptureFixture[st
     ("arguments", "words"),
     [
         (["--protocol", "rmda"], "'rdma'"),
-        (["--order", "priority"], "as heft alone does"),
+        (["--order", "priority"], "Only heft gives some"),
     ],
 )
 def test_what_cannot_be_is_refused(
