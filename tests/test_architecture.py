@@ -44,6 +44,7 @@ MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten funct
 
 # What may be longer, and why.
 LONG_FILES: dict[str, str] = {
+    "simulator.graph.editor": "one class: nodes, edges in TensorFlow's order, and the graph that they make",
     "simulator.cluster.toml_file": "one file format with all its tables, each value checked where it is read",
     "simulator.cluster.topology": "the links and routes of every kind of wire between two devices",
     "simulator.costs.rules": "it is the cost table, a row for each kind of op",

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.columns import Ints, flags, ids
 from simulator.errors import GraphError
@@ -24,7 +25,7 @@ from simulator.graph.creation import ORDERED, Creation
 from simulator.graph.dtypes import base
 from simulator.graph.graph import Attrs, Graph, Lowered, Shape
 from simulator.graph.messages import Proto
-from simulator.graph.tensors import SHAPES, EdgeColumns, tensor_columns, tensor_sizes
+from simulator.graph.tensors import SHAPES, EdgeColumns, tensor_columns
 
 Endpoint: TypeAlias = tuple[int, int]  # node, output port
 Output: TypeAlias = int | Endpoint  # a node alone stands for its output 0
@@ -192,7 +193,7 @@ class Editor:
         names, kinds = [self.names[row] for row in rows], [self.ops[row] for row in rows]
         attrs = [self.attrs[row] for row in rows]
         edge, edges = self._wiring(rows)
-        tensors = tensor_columns(names, kinds, attrs, given.library, edges, given.source)
+        tensors = tensor_columns(names, kinds, attrs, given.library, edges, given.source, self._shapes(rows))
         made = replace(
             given,
             names=tuple(names),
@@ -205,7 +206,6 @@ class Editor:
             lowered=None,
             notes=(*given.notes, *tensors.notes),
         )
-        made = self._with_shapes(made, rows)
         return self._as_made(made, rows, edge) if as_made else made
 
     def _wiring(self, rows: Sequence[int]) -> tuple[Ints, EdgeColumns]:
@@ -222,17 +222,17 @@ class Editor:
         in_ptr = np.searchsorted(into, np.arange(len(rows) + 1))
         return edge[order[stays]], EdgeColumns(src=src[stays], port=port[stays], dst=into, in_ptr=in_ptr)
 
-    def _with_shapes(self, made: Graph, rows: Sequence[int]) -> Graph:
-        given, shapes, first = self.given, list(made.tensor_shape), made.tensor_ptr.tolist()
+    def _shapes(self, rows: Sequence[int]) -> dict[int, Sequence[Shape | None]]:
+        """The shapes of the rows for which some were found, in the numbering of the result."""
+        known: dict[int, Sequence[Shape | None]] = {}
+        shape, first = self.given.tensor_shape, self.given.tensor_ptr.tolist()
         for at, row in enumerate(rows):
-            known: Sequence[Shape | None] = self.shapes.get(row, ())
             origin = self.copied.get(row, row)
-            if not known and origin < len(given):
-                known = given.tensor_shape[given.tensor_ptr[origin] : given.tensor_ptr[origin + 1]]
-            for tensor, shape in zip(range(first[at], first[at + 1]), known, strict=False):
-                shapes[tensor] = shape
-        sizes, _ = tensor_sizes(made.tensor_dtype.tolist(), shapes)
-        return replace(made, tensor_shape=tuple(shapes), tensor_bytes=sizes)
+            if row in self.shapes:
+                known[at] = self.shapes[row]
+            elif origin < len(self.given):
+                known[at] = shape[first[origin] : first[origin + 1]]
+        return known
 
     def _copies(self) -> dict[str, str]:
         """The name of every copy, and that of the node of which it is one in the end."""
@@ -257,26 +257,46 @@ class Editor:
 
 def edited(graph: Graph, *, as_made: bool = True) -> Editor:
     """An editor of the graph: its edges come in the order in which TensorFlow makes them, else in that of the file."""
-    editor = Editor(graph)
-    for row, name in enumerate(graph.names):
-        editor.add(name, graph.ops[row], attrs=graph.attrs[row], device=graph.requested[row])
-    src, dst, tensor = graph.edge_src.tolist(), graph.edge_dst.tolist(), graph.edge_tensor.tolist()
-    port = graph.tensor_port.tolist()
-    slot = (np.arange(len(src)) - graph.in_ptr[graph.edge_dst]).tolist()
-    steps = [(edge, edge, "") for edge in range(len(src))]
+    count = len(graph)
+    editor = Editor(
+        graph,
+        list(graph.names),
+        list(graph.ops),
+        list(graph.requested),
+        list(graph.attrs),
+        [[] for _ in range(count)],
+        [[] for _ in range(count)],
+        _edges(graph, as_made=as_made),
+        taken=set(graph.names),
+    )
+    for edge, (src, _, dst, _) in enumerate(editor.edges):
+        if src >= 0:
+            editor.outs[src].append(edge)
+        if dst >= 0:
+            editor.ins[dst].append(edge)
+    for side, listed in (("ins", editor.ins), ("outs", editor.outs)):
+        editor.crowded.update((side, row) for row, edges in enumerate(listed) if len(edges) > ORDERED)
+    return editor
+
+
+def _edges(graph: Graph, *, as_made: bool) -> list[tuple[int, int, int, int]]:
+    """Source, port, destination and slot of the edges; in TensorFlow's order those of its source and sink, too."""
+    src, dst, tensor = graph.edge_src, graph.edge_dst, graph.edge_tensor
+    ports = np.append(graph.tensor_port, 0)  # never empty: control edges ask for row 0
+    port = np.where(tensor < 0, CONTROL, ports[np.maximum(tensor, 0)])
+    slot = np.where(tensor < 0, CONTROL, np.arange(len(src)) - graph.in_ptr[dst])
+    table = np.stack([src, port, dst, slot], axis=1)
     if as_made:
         made = graph.creation
-        steps = [(rank, edge, "") for edge, rank in enumerate(made.edge.tolist())]
-        steps += [(rank, row, "source") for row, rank in enumerate(made.source.tolist()) if rank >= 0]
-        steps += [(rank, row, "sink") for row, rank in enumerate(made.sink.tolist()) if rank >= 0]
-    for _, at, end in sorted(steps):
-        if end:
-            editor.wait(*((SOURCE, at) if end == "source" else (at, SINK)))
-        elif tensor[at] < 0:
-            editor.wait(src[at], dst[at])
-        else:
-            editor.join((src[at], port[tensor[at]]), dst[at], slot[at])
-    return editor
+        entered, left = np.flatnonzero(made.source >= 0), np.flatnonzero(made.sink >= 0)
+        table = np.concatenate([table, _control_edges(SOURCE, entered), _control_edges(left, SINK)])
+        table = table[np.argsort(np.concatenate([made.edge, made.source[entered], made.sink[left]]))]
+    src, port, dst, slot = table.T.tolist()
+    return [*zip(src, port, dst, slot, strict=True)]
+
+
+def _control_edges(src: npt.ArrayLike, dst: npt.ArrayLike) -> npt.NDArray[np.integer]:
+    return np.stack(np.broadcast_arrays(src, CONTROL, dst, CONTROL), axis=1)
 
 
 def _erase(listed: list[int], edge: int) -> None:

@@ -52,8 +52,9 @@ def tensor_columns(
     library: Mapping[str, Proto],
     edges: EdgeColumns,
     source: str,
+    known: Mapping[int, Sequence[Shape | None]] = {},
 ) -> TensorColumns:
-    """One row per output: types by the op's registration, shapes by `_output_shapes`.
+    """One row per output: types by the op's registration, shapes by `_output_shapes`, or as `known` has them by row.
 
     A node of an op that is not registered has as many outputs as its shapes list, or as its readers use. Raises
     GraphError for a port that its node lacks, and for an absurd number of outputs.
@@ -66,8 +67,9 @@ def tensor_columns(
     shapes: list[Shape | None] = []
     counts: list[int] = []
     for row, (op, attr, needed) in enumerate(zip(ops, attrs, used.tolist(), strict=True)):
-        listed = attr.get(SHAPES)
-        given = _shapes(listed) if listed is not None else []
+        given = known.get(row)
+        if given is None:
+            given = _shapes(attr[SHAPES]) if SHAPES in attr else ()
         try:
             types = outputs(op, attr, library)
         except GraphError as error:
@@ -101,9 +103,9 @@ def _assembled(counts: list[int], dtypes: list[int], shapes: list[Shape | None])
     )
 
 
-def _fitted(shapes: list[Shape | None], count: int) -> list[Shape | None]:
+def _fitted(shapes: Sequence[Shape | None], count: int) -> list[Shape | None]:
     """One shape per output: a missing one is unknown, a surplus one is dropped."""
-    return shapes[:count] + [None] * (count - len(shapes))
+    return [*shapes[:count], *[None] * (count - len(shapes))]
 
 
 def _shapes(listed: Proto) -> list[Shape | None]:

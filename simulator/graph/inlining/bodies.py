@@ -13,11 +13,10 @@ from functools import lru_cache
 from simulator.errors import GraphError
 from simulator.graph import ops, registry
 from simulator.graph.building import build
+from simulator.graph.editor import Endpoint
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.messages import AttrValue, Proto
 from simulator.graph.ops import Ranges, ranges_of, values_of
-
-Endpoint = tuple[int, int]  # node, output port
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def _copied(
     for at, argument in enumerate(arguments):
         for waited in gate:
             editor.wait(waited, argument)
-        editor.hand_over(rows[at], [(argument, 0)], argument)
+        editor.hand_over(rows[at], [argument], argument)
         editor.remove(rows[at])
         rows[at] = argument
     for at in made:

@@ -1,10 +1,10 @@
-"""What becomes of functions and functional control flow: `inline` makes a flat graph, `lower` what TensorFlow places.
+"""The expansion of functions and functional control flow: `inline` makes a flat graph, `lower` what TensorFlow places.
 
-TensorFlow's session lowers functional control flow in the outer graph before it places it, and inlines the branches
-and bodies; a call in the outer graph it expands only with `do_function_inlining`. `inline` expands both, `lower` what
-a session expands by itself. Both go in the order of TensorFlow's pass
-(`tensorflow/core/common_runtime/lower_functional_ops.cc`): nodes in their order, and after them the nodes that were
-made meanwhile; one counter numbers the names of all that is made.
+Before placement, TensorFlow's session lowers functional control flow in the outer graph, and inlines branches and
+bodies. A call in the outer graph it expands only with `do_function_inlining`. `inline` expands both, `lower` what a
+session expands by itself. Both go in the order of TensorFlow's pass
+(`tensorflow/core/common_runtime/lower_functional_ops.cc`): the nodes in their order, then those that were added
+meanwhile. One counter numbers the names of all added nodes.
 
 `inline` also expands calls that TensorFlow would hand over whole (to XLA, or marked `_noinline`), so that the
 computation can be seen. Functions that are attributes of other ops (the `f` of a MapDataset, a SymbolicGradient) stay
@@ -24,7 +24,7 @@ from simulator.graph import registry
 from simulator.graph.attributes import is_true
 from simulator.graph.editor import Editor, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining import branches, calls, loops, rewriting
+from simulator.graph.inlining import calls, control_flow, rewriting
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import CASES, IFS, PARTITIONED, WHILES
 from simulator.wording import counted
@@ -58,11 +58,11 @@ def inline(graph: Graph) -> Graph:
 
 
 def lower(graph: Graph) -> Graph:
-    """What TensorFlow's placer sees when a session is handed the graph: `lowered.given` of the result is the graph.
+    """The graph that TensorFlow's placer sees when a session is handed this one; the result's `lowered.given` is it.
 
-    If, Case and While that ask for it are lowered, with the bodies of their parts, AccumulateNV2 and ParallelConcat are
-    rewritten, and calls that hand back resources are isolated; other calls stay nodes on purpose, so that no step is
-    refused for them. What is replaced survives under its name, so fetches stay valid. A graph without any of these is
+    If, Case and While that ask for it are lowered, with the bodies of their parts. AccumulateNV2 and ParallelConcat are
+    rewritten, and calls that hand back resources are isolated. Other calls stay nodes on purpose, so that no step is
+    refused for them. A replaced node survives under its name, so fetches stay valid. A graph without any of these is
     returned as it is.
 
     Raises GraphError as `inline` does.
@@ -143,13 +143,14 @@ def _expand(
     """Expand one node where it can be: what was done, the calls that now stand for its parts, their chain."""
     op = editor.ops[row]
     if op in IFS or op in CASES:
-        if not editor.inputs_of(row) or not _there(editor, branches.functions(editor.attrs[row], op)):
+        if not editor.inputs_of(row) or not _there(editor, control_flow.branches_of(editor.attrs[row], op)):
             return "missing", (), chain
-        return "branch", branches.lower(editor, row), chain
+        return "branch", control_flow.lower_branches(editor, row), chain
     if op in WHILES:
-        if not any(loops.variables(editor, row)) or not _there(editor, loops.functions(editor.attrs[row])):
+        functions = control_flow.parts_of(editor.attrs[row])
+        if not any(control_flow.variables_of(editor, row)) or not _there(editor, functions):
             return "missing", (), chain
-        return "loop", loops.lower(editor, row), chain
+        return "loop", control_flow.lower_loop(editor, row), chain
     if op in PARTITIONED or op in editor.given.library:
         found = calls.target(editor, row)
         if found is None:

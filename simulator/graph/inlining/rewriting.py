@@ -1,4 +1,4 @@
-"""What TensorFlow rewrites before placement besides functions: AccumulateNV2 and ParallelConcat, and lone calls.
+"""Rewrites that TensorFlow makes before placement besides functions: AccumulateNV2, ParallelConcat and lone calls.
 
 The rules and names are those of `accumulate_n_optimizer.cc`, `parallel_concat_optimizer.cc` and
 `placer_inspection_required_ops_utils.cc` (`tensorflow/core/common_runtime`).
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.graph import ops
-from simulator.graph.attributes import number, shaped, typed
-from simulator.graph.dtypes import RESOURCE
-from simulator.graph.editor import CONTROL, Editor
+from simulator.graph.attributes import number, shaped, text_value, type_value, typed
+from simulator.graph.dtypes import INT32, RESOURCE
+from simulator.graph.editor import CONTROL, Editor, Output
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining.calls import target
 from simulator.graph.messages import AttrValue, Proto, TensorProto
@@ -69,7 +69,7 @@ def _into_add(editor: Editor, row: int) -> None:
     attrs = {key: editor.attrs[row][key] for key in ("N", "T", SHAPES) if key in editor.attrs[row]}
     inputs, controls = editor.inputs_of(row), editor.controls_of(row)
     made = editor.add(editor.names[row], "AddN", inputs, controls, attrs, device=editor.devices[row])
-    editor.hand_over(row, [(made, 0)], made)
+    editor.hand_over(row, [made], made)
     editor.remove(row)
 
 
@@ -77,41 +77,26 @@ def _into_variable(editor: Editor, row: int) -> None:
     name, device, inputs = editor.names[row], editor.devices[row], editor.inputs_of(row)
     dtype = int(editor.attrs[row]["T"].type) if "T" in editor.attrs[row] else editor.dtype(inputs[0])
     kind, shape = typed(dtype), shaped([editor.shape((row, 0))])
-    value = _zero(dtype)
-    variable = {"dtype": AttrValue(type=dtype), "var_name": AttrValue(s=f"{name}/Internal/Accumulator".encode())}
-
+    variable = {"dtype": type_value(dtype), "var_name": text_value(f"{name}/Internal/Accumulator")}
     beside = _plain_class(editor.attrs[row])
 
-    def make(op: str, data: Sequence[int], attrs: Attrs) -> int:
-        given = [(at, 0) for at in data]
-        return editor.add(editor.numbered(f"{name}/Internal"), op, given, (), {**attrs, **beside}, device=device)
+    def make(op: str, data: Sequence[Output], attrs: Attrs) -> int:
+        return editor.add(editor.numbered(f"{name}/Internal"), op, data, (), {**attrs, **beside}, device=device)
 
     created = make("TemporaryVariable", (), {**variable, "shape": _EMPTY})
-    of_first = editor.add(
-        editor.numbered(f"{name}/Internal"),
-        "Shape",
-        inputs[:1],
-        (),
-        {**kind, "out_type": AttrValue(type=3), **beside},
-        device=device,
-    )
-    zero = make("Const", (), {"dtype": AttrValue(type=dtype), "value": AttrValue(tensor=value)})
-    filled = make("Fill", (of_first, zero), {**kind, "index_type": AttrValue(type=3), **shape})
+    of_first = make("Shape", inputs[:1], {**kind, "out_type": type_value(INT32)})
+    zero = make("Const", (), {"dtype": type_value(dtype), "value": AttrValue(tensor=_zero(dtype))})
+    filled = make("Fill", (of_first, zero), {**kind, "index_type": type_value(INT32), **shape})
     unchecked, locked = {"validate_shape": AttrValue(b=False)}, {"use_locking": AttrValue(b=True)}
     assigned = make("Assign", (created, filled), {**kind, **unchecked, **locked, **shape})
-    added = []
-    for at in inputs:
-        add = editor.numbered(f"{name}/Internal")
-        added.append(
-            editor.add(add, "AssignAdd", ((assigned, 0), at), (), {**kind, **locked, **shape, **beside}, device=device)
-        )
+    added = [make("AssignAdd", (assigned, at), {**kind, **locked, **shape}) for at in inputs]
     freed = {**kind, "var_name": variable["var_name"], **shape, **beside}
-    done = editor.add(name, "DestroyTemporaryVariable", ((assigned, 0),), (), freed, device=device)
+    done = editor.add(name, "DestroyTemporaryVariable", (assigned,), (), freed, device=device)
     for src in editor.controls_of(row):
         editor.wait(src, assigned)
     for one in added:
         editor.wait(one, done)
-    editor.hand_over(row, [(done, 0)], done)
+    editor.hand_over(row, [done], done)
     editor.remove(row)
 
 
@@ -144,10 +129,10 @@ def concatenate(editor: Editor, graph: Graph) -> None:
                 editor.wait(src, start)
                 continue
             update, given = editor.numbered(f"{name}/Internal"), {**kind, "loc": number(len(updates))}
-            inputs = ((start, 0), (src, port))
+            inputs = (start, (src, port))
             updates.append(editor.add(update, "_ParallelConcatUpdate", inputs, (), given, device=device))
-        done = editor.add(name, "Identity", ((start, 0),), updates, kind, device=device)
-        editor.hand_over(row, [(done, 0)], done)
+        done = editor.add(name, "Identity", (start,), updates, kind, device=device)
+        editor.hand_over(row, [done], done)
         editor.remove(row)
 
 

@@ -1,0 +1,211 @@
+"""The lowering of functional control flow: If and Case to Switch and Merge, While to a frame.
+
+    pred ─ switch_pred ─┬─ pivot_t ··> then/_0 ─┬─ output (Merge) ──▶ readers
+           input Switch ┼────────────▶          │
+                        └─ pivot_f ··> else/_1 ─┘  branch_executed (Merge) ··> those that wait
+
+Each branch becomes a call that gets its inputs from its side of the Switches.
+
+    input ─ enter ─ merge ─┬─ cond/_k ─ LoopCond
+                      ▲    └─ switch ─┬─ exit ──▶ readers
+                      │               └─ body/_k ─ next_iteration ─┐
+                      └────────────────────────────────────────────┘
+
+Each variable of a loop has an Enter, a Merge, a Switch, an Exit and a NextIteration. A resource is no variable: a
+constant Enter hands it to condition and body, and readers behind the loop read what went in.
+
+The rules and names are those of `lower_if_op.cc`, `lower_case_op.cc` and `lower_while_op.cc`
+(`tensorflow/core/common_runtime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.graph.attributes import (
+    COLOCATION,
+    NO_ATTRS,
+    SCALAR,
+    beside,
+    declared_shapes,
+    number,
+    shaped,
+    texts,
+    typed,
+)
+from simulator.graph.dtypes import BOOL, INT32, RESOURCE
+from simulator.graph.editor import Editor, Endpoint, Output
+from simulator.graph.graph import Attrs
+from simulator.graph.inlining.calls import keep_fetchable, part
+from simulator.graph.messages import AttrValue, Proto
+from simulator.graph.op_classes import IFS
+
+PARALLEL_ITERATIONS = 10  # the op's default
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How TensorFlow spells one of the two ops when it lowers it."""
+
+    switch: str  # op
+    selector: str  # name of the switch that chooses
+    pivots: tuple[str, ...]  # names, by port of the switch
+    branches: tuple[tuple[int, str, Proto], ...]  # port, name and function (an AttrValue), in TensorFlow's order
+    merge: str  # name
+    dtype: int  # of what is switched on
+    outs: Attrs  # how many ports the switch has, where that is an attribute
+    colocates: bool  # whether the nodes made inherit the op's colocation, and inputs' switches stand by their sources
+
+
+def branches_of(attrs: Attrs, op: str) -> list[str]:
+    """The names of an If's or Case's branch functions, then before else."""
+    if op in IFS:
+        return [attrs[key].func.name if key in attrs else "" for key in ("then_branch", "else_branch")]
+    return [function.name for function in attrs["branches"].list.func] if "branches" in attrs else []
+
+
+def lower_branches(editor: Editor, row: int) -> Sequence[int]:
+    """Replace the If or Case in that row; the rows of its branches' calls, which are still to be expanded."""
+    attrs, device, name = editor.attrs[row], editor.devices[row], editor.names[row]
+    form = _if(attrs) if editor.ops[row] in IFS else _case(attrs)
+    own = {COLOCATION: attrs[COLOCATION]} if form.colocates and COLOCATION in attrs else {}
+    selector, *inputs = editor.inputs_of(row)
+    kind = typed(editor.dtype(selector) or form.dtype)
+    call_names = [editor.numbered(f"{name}/{infix}") for _, infix, _ in form.branches]
+
+    def make(infix: str, op: str, data: Sequence[Output], waits: Sequence[int], given: Attrs) -> int:
+        return editor.add(editor.numbered(f"{name}/{infix}"), op, data, waits, {**given, **own}, device=device)
+
+    sides = shaped([SCALAR] * len(form.pivots))
+    switch = make(form.selector, form.switch, (selector, selector), (), {**kind, **form.outs, **sides})
+    scalar = {**kind, **shaped([SCALAR])}
+    pivots = [make(infix, "Identity", ((switch, port),), (), scalar) for port, infix in enumerate(form.pivots)]
+    switches = [_switched(editor, row, form, at, selector) for at in inputs]
+    for src in editor.controls_of(row):
+        editor.wait(src, switch)
+    calls = [
+        part(editor, row, call_name, function, [(at, port) for at in switches], pivots[port])
+        for call_name, (port, _, function) in zip(call_names, form.branches, strict=True)
+    ]
+    count = {"N": number(len(calls))}
+    kinds = list(attrs["Tout"].list.type) if "Tout" in attrs else []
+    merges = [
+        make(
+            form.merge,
+            "Merge",
+            [(branch, port) for branch in calls],
+            (),
+            {**typed(dtype), **count, **shaped([shape, SCALAR])},
+        )
+        for port, (dtype, shape) in enumerate(zip(kinds, declared_shapes(attrs, len(kinds)), strict=True))
+    ]
+    in_order = [pivots[port] for port, _, _ in form.branches]
+    done = make("branch_executed", "Merge", in_order, calls, {**kind, **count, **shaped([SCALAR, SCALAR])})
+    outputs = [(merge, 0) for merge in merges]
+    keep_fetchable(editor, row, outputs, (done,))
+    editor.hand_over(row, outputs, done)
+    editor.remove(row)
+    return calls
+
+
+def _switched(editor: Editor, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
+    """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
+    source = editor.names[at[0]]
+    tied = beside(source) if form.colocates else texts([source])  # without "loc:@", so that the placer passes it over
+    shapes = shaped([editor.shape(at)] * len(form.pivots))
+    attrs = {**typed(editor.dtype(at)), **form.outs, **shapes, COLOCATION: tied}
+    name = editor.numbered(f"{editor.names[row]}/{source}")
+    return editor.add(name, form.switch, (at, selector), (), attrs, device=editor.devices[at[0]])
+
+
+def _if(attrs: Attrs) -> _Form:
+    branches = ((1, "then", attrs["then_branch"]), (0, "else", attrs["else_branch"]))
+    return _Form("Switch", "switch_pred", ("pivot_f", "pivot_t"), branches, "output", BOOL, {}, True)
+
+
+def _case(attrs: Attrs) -> _Form:
+    given = attrs["branches"].list.func
+    branches = tuple((port, f"branch{port}", AttrValue(func=function)) for port, function in enumerate(given))
+    pivots = tuple(f"pivot_{port}" for port in range(len(given)))
+    outs = {"num_outs": number(len(given))}
+    return _Form("_SwitchN", "branch_index", pivots, branches, "merge", INT32, outs, False)
+
+
+def parts_of(attrs: Attrs) -> list[str]:
+    """The names of a While's condition and body."""
+    return [attrs[key].func.name if key in attrs else "" for key in ("cond", "body")]
+
+
+def variables_of(editor: Editor, row: int) -> list[bool]:
+    """Per input of a While whether it is a loop variable; a resource is not."""
+    return [editor.dtype(at) != RESOURCE for at in editor.inputs_of(row)]
+
+
+def lower_loop(editor: Editor, row: int) -> Sequence[int]:
+    """Replace the While in that row; the rows of its condition's and body's calls, which are still to be expanded.
+
+    It must have a loop variable. (Longer than a page, because the order in which TensorFlow makes the nodes is the
+    order of their numbers.)
+    """
+    name, device, attrs = editor.names[row], editor.devices[row], editor.attrs[row]
+    inputs = editor.inputs_of(row)
+    varies = variables_of(editor, row)
+    kinds = [editor.dtype(at) for at in inputs]
+    looping = [at for at, variable in enumerate(varies) if variable]
+    shapes = declared_shapes(attrs, len(inputs))
+    value = [{**typed(kind), **shaped([shape])} for kind, shape in zip(kinds, shapes, strict=True)]
+    where = [editor.devices[src] for src, _ in inputs]
+    call_names = [editor.numbered(f"{name}/{infix}") for infix in ("cond", "body")]
+
+    def make(
+        infix: str, op: str, data: Sequence[Output], given: Attrs, on: str = device, waits: Sequence[int] = ()
+    ) -> int:
+        return editor.add(editor.numbered(f"{name}/{infix}"), op, data, waits, given, device=on)
+
+    enters = [
+        make("enter", "Enter", (at,), _enter(editor, row, at, variable), on)
+        for at, variable, on in zip(inputs, varies, where, strict=True)
+    ]
+    if controls := editor.controls_of(row):
+        gate = make("LoopControlInputs", "NoOp", (), NO_ATTRS, waits=controls)
+        for enter in enters:
+            editor.wait(gate, enter)
+    merges, switches, exits = dict[int, int](), dict[int, int](), dict[int, int]()
+    for at in looping:
+        merged = {**typed(kinds[at]), "N": number(2), **shaped([shapes[at], SCALAR])}
+        merges[at] = make("merge", "Merge", (enters[at],) * 2, merged, where[at])
+    first = looping[0]
+    handed = [(merges.get(at, enter), 0) for at, enter in enumerate(enters)]
+    cond = part(editor, row, call_names[0], attrs["cond"], handed, merges[first])
+    decide = make("LoopCond", "LoopCond", (cond,), shaped([SCALAR]))
+    for at in looping:
+        sides = {**typed(kinds[at]), **shaped([shapes[at]] * 2)}
+        infix = f"{editor.names[inputs[at][0]]}_switch"
+        switches[at] = make(infix, "Switch", (merges[at], decide), sides, where[at])
+    handed = [(switches[at], 1) if at in switches else (enter, 0) for at, enter in enumerate(enters)]
+    pivot = make("loop_body_control", "Identity", ((switches[first], 1),), value[first])
+    body = part(editor, row, call_names[1], attrs["body"], handed, pivot)
+    for at in looping:
+        exits[at] = make("exit", "Exit", ((switches[at], 0),), value[at], where[at])
+    done = make("LoopExecuted", "NoOp", (), NO_ATTRS, waits=list(exits.values()))
+    outputs = [(exits[at], 0) if at in exits else source for at, source in enumerate(inputs)]
+    keep_fetchable(editor, row, outputs, ())
+    following = [
+        make("next_iteration", "NextIteration", ((body, at),), value[at], where[at], (body,)) for at in looping
+    ]
+    for at, source in zip(looping, following, strict=True):
+        editor.lead(merges[at], 1, source)
+    editor.hand_over(row, outputs, done)
+    editor.remove(row)
+    return cond, body
+
+
+def _enter(editor: Editor, row: int, at: Endpoint, variable: bool) -> Attrs:
+    return {
+        **typed(editor.dtype(at)),
+        **shaped([editor.shape(at)]),
+        "frame_name": AttrValue(s=editor.names[row].encode()),
+        "is_constant": AttrValue(b=not variable),
+        "parallel_iterations": editor.attrs[row].get("parallel_iterations") or number(PARALLEL_ITERATIONS),
+    }
