@@ -150,8 +150,7 @@ def _times(attrs: Attrs, count: int) -> Attrs:
 
 def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], device: str) -> None:
     """Let an update take the mean of all towers' gradients."""
-    graph = editor.given
-    edge = gradient.values[0]
+    graph, edge = editor.given, gradient.values[0]
     values, ops = of_each(graph, edge, replicas), TensorOps(editor, device, dtype_of(graph, edge))
     if len(set(values)) == 1 and not gradient.indices:  # it is the same for all, as it is not copied
         return
@@ -162,11 +161,11 @@ def _average(editor: Editor, gradient: Gradient, replicas: Sequence[Replica], de
     else:
         total = gathered(editor, f"{name}/rows", edge, replicas, device)
         numbers = gathered(editor, f"{name}/indices", gradient.indices[0], replicas, device)
-        for edge in gradient.indices:
-            redirect(editor, edge, numbers)
+        for reading in gradient.indices:
+            redirect(editor, reading, numbers)
     mean = ops.share(name, total, len(replicas), shape)
-    for edge in gradient.values:
-        redirect(editor, edge, mean)
+    for reading in gradient.values:
+        redirect(editor, reading, mean)
 
 
 def gathered(editor: Editor, name: str, edge: int, replicas: Sequence[Replica], device: str) -> int:

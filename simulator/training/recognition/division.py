@@ -101,11 +101,11 @@ def _mixed(graph: Graph, found: Anatomy, into: Sequence[int]) -> Flags:
     Examples may also lie in variables that nothing trains, as where a benchmark draws them once.
     """
     needed = fan_in(graph, [int(graph.edge_src[edge]) for edge in into])
-    learnt = {one.variable for one in found.gradients}
-    by_learnt = depending_on(graph, learnt)
-    for live in (on_examples(graph), depending_on(graph, set(found.variables) - learnt)):
-        if (needed & by_learnt & live).any():
-            return flags(needed & by_learnt & live)
+    trained = {one.variable for one in found.gradients}
+    by_trained = depending_on(graph, trained)
+    for live in (on_examples(graph), depending_on(graph, set(found.variables) - trained)):
+        if (needed & by_trained & live).any():
+            return flags(needed & by_trained & live)
     return flags(np.zeros(len(graph), np.bool_))
 
 
