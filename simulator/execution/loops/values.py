@@ -20,7 +20,7 @@ from simulator.columns import Flags, Ints
 from simulator.execution.loops.frames import Flow, Output
 from simulator.execution.loops.iterations import IterationSpace, rows
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, Merged, loop_variable, origin
-from simulator.graph.constants import elements
+from simulator.graph.const_values import elements
 from simulator.graph.dtypes import BOOL, INT32
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS
 from simulator.partitioning.partitions import RECVS, SENDS

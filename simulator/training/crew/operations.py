@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulator.errors import GraphError
-from simulator.graph.constants import elements
+from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import SENDS

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from simulator.errors import SimvizError
 from simulator.graph import ops
-from simulator.graph.constants import elements
+from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph, Shape
 from simulator.graph.inlining.bodies import Body, instantiate
 from simulator.graph.shapes import Infer, with_shapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.graph.constants import elements
+from simulator.graph.const_values import elements
 from simulator.graph.messages import AttrValue
 
 INT32, INT64, STRING = 3, 9, 7
