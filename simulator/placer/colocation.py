@@ -22,8 +22,8 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, compatible, merge, parse, parse_beginning, specialise
 from simulator.errors import ClusterError, GraphError, InfeasibleError, SimvizError
 from simulator.graph import ops, registry
-from simulator.graph.building import build
 from simulator.graph.dtypes import REF, RESOURCE, VARIANT
+from simulator.graph.editor import edited
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.inlining import isolated
 from simulator.graph.inlining.bodies import Body, instantiate
@@ -369,31 +369,16 @@ def _body_of(graph: Graph, row: int, callers: tuple[str, ...]) -> tuple[str, Gra
             members=(graph.names[row],),
         )
     rows = len(body.graph)
-    whole = isolated(_with_results(body, graph))  # it appends nodes: the rows stay
+    whole = isolated(_with_results(body))  # it appends nodes: the rows stay
     return name, whole, range(len(body.argument_types)), range(rows, rows + len(body.results))
 
 
-def _with_results(body: Body, graph: Graph) -> Graph:
-    """The body with a `_Retval` node per result; rows keep their numbers."""
-    inner = body.graph
-    taken, names = set(inner.names), []
-    for port in range(len(body.results)):
-        name = f"result_{port}_RetVal"
-        while name in taken:
-            name += "_"
-        names.append(name)
-    return build(
-        (*inner.names, *names),
-        (*inner.ops, *["_Retval"] * len(names)),
-        (*inner.requested, *[""] * len(names)),
-        [
-            *(inner.inputs_of(row) for row in range(len(inner))),
-            *([f"{inner.names[row]}:{port}"] for row, port in body.results),
-        ],
-        (*inner.attrs, *({"T": AttrValue(type=dtype)} for dtype in body.result_types)),
-        library=graph.library,
-        source=inner.source,
-    )
+def _with_results(body: Body) -> Graph:
+    """The body with a `_Retval` node per result, after all others."""
+    editor = edited(body.graph, as_made=False)
+    for port, (output, dtype) in enumerate(zip(body.results, body.result_types, strict=True)):
+        editor.add(editor.free(f"result_{port}_RetVal"), "_Retval", [output], attrs={"T": AttrValue(type=dtype)})
+    return editor.built()
 
 
 def _tie_around(groups: Groups, call: int, found: Sequence[_Tied]) -> None:
