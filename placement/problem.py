@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
-from simulator.execution.ways import alone_ns
+from simulator.execution.ways import Pace, alone_ns
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
@@ -68,15 +69,20 @@ class Problem:
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """The time of a transfer that waits for nothing, packed and unpacked; NEVER where no route leads."""
-        of, paces = self.tables.ways.paces
-        pace = paces[int(of[source, target])]
+        rows, paces = self._paces
+        pace = paces[rows[source][target]]
         return NEVER if pace is None else alone_ns(pace, nbytes)
 
     def transfers_ns(self, source: int, nbytes: Bytes) -> list[Nanos]:
         """[D] the same from one device to each."""
-        of, paces = self.tables.ways.paces
+        rows, paces = self._paces
         times = [NEVER if pace is None else alone_ns(pace, nbytes) for pace in paces]
-        return [times[row] for row in of[source].tolist()]
+        return [times[row] for row in rows[source]]
+
+    @cached_property
+    def _paces(self) -> tuple[list[list[int]], Sequence[Pace | None]]:
+        of, paces = self.tables.ways.paces
+        return of.tolist(), paces
 
 
 def pose(
