@@ -1,0 +1,67 @@
+"""The command's summary: ten lines that fit a terminal, whatever the scene, and every fact on request."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.viz.scenes import crashed, example, hostile, loop, trained
+from viz.command.summary import LINES, WIDTH, summarise
+from viz.scene import Scene
+
+WRITTEN = ["ps_training.html", "/a/very/long/path/" * 20 + "plan.trace.json", "plan.svg", "plan.pdf"]
+
+
+def named() -> Scene:
+    """Hostile names, which no check has seen."""
+    return replace(hostile(), check=None)
+
+
+def checked() -> Scene:
+    """A scene with all that a summary can say at once."""
+    check: dict[str, Any] = {
+        "mode": "predict",
+        "oracle": "stand-in workers",
+        "tensorflow": "2.21.0",
+        "placement": {"agree": 223, "of": 224, "raw": 223},
+        "partition": {"agree": 170, "of": 170, "raw": 170},
+        "session": {"shown": "/job:worker/replica:0/task:0", "asked": "/job:ps/replica:0/task:0", "same": False},
+        "differences": [],
+        "laws": [],
+        "refused": None,
+    }
+    scene = trained()
+    return replace(scene, check=check, trace=replace(scene.trace, dead_fetches=("a" * 200,), notes=("b " * 200,) * 12))
+
+
+@pytest.mark.parametrize("scene", [example, named, loop, trained, crashed, checked])
+@pytest.mark.parametrize("written", [[], WRITTEN])
+def test_the_summary_has_ten_lines_at_most_and_none_is_long(scene: Callable[[], Scene], written: list[str]) -> None:
+    lines = summarise(scene(), written=written).splitlines()
+    assert 5 <= len(lines) <= LINES == 10
+    assert max(map(len, lines)) <= WIDTH == 120
+    assert all(line == line.strip() for line in lines)
+
+
+def test_the_most_important_lines_stay_where_there_is_too_much_to_say() -> None:
+    said = summarise(checked(), written=WRITTEN)
+    for words in (
+        "TensorFlow refuses this step",
+        "steps/s",
+        "Bottleneck",
+        "confirms placement",
+        "Wrote",
+        "Disturbed by",
+    ):
+        assert words in said
+    assert "of another session" in said
+
+
+def test_every_fact_is_there_on_request() -> None:
+    full = summarise(checked(), verbose=True, written=WRITTEN)
+    assert full.count("\nwrote      ") == len(WRITTEN)
+    for label in ("graph", "cluster", "placement", "simulated", "makespan", "memory", "moved", "critical", "training"):
+        assert f"\n{label} " in full
+    for label in ("rate", "step", "waiting", "updates", "held by", "memory"):
+        assert f"\n  {label} " in full
