@@ -19,7 +19,7 @@ from viz.palette import GREY, HUES, PACKING, device_colour
 from viz.scene import Scene, Trained
 from viz.timeline.step_timeline import step_timeline
 from viz.timeline.timeline import Timeline
-from viz.timeline.training_timeline import Band, bands, lost_updates, recorded
+from viz.timeline.training_timeline import Band, all_steps, bands, lost_updates, recorded
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 
@@ -28,7 +28,6 @@ FEWEST_MEMORY_POINTS = 100  # of each device
 MOST_STEPS = 20_000  # of a training; later ones are left out
 MOST_UPDATES = 20_000
 MOST_SLICES = 60_000  # of the recorded steps of a training, the longest ones
-WHOLE, BY_END = -2, -1  # of a complete step, and of one that the end of the run cut off
 
 
 def step_contents(scene: Scene) -> Mapping[str, Json]:
@@ -137,7 +136,7 @@ def _longest(start_ns: Ints, end_ns: Ints, most: int) -> npt.NDArray[np.intp]:
 def steps_contents(trained: Trained) -> Json:
     """The steps of a training by client, its updates, its disturbances, and the waits for late tasks."""
     training = trained.training
-    steps, happened = _steps(training), bands(trained)
+    steps, happened = all_steps(training), bands(trained)
     count = len(steps)
     shown = steps[np.argsort(steps[:, 2], kind="stable")[:MOST_STEPS]]
     updates = training.update_ns[:MOST_UPDATES]
@@ -174,29 +173,6 @@ def steps_contents(trained: Trained) -> Json:
         "whole_ns": end,
         "left_out": left_out,
     }
-
-
-def _steps(training: Training) -> npt.NDArray[np.int64]:
-    """[S, 7] client, number, start, end, wait for tokens, wait for inputs, and WHOLE, BY_END or the crash that cut it.
-
-    The waits of a step that was cut off are not known: -1.
-    """
-    whole = (
-        training.step_client,
-        training.step_number,
-        training.step_start_ns,
-        training.step_end_ns,
-        training.step_waiting_ns,
-        training.step_input_ns,
-        np.full(len(training.step_client), WHOLE),
-    )
-    left = [(*row, training.end_ns, -1, -1, BY_END) for row in training.under_way]
-    left += [
-        (one.client, one.number, one.start_ns, one.end_ns, -1, -1, one.crash)
-        for one in training.cut_short
-        if one.start_ns < one.end_ns
-    ]
-    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 7)])
 
 
 def _colour(client: Client, task: int) -> str:

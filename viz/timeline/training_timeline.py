@@ -13,16 +13,18 @@ from itertools import chain, islice, repeat
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import Ids, flags, ids, ints
-from simulator.training.training import CutShort
+from simulator.training.training import CutShort, Training
 from simulator.units import Nanos
 from simulator.wording import counted
 from viz.scene import Trained
 from viz.timeline.timeline import Arrow, DrawnClient, DrawnLane, Facts, Label, Slices, Timeline, joined, of_trace
 
+WHOLE, BY_END = -2, -1  # of a complete step, and of one that the end of the run cut off
 MOST_STEPS = 200_000  # bars, and as many updates: the first ones
 MOST_ARROWS = 20_000  # of the first transfers
 MOST_PAUSES = 5_000  # of all tasks together: the first ones
@@ -133,7 +135,7 @@ def training_timeline(trained: Trained, cluster: Cluster) -> Timeline:
         DrawnLane("client", training.tasks[task], f"steps of {name}", row)
         for row, (name, task) in enumerate(zip(training.clients, training.client_task.tolist(), strict=True))
     ]
-    parts = (_sessions(trained), _disturbances(trained), _steps(trained), _cut_off(trained), _updates(trained))
+    parts = (_sessions(trained), _disturbances(trained), _steps(trained), _updates(trained))
     bars = list(chain.from_iterable(parts))
     tasks = {bar.lane for bar in bars if bar.lane.kind == "task"}
     own = [*clients, *sorted(tasks, key=lambda lane: (lane.row, lane.name))]
@@ -202,39 +204,50 @@ def _disturbances(trained: Trained) -> Iterator[_Bar]:
         yield _Bar(lane, label, -1, -1, band.start_ns, end, facts)
 
 
-def _step(trained: Trained, client: int, number: int, start: Nanos, end: Nanos, facts: Facts) -> _Bar:
-    named: Facts = {"client": trained.training.clients[client], "step": number}
-    label = Label(f"step {number}", "", "step")
-    return _Bar(_lane_of_client(trained, client), label, client, number, start, end, {**named, **facts})
+def all_steps(training: Training) -> npt.NDArray[np.int64]:
+    """[S, 7] client, number, start, end, wait for tokens, wait for inputs, and WHOLE, BY_END or the crash that cut it.
 
-
-def _steps(trained: Trained) -> Iterator[_Bar]:
-    training = trained.training
-    columns = (
+    The waits of a step that was cut off are not known: -1.
+    """
+    whole = (
         training.step_client,
         training.step_number,
         training.step_start_ns,
         training.step_end_ns,
         training.step_waiting_ns,
         training.step_input_ns,
+        np.full(len(training.step_client), WHOLE),
     )
-    rows = np.lexsort((training.step_client, training.step_start_ns))[:MOST_STEPS]
-    for client, number, start, end, waited, dry in zip(*(column[rows].tolist() for column in columns), strict=True):
-        facts: Facts = {"waited for tokens or gradients ns": waited}
-        if training.inputs:
-            facts["waited for input ns"] = dry
-        yield _step(trained, client, number, start, end, facts)
+    left = [(*row, training.end_ns, -1, -1, BY_END) for row in training.under_way]
+    left += [
+        (one.client, one.number, one.start_ns, one.end_ns, -1, -1, one.crash)
+        for one in training.cut_short
+        if one.start_ns < one.end_ns
+    ]
+    return np.concatenate([np.stack(whole, axis=1).astype(np.int64), np.array(left, np.int64).reshape(len(left), 7)])
 
 
-def _cut_off(trained: Trained) -> Iterator[_Bar]:
-    """Steps that the end of the run or a crash cut off; how long they waited is not known."""
+def _steps(trained: Trained) -> Iterator[_Bar]:
+    """The first complete steps in order of start, then those that were cut off."""
     training = trained.training
-    for client, number, start in training.under_way if len(training.step_client) <= MOST_STEPS else ():
-        yield _step(trained, client, number, start, training.end_ns, {"cut off": "by the end of the run"})
-    for one in training.cut_short:
-        gone = short_task(training.tasks[int(trained.disturbed.crash_task[one.crash])])
-        facts: Facts = {"cut off": f"by the crash of {gone}"}
-        yield _step(trained, one.client, one.number, one.start_ns, one.end_ns, facts)
+    steps = all_steps(training)
+    whole = np.flatnonzero(steps[:, 6] == WHOLE)
+    order = whole[np.lexsort((steps[whole, 0], steps[whole, 2]))]
+    cut_off = np.flatnonzero(steps[:, 6] > (WHOLE if len(whole) <= MOST_STEPS else BY_END))
+    rows = [*order[:MOST_STEPS].tolist(), *cut_off.tolist()]
+    for client, number, start, end, waited, dry, cut in steps[rows].tolist():
+        facts: Facts = {"client": training.clients[client], "step": number}
+        if cut == WHOLE:
+            facts["waited for tokens or gradients ns"] = waited
+            if training.inputs:
+                facts["waited for input ns"] = dry
+        elif cut == BY_END:
+            facts["cut off"] = "by the end of the run"
+        else:
+            gone = training.tasks[int(trained.disturbed.crash_task[cut])]
+            facts["cut off"] = f"by the crash of {short_task(gone)}"
+        lane, label = _lane_of_client(trained, client), Label(f"step {number}", "", "step")
+        yield _Bar(lane, label, client, number, start, end, facts)
 
 
 def _updates(trained: Trained) -> Iterator[_Bar]:
