@@ -11,7 +11,7 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.assembling import pointers
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import MERGES
-from simulator.partitioning.passes.constants import is_small
+from simulator.partitioning.passes.replication import is_small
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable

@@ -52,7 +52,7 @@ class Editor:
     counter: int = 0  # the next number of TensorFlow's Graph::NewName
     crowded: set[tuple[str, int]] = field(default_factory=set)  # ("ins" or "outs", row) that had over ORDERED edges
     by_chance: set[int] = field(default_factory=set)  # edges made in the order of such a set
-    scattered: frozenset[int] = frozenset()  # what the crowded node waits for that is being replaced
+    scattered: frozenset[int] = frozenset()  # control inputs of a crowded node that is being replaced
 
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Editor:
         return [self.edges[edge][:2] for _, edge in data]
 
     def controls_of(self, row: int) -> list[int]:
-        """What a node that is to be replaced waits for; SOURCE if it has no inputs at all."""
+        """Control inputs of a node that is to be replaced; SOURCE if it has no inputs at all."""
         found = [self.edges[edge][0] for edge in self.ins[row] if self.edges[edge][3] == CONTROL]
         self.scattered = frozenset(found if ("ins", row) in self.crowded else ())
         return found

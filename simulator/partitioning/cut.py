@@ -1,6 +1,6 @@
-"""Cut a placed graph: the passes in TensorFlow's order.
+"""The cut of a placed graph: TensorFlow's passes, one after the other, and the transfers that result.
 
-the step's edges ─ attach the client ─ copy small constants ─ move control flow ─ close loops ─ pair what crosses
+step ─▶ client ─▶ constants ─▶ control flow ─▶ control loops ─▶ pairs, by task ─▶ pairs, by device ─▶ Partitions
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from simulator.errors import SimvizError, UnsupportedError
 from simulator.graph.building import without_twins
 from simulator.graph.editor import CONTROL
 from simulator.graph.step import exchange
-from simulator.partitioning.edges import LAST, step_edges
+from simulator.partitioning.cut_graph import LAST, nodes_of, step_edges
 from simulator.partitioning.levels import AUTO, LOCAL, MASTER, Level, flavour_of, levels_of
-from simulator.partitioning.nodes import nodes_of
 from simulator.partitioning.partitions import Partitions
 from simulator.partitioning.passes.client import add_client, attach
-from simulator.partitioning.passes.constants import replicate
 from simulator.partitioning.passes.control_flow import moves, settled
 from simulator.partitioning.passes.control_loops import close_loops
 from simulator.partitioning.passes.pairs import INCARNATION
+from simulator.partitioning.passes.replication import replicate
 from simulator.partitioning.passes.scheduling import earliest_starts, with_starts, with_triggers
 from simulator.partitioning.pieces import Pieces, Placed, split, split_by_worker
 from simulator.placer.legality import require_legal
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How the step is to be cut: the keywords of `partition`."""
+    """Keywords of `partition` that say how a step is cut."""
 
     flavour: str
     recv_scheduling: bool
@@ -59,20 +58,20 @@ def partition(
 ) -> Partitions:
     """Cut the nodes that run in the step by device, as TensorFlow's partitioner does.
 
-    Flavour "auto": as the session of such a cluster does, so "local" where it has one task and "master" where it has
-    several. "local": by device in one go; over several tasks no session does so. "master": a master cuts by task, then
-    each worker cuts its piece by device, so that a tensor comes to a task once and is handed on there. Names,
-    attributes and keys are those of `tensorflow/core/graph/graph_partition.cc`. What is fed and fetched begins and ends
-    in nodes on the client's device. With `recv_scheduling` a master's workers delay their Recvs, as the option
-    `enable_recv_scheduling` has it. `seen`, node -> device, is where TensorFlow moved control flow: it is taken over
-    where TensorFlow decides by chance, and nowhere else.
+    Flavour "auto" is that of the session of such a cluster: "local" for one task, "master" for several. "local" cuts by
+    device in one go, which no session does over several tasks. With "master" a master cuts by task, then each worker
+    cuts its piece by device. A tensor then comes to a task once, and is handed on there. Names, attributes and keys are
+    those of `tensorflow/core/graph/graph_partition.cc`. Fed tensors begin, and fetched ones end, in nodes on the
+    client's device. With `recv_scheduling` a master's workers delay their Recvs, as the option `enable_recv_scheduling`
+    has it. `seen`, node -> device, says where TensorFlow moved control flow. It is taken over where TensorFlow decides
+    by chance, and nowhere else.
 
     An assignment that TensorFlow would not take is refused (`simulator.placer.legality`). With legal=False
     any is cut, by the same rules, for research into what no TensorFlow runs.
 
-    Raises InfeasibleError for such an assignment, naming rule, nodes and devices. Raises SimvizError for a flavour that
-    there is not, if the assignment or the step is one of another graph or cluster, or if a device is none of it, and
-    UnsupportedError if Recvs are scheduled and a loop crosses devices.
+    Raises InfeasibleError for such an assignment, naming rule, nodes and devices. Raises SimvizError for an unknown
+    flavour, for an assignment or a step of another graph or cluster, and for an unknown device. Raises UnsupportedError
+    if Recvs are scheduled and a loop crosses devices.
     """
     flavour = flavour_of(flavour, cluster)
     if recv_scheduling and flavour == LOCAL:
@@ -94,9 +93,9 @@ def partition_by_task(
     recv_scheduling: bool = False,
     seen: Mapping[str, str] = MappingProxyType({}),
 ) -> Partitions:
-    """Cut by task alone: what a master sends to its workers, nodes and control inputs in the order of RegisterGraph.
+    """Cut by task alone, as a master sends the pieces to its workers: nodes and controls in RegisterGraph's order.
 
-    Edges between devices of one task are still there, so this can't be simulated; all else is as in `partition`.
+    Edges between devices of one task are still there, so the result can't be simulated. All else is as in `partition`.
     """
     master = levels_of(MASTER, cluster)[:1]
     return _cut(graph, assignment, cluster, step, master, _How(MASTER, recv_scheduling, seen))

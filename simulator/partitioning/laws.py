@@ -1,7 +1,7 @@
-"""The laws of partitions: what must hold of the pieces of a step, however they were cut.
+"""The laws of partitions, which hold of the pieces of a step, however they were cut.
 
-A sentence per violation, and nothing for lawful pieces. Only the values are looked at, never how the cut works, so that
-a fault there cannot hide itself; written to be read, not to be fast.
+The laws return a sentence per violation, and nothing for lawful pieces. They look at the values alone, never at how the
+cut works, so a fault there cannot hide itself. They are written to be read, not to be fast.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MOVED = frozenset({"Switch", "RefSwitch", "_SwitchN", "Exit", "RefExit", "Enter
 def partition_laws(
     graph: Graph, step: Step, cluster: Cluster, assignment: Assignment, partitions: Partitions
 ) -> list[str]:
-    """Joining the pairs again gives back the step's graph; one pair per key; no new cycle; nothing crosses but pairs.
+    """Pairs joined again give back the step's graph; one pair per key; no new cycle; only pairs cross devices.
 
-    Copies of constants count as their originals, control loops as nothing; a value that a worker hands on between its
-    devices counts as what its task received; a reference output's readers have a pair
-    each, all other readers of a tensor in the same memory of a device share one. What is fed comes from the client's
-    device and what is fetched goes there, each once.
+    Copies of constants count as their originals, and control loops as nothing. A value that a worker hands on between
+    its devices counts as the one that its task received. Each reader of a reference output has a pair of its own; all
+    other readers of a tensor in the same memory of a device share one. Fed tensors come from the client's device, and
+    fetched ones go there, each once.
     """
     if len(partitions.device) != len(partitions.graph) or partitions.devices != tuple(d.name for d in cluster.devices):
         return ["the columns of the pieces do not fit their graph and cluster"]
@@ -170,7 +170,7 @@ def _wrong_wiring(graph: Graph, step: Step, partitions: Partitions, sends: dict[
 def _wrong_client(
     graph: Graph, step: Step, cluster: Cluster, partitions: Partitions, sends: dict[int, int]
 ) -> Iterator[str]:
-    """What is fed and read comes from the client, and nothing else; what is fetched goes to it, each tensor once."""
+    """Fed tensors that are read come from the client, and nothing else does; fetched ones go to it, each once."""
     cut = partitions.graph
     rows = np.flatnonzero(partitions.endpoint >= 0).tolist()
     takes = [row for row in rows if cut.in_ptr[row] == cut.in_ptr[row + 1]]
@@ -240,7 +240,7 @@ def _readers(partitions: Partitions, graph: Graph, tensor: int) -> Iterator[int]
 
 
 def _cycles(partitions: Partitions, sends: dict[int, int]) -> Iterator[str]:
-    """Nodes that can never become ready when every Recv waits for its Send; loops' back edges are left out."""
+    """Report nodes that wait for each other when every Recv waits for its Send; loops' back edges are left out."""
     cut = partitions.graph
     readers: list[list[int]] = [[] for _ in range(len(cut))]
     waits = [0] * len(cut)

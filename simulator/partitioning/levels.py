@@ -4,8 +4,8 @@
     master          by task      a_S0             tensorflow/core/distributed_runtime/master_session.cc
     worker          by device    a_G0 or a_S0_G0  tensorflow/core/distributed_runtime/graph_mgr.cc
 
-A master sends each worker the piece of its task, and the worker makes a graph of it, which numbers nodes and edges
-anew, and cuts that by device. Both run the same partitioner (`tensorflow/core/graph/graph_partition.cc`).
+A master sends each worker the piece of its task. The worker makes a graph of it, which numbers nodes and edges anew,
+and cuts that by device. Both run the same partitioner (`tensorflow/core/graph/graph_partition.cc`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.errors import SimvizError
-from simulator.partitioning.edges import Column
+from simulator.partitioning.cut_graph import Column
 
 AUTO, LOCAL, MASTER = FLAVOURS = ("auto", "local", "master")
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One run of the partitioner, or one per task side by side. Axis: D devices."""
+    """A run of the partitioner, or a run per task side by side. Axis: D devices."""
 
     location: Column  # [D] devices of one location share a piece
     counter: Column  # [D] those of one counter number the names that are made for them together
@@ -33,9 +33,9 @@ class Level:
 
 
 def flavour_of(flavour: str, cluster: Cluster) -> str:
-    """LOCAL or MASTER: AUTO is what a session does, which is local where there is one task, else a master's.
+    """LOCAL or MASTER. AUTO is the flavour of a session: local on one task, a master's on several.
 
-    Raises SimvizError for a flavour that there is not.
+    Raises SimvizError for an unknown flavour.
     """
     if flavour not in FLAVOURS:
         raise SimvizError(f"There is no flavour {flavour!r}; take one of {', '.join(FLAVOURS)}.")

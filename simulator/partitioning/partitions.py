@@ -12,12 +12,11 @@ from simulator.columns import Flags, Ids, Ints
 from simulator.errors import GraphError
 from simulator.graph.graph import Attrs, Graph
 from simulator.graph.graph_def import graph_def, to_text, untie
-from simulator.partitioning.edges import edges_of, waits
-from simulator.partitioning.nodes import cut_graph, nodes_of
+from simulator.partitioning.cut_graph import as_graph, edges_of, nodes_of, waits
 
 SENDS, RECVS = frozenset({"_Send", "_HostSend"}), frozenset({"_Recv", "_HostRecv"})  # ops; the host's: in its memory
 _ARG = re.compile(r"_arg_(.*)_(\d+)_\d+", re.DOTALL)  # how `passes.client` names what a local session hands in
-# how `passes.constants` names a copy, and `passes.pairs` the dummy for its end
+# how `passes.replication` names a copy, and `passes.pairs` the dummy for its end
 _COPY = re.compile(r"/replicate/_\d+(/ctrl/_\d+)?\Z")
 
 
@@ -26,15 +25,15 @@ class Partitions:
     """The pieces of one step. Axes: N' nodes, X transfers. Nodes are those that run, in graph order, then the inserted
     ones; of a master's cut they come in the order in which the partitioner writes them.
 
-    A constant that was copied to its readers is there only as its copies; a control-flow op may be on another device
+    A constant that was copied to its readers is there only as its copies. A control-flow op may be on another device
     than it was assigned, as TensorFlow moves it next to its values.
 
-    What the client hands in comes from nodes on its device, and what is fetched ends in such nodes (`endpoint`).
+    Fed tensors come from nodes on the client's device, and fetched ones end in such nodes (`endpoint`).
 
     Transfers are sorted by (tensor, a node's control edge after its tensors, destination device, destination memory),
-    those of fed tensors last: the same order that the simulator uses among transfers that become ready at the same
-    instant. A pair within one device (between a GPU's own memory and host memory) is no transfer: it has no row here,
-    and its Recv waits for its Send by a control edge in the graph.
+    those of fed tensors last. The simulator uses the same order among transfers that become ready at the same instant.
+    A pair within one device, between a GPU's own memory and host memory, is no transfer. It has no row here, and its
+    Recv waits for its Send by a control edge in the graph.
     """
 
     graph: Graph  # all pieces in one graph; a Send and its Recv on another device are not joined by an edge
@@ -87,7 +86,7 @@ def carried(cut: Partitions, transfer: int) -> str:
 
 
 def with_waits(partitions: Partitions, pairs: Sequence[tuple[int, int]]) -> Partitions:
-    """The same pieces, where of each (first, then) the second node waits for the end of the first.
+    """The same pieces, in which the second node of each pair (first, then) waits for the first.
 
     Both are rows of `partitions.graph`. The edges come after those that are there, in the given order. Raises
     GraphError for two nodes on different devices, and where nodes of one piece would wait for each other.
@@ -102,7 +101,7 @@ def with_waits(partitions: Partitions, pairs: Sequence[tuple[int, int]]) -> Part
             )
     given = edges_of(graph).join(waits(pairs, len(graph.edge_src)))
     nodes = nodes_of(graph, partitions.device.tolist())
-    return replace(partitions, graph=cut_graph(nodes, given, np.arange(len(graph)), graph.requested))
+    return replace(partitions, graph=as_graph(nodes, given, np.arange(len(graph)), graph.requested))
 
 
 def partition_files(partitions: Partitions) -> dict[str, str]:

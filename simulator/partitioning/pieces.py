@@ -1,4 +1,4 @@
-"""One level of a cut: join locations by pairs of a Send and a Recv, and lay the pieces out in one graph."""
+"""Pieces of a level of the cut: locations joined by Send/Recv pairs, all in one graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from simulator.columns import Flags, Ids, flags, ids
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import MERGES
-from simulator.partitioning.edges import Column, Edges, edges_of
+from simulator.partitioning.cut_graph import Column, CutEdges, CutNodes, as_graph, edges_of, nodes_of
 from simulator.partitioning.levels import Level
-from simulator.partitioning.nodes import Nodes, cut_graph, nodes_of
 from simulator.partitioning.passes.control_loops import CONTROL_LOOP
 from simulator.partitioning.passes.pairs import Pairs, edge_ends, make_pairs, pair_edges
 
@@ -22,8 +21,8 @@ from simulator.partitioning.passes.pairs import Pairs, edge_ends, make_pairs, pa
 class Placed:
     """A graph that is ready to be split."""
 
-    nodes: Nodes
-    edges: Edges
+    nodes: CutNodes
+    edges: CutEdges
     endpoint: Column  # [nodes] tensor that the node takes from the client or gives it, -1: neither
     kept: Flags  # [N] nodes of the graph that are in a piece
     numbers: list[int]  # per counter of names the next number
@@ -36,9 +35,9 @@ class JoinedPairs:
 
     send: Column  # row of the pieces
     recv: Column  # row of the pieces
-    node: Column  # row of the first graph whose output, or whose end, is sent
-    port: Column  # of that node, CONTROL for its end
-    fed: Column  # tensor, if the client handed it in; -1. The end that a control pair signals is then the client's
+    node: Column  # row of the first graph whose output or completion is sent
+    port: Column  # of that node, CONTROL for its completion
+    fed: Column  # tensor, if the client handed it in (a control pair then signals the client's node); -1
     host: Column  # 1 where it is received for host memory, or by a CPU
 
 
@@ -79,7 +78,7 @@ def split(placed: Placed, level: Level, cluster: Cluster) -> Pieces:
     edge = pairs.edge[order]
     src = given.src[edge]
     return Pieces(
-        graph=cut_graph(nodes, pair_edges(given, ends, pairs), rows, requested),
+        graph=as_graph(nodes, pair_edges(given, ends, pairs), rows, requested),
         device=ids(device),
         origin=ids(origin[rows]),
         inserted=flags(rows >= len(graph)),
@@ -97,14 +96,14 @@ def split(placed: Placed, level: Level, cluster: Cluster) -> Pieces:
     )
 
 
-def _created(graph: Graph, given: Edges, pairs: Pairs, before: int, count: int) -> Column:
-    """[nodes] when each is made: by node id, what belongs to a pair just after the node that reads it first."""
+def _created(graph: Graph, given: CutEdges, pairs: Pairs, before: int, count: int) -> Column:
+    """[nodes] rank of creation: by node id, the nodes of a pair just after the node that reads it first."""
     place = np.concatenate([graph.place, np.arange(len(graph), before)]).astype(np.int64)
     sizes = np.diff(np.append(pairs.first, count))
     return np.concatenate([2 * place, np.repeat(2 * place[given.dst[pairs.edge]] + 1, sizes)])
 
 
-def _starts(start: Column, given: Edges, pairs: Pairs, count: int) -> Column:
+def _starts(start: Column, given: CutEdges, pairs: Pairs, count: int) -> Column:
     """[nodes] earliest starts: a Send starts with its source, a Recv with the first that reads it."""
     found = np.concatenate([start, np.zeros(count - len(start), np.int64)])
     crossing = np.flatnonzero(pairs.of_edge >= 0)
@@ -140,7 +139,7 @@ def split_by_worker(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
     )
 
 
-def _worker_edges(pieces: Pieces, level: Level) -> Edges:
+def _worker_edges(pieces: Pieces, level: Level) -> CutEdges:
     """The edges of the pieces by task as each worker numbers them: from 1, after the one from source to sink.
 
     The pieces stand in one graph, in the order in which they were sent. No edge joins two of them, so the order in

@@ -120,7 +120,7 @@ class _Endpoints:
         return written
 
     def results(self, returned: Mapping[str, str], ranges: Ranges) -> Iterator[str]:
-        """What is returned, as "node:port", one per flat result."""
+        """The returned outputs, as "node:port", one per flat result."""
         for name, first, last in ranges:
             if last == first:
                 continue
@@ -148,7 +148,7 @@ class _Endpoints:
         return found
 
     def _ports(self, name: str, rest: Sequence[str]) -> Sequence[int]:
-        """The flat output ports that "name:argument[:index]" denotes; a custom op is taken to have one argument."""
+        """The flat output ports of "name:argument[:index]"; a custom op is taken to have one argument."""
         ranges = ops.output_ranges(*self._nodes[name], self._library)
         if not rest:
             return ()

@@ -57,7 +57,7 @@ class Bodies:
 
 
 def target(editor: Editor, row: int) -> tuple[str, Attrs] | None:
-    """Which function a node calls, and the attributes that it gives; None: no call, or the function is not there."""
+    """The function that a node calls, and the attributes that it gives; None: no call, or the function is not there."""
     if editor.ops[row] in PARTITIONED:
         function = editor.attrs[row].get("f")
         if function is None or function.func.name not in editor.given.library:
@@ -80,10 +80,11 @@ def part(editor: Editor, row: int, name: str, function: Proto, inputs: Sequence[
 def expand(editor: Editor, row: int, body: Body, *, many_devices: bool) -> None:
     """Replace the call in that row by the body.
 
-    `many_devices` (PartitionedCall, and the calls that stand for branches and loop bodies): a body node takes from
-    the caller's device the fields that its own leaves open, arguments and results are colocated with what they
-    forward (an argument asks for its source's device too), and the control outputs are the side effects. Otherwise
-    (an op that names a function) everything runs on the caller's device, and the results are all to wait for.
+    `many_devices` holds for PartitionedCall, and for calls that stand for branches and loop bodies. A body node then
+    takes from the caller's device the fields that its own leaves open. Arguments and results are colocated with the
+    nodes whose values they forward; an argument also asks for its source's device. The control outputs are the side
+    effects. Otherwise, for an op that names a function, all nodes run on the caller's device, and the results are the
+    control outputs.
     """
     caller, device = editor.names[row], editor.devices[row]
     if len(editor.names) + len(body.graph) > MAX_NODES:

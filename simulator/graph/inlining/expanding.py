@@ -24,7 +24,7 @@ from simulator.graph import registry
 from simulator.graph.attributes import is_true
 from simulator.graph.editor import Editor, edited
 from simulator.graph.graph import Attrs, Graph
-from simulator.graph.inlining import calls, control_flow, rewriting
+from simulator.graph.inlining import calls, lowering, rewriting
 from simulator.graph.messages import Proto
 from simulator.graph.op_classes import CASES, IFS, PARTITIONED, WHILES
 from simulator.wording import counted
@@ -143,14 +143,14 @@ def _expand(
     """Expand one node where it can be: what was done, the calls that now stand for its parts, their chain."""
     op = editor.ops[row]
     if op in IFS or op in CASES:
-        if not editor.inputs_of(row) or not _there(editor, control_flow.branches_of(editor.attrs[row], op)):
+        if not editor.inputs_of(row) or not _there(editor, lowering.branches_of(editor.attrs[row], op)):
             return "missing", (), chain
-        return "branch", control_flow.lower_branches(editor, row), chain
+        return "branch", lowering.lower_branches(editor, row), chain
     if op in WHILES:
-        functions = control_flow.parts_of(editor.attrs[row])
-        if not any(control_flow.variables_of(editor, row)) or not _there(editor, functions):
+        functions = lowering.parts_of(editor.attrs[row])
+        if not any(lowering.variables_of(editor, row)) or not _there(editor, functions):
             return "missing", (), chain
-        return "loop", control_flow.lower_loop(editor, row), chain
+        return "loop", lowering.lower_loop(editor, row), chain
     if op in PARTITIONED or op in editor.given.library:
         found = calls.target(editor, row)
         if found is None:

@@ -3,8 +3,8 @@
     local session    _Arg  ──▶ readers        producer ──▶ _Retval
     master           _Recv ──▶ readers        producer ──▶ _Send       "client-terminated": the other end is the master
 
-Both stand on the client's device, so that a value which is made or read elsewhere takes a transfer. The rules are those
-of `tensorflow/core/graph/subgraph.cc`; the nodes are numbered after the graph's own, feeds before fetches.
+Both stand on the client's device, so a value that is produced or read elsewhere takes a transfer. The rules are those
+of `tensorflow/core/graph/subgraph.cc`. The nodes are numbered after the graph's own, feeds before fetches.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 from simulator.graph.attributes import number, text_value, type_value
 from simulator.graph.dtypes import base
 from simulator.graph.messages import AttrValue
-from simulator.partitioning.edges import FIRST_ID, Column, Edges, new_edges
+from simulator.partitioning.cut_graph import FIRST_ID, Column, CutEdges, new_edges
 from simulator.partitioning.levels import LOCAL
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.graph.graph import Attrs, Graph
     from simulator.graph.step import Exchange
-    from simulator.partitioning.nodes import Nodes
+    from simulator.partitioning.cut_graph import CutNodes
 
 
-def add_client(nodes: Nodes, client: Exchange, cluster: Cluster, flavour: str) -> None:
+def add_client(nodes: CutNodes, client: Exchange, cluster: Cluster, flavour: str) -> None:
     """Add a node for each fed tensor, then one for each that is fetched, on the client's device.
 
     Each is named after its tensor, a local session's also after its place among all feeds or fetches.
@@ -57,11 +57,11 @@ def add_client(nodes: Nodes, client: Exchange, cluster: Cluster, flavour: str) -
         nodes.add(name, op, attrs, origin, where, (value,) if fed else ())
 
 
-def attach(graph: Graph, client: Exchange, whole: Edges) -> tuple[Edges, Column]:
+def attach(graph: Graph, client: Exchange, whole: CutEdges) -> tuple[CutEdges, Column]:
     """The edges of `step_edges` with those to fetches, and the ids of edges that join the client to source and sink.
 
-    TensorFlow makes these edges after all that it was given: per feed one from its source, then those to its readers;
-    per fetch its own, then one to its sink.
+    TensorFlow makes these edges after those of the graph. A feed has one from TensorFlow's source, then those to its
+    readers. A fetch has its own, then one to TensorFlow's sink.
     """
     made = graph.creation
     first = FIRST_ID + 1 + max(int(column.max(initial=-1)) for column in (made.edge, made.source, made.sink))

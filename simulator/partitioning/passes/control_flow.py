@@ -15,7 +15,7 @@ import numpy as np
 from simulator.graph.editor import CONTROL
 from simulator.graph.op_classes import EXITS, MOVED, NEXT_ITERATIONS, SWITCHES
 from simulator.graph.step import exchange
-from simulator.partitioning.edges import Edges, step_edges
+from simulator.partitioning.cut_graph import CutEdges, step_edges
 from simulator.partitioning.passes.client import attach
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ _TO_READER = NEXT_ITERATIONS | {"Enter"}  # an Enter of a reference stays
 Moves: TypeAlias = list[tuple[int, int]]  # (node, the node whose device it takes), to be applied in order
 
 
-def moves(graph: Graph, given: Edges, count: int) -> Moves:
-    """What OptimizeControlFlowColocation does: a depth-first walk from the source, last successor first.
+def moves(graph: Graph, given: CutEdges, count: int) -> Moves:
+    """The moves of OptimizeControlFlowColocation: a depth-first walk from the source, last successor first.
 
-    Switch goes to its data input, Exit to its input, Enter and NextIteration to their first data reader; the walk does
-    not depend on where anything is. `count` is the number of nodes, those that the cut added included. Kernels are
-    not looked at, as TensorFlow does not either.
+    Switch moves to its data input, Exit to its input, Enter and NextIteration to their first data reader. The walk does
+    not depend on devices, and like TensorFlow's it does not look at kernels. `count` is the number of nodes, those that
+    the cut added included.
     """
     if not _has_moved(graph):
         return []
@@ -61,9 +61,9 @@ def moves(graph: Graph, given: Edges, count: int) -> Moves:
 def settled(device: Sequence[int], found: Moves, seen: Mapping[int, int] = MappingProxyType({})) -> list[int]:
     """The devices after the moves: a node that was moved counts as such for those that come later.
 
-    The walk begins at TensorFlow's source, whose edges have no known order when there are more than eight; so whether
-    a node is moved before or after the one beside it is by chance. `seen`, node -> device, is where TensorFlow moved
-    nodes: it is taken over where some order leads there, and nowhere else.
+    The walk begins at TensorFlow's source, whose edges have no known order when there are more than eight. Whether a
+    node is moved before or after the one beside it is then by chance. `seen`, node -> device, says where TensorFlow
+    moved nodes. It is taken over where some order leads there, and nowhere else.
     """
     where = list(device)
     beside = dict(found)
@@ -87,9 +87,9 @@ def _reached(node: int, device: Sequence[int], beside: Mapping[int, int]) -> set
 
 
 def moves_of_step(graph: Graph, step: Step) -> Moves:
-    """The moves among the nodes of a step, for whoever wants to know before the cut where control flow will run.
+    """The moves among the nodes of a step, known before the cut.
 
-    What the client hands in or gets is numbered after the graph's nodes, in order of `Exchange.tensors`.
+    The client's nodes are numbered after the graph's, in order of `Exchange.tensors`.
     """
     if not _has_moved(graph):
         return []
@@ -102,7 +102,7 @@ def _has_moved(graph: Graph) -> bool:
     return any(op in MOVED for op in graph.ops)
 
 
-def _neighbours(given: Edges, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
+def _neighbours(given: CutEdges, count: int) -> tuple[dict[int, int], dict[int, int], list[list[int]]]:
     """First data reader of each node, first data input of each node, successors of each node by edge id."""
     readers: dict[int, int] = {}
     reads: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Control loops: what keeps the pieces of a loop across devices in step.
+"""Control loops, which keep the pieces of a loop across devices in step.
 
-A device that takes part in a loop without owning it gets a small loop of its own, driven by the predicate; whatever it
-receives in each iteration waits for that loop's Merge (`tensorflow/core/graph/graph_partition.cc`):
+A device that takes part in a loop without owning it gets a small loop of its own, driven by the predicate. Every Recv
+of an iteration waits for that loop's Merge (`tensorflow/core/graph/graph_partition.cc`):
 
     Const -> Enter -> Merge -> Switch -> NextIteration -> (Merge)
                         |        ^
@@ -22,8 +22,7 @@ from simulator.graph.dtypes import FLOAT, INT32
 from simulator.graph.editor import CONTROL
 from simulator.graph.messages import AttrValue
 from simulator.graph.op_classes import ENTERS, EXITS
-from simulator.partitioning.edges import LAST, Column, Edges, new_edges
-from simulator.partitioning.nodes import EMPTY, Nodes, Value, empty_attrs
+from simulator.partitioning.cut_graph import EMPTY, LAST, Column, CutEdges, CutNodes, Value, empty_attrs, new_edges
 
 if TYPE_CHECKING:
     from simulator.graph.graph import Attrs, Graph
@@ -43,15 +42,17 @@ class Loop:
 
 
 def close_loops(
-    nodes: Nodes, whole: Edges, given: Edges, clients: int, next_id: int, suffix: str
-) -> tuple[Edges, int, str | None]:
+    nodes: CutNodes, whole: CutEdges, given: CutEdges, clients: int, next_id: int, suffix: str
+) -> tuple[CutEdges, int, str | None]:
     """Give every device that takes part in a loop from afar a loop of its own, nested as the loop is.
 
-    Returns the edges with those of the new loops, how many of the new names are numbered, and what TensorFlow says
-    where it refuses to cut: a node reads from inside and from outside a loop (as one does whose loop was fed from
-    outside), or a loop has no predicate; here that is cut without control loops. Loops are made in order of the edge
-    that needs them first; `next_id` is the first free edge id. `whole` are the edges before constants were copied, of
-    the graph's nodes and the first `clients` ones of those added: a copy is in the loop of its original.
+    Returns the edges with those of the new loops, the count of new names that are numbered, and TensorFlow's refusal or
+    None. TensorFlow refuses a node that reads from inside and from outside a loop, as one does whose loop was fed from
+    outside. It also refuses a loop without a predicate. Here both are cut without control loops.
+
+    Loops are made in order of the edge that needs them first; `next_id` is the first free edge id. `whole` are the
+    edges before constants were copied: of the graph's nodes, and of the first `clients` of the added ones. A copy is in
+    the loop of its original.
     """
     graph = nodes.graph
     loops, loop_of = find_loops(graph, whole, len(graph) + clients)
@@ -79,7 +80,7 @@ def close_loops(
     return given.join(made.edges(remote, next_id)), len(nodes) - made.first, refused
 
 
-def find_loops(graph: Graph, given: Edges, count: int) -> tuple[list[Loop], Column]:
+def find_loops(graph: Graph, given: CutEdges, count: int) -> tuple[list[Loop], Column]:
     """The loops of the step, the root first, and the innermost one of each node; an Exit counts as inside.
 
     `count` is the number of nodes, those of the client included. The rule is that of
@@ -110,7 +111,7 @@ def find_loops(graph: Graph, given: Edges, count: int) -> tuple[list[Loop], Colu
 
 
 def _seen_from_outside(graph: Graph, loops: Sequence[Loop], node: int, loop: int) -> int:
-    """The loop of what a node puts out: an Exit's output is outside its loop."""
+    """The loop of a node's outputs: an Exit's output is outside its loop."""
     return loops[loop].parent if node < len(graph) and graph.ops[node] in EXITS else loop
 
 
@@ -119,7 +120,7 @@ def _frame_of(attrs: Attrs) -> tuple[str, int]:
     return name.s.decode("utf-8", "replace") if name else "", int(parallel.i) if parallel else 10
 
 
-def _loop_of_edges(graph: Graph, given: Edges, loops: Sequence[Loop], loop_of: Column) -> tuple[Column, bool]:
+def _loop_of_edges(graph: Graph, given: CutEdges, loops: Sequence[Loop], loop_of: Column) -> tuple[Column, bool]:
     """The loop inside which each edge runs, 0 outside loops; and whether an edge enters or leaves a loop by itself.
 
     Only an Enter and an Exit may (`tensorflow/core/graph/control_flow.cc`); such an edge counts as outside.
@@ -147,7 +148,7 @@ def _without_predicate(loops: Sequence[Loop], loop: int) -> Loop | None:
 class _ControlLoops:
     """The control loops that were added so far."""
 
-    nodes: Nodes
+    nodes: CutNodes
     loops: Sequence[Loop]
     suffix: str  # of a made name, before its number
     first: int  # of the nodes that were added for them
@@ -169,8 +170,8 @@ class _ControlLoops:
         start = self.merges[loop, device] if loop else self._add("", "Const", empty_attrs(), dst, (EMPTY,))
         self.rows.append((start, 0, enter, 0))
 
-    def edges(self, remote: Sequence[tuple[int, int]], next_id: int) -> Edges:
-        """All their edges, and those by which what comes from afar waits for their Merges."""
+    def edges(self, remote: Sequence[tuple[int, int]], next_id: int) -> CutEdges:
+        """All their edges, and the control edges from their Merges to the nodes that read from afar."""
         rows = [*self.rows]
         rows += [(self.merges[loop, self.nodes.device[dst]], CONTROL, dst, LAST) for loop, dst in remote]
         src, port, dst, slot = np.array(rows, np.int64).reshape(-1, 4).T

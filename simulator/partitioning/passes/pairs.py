@@ -1,11 +1,11 @@
-"""Pairs of a Send and a Recv: which edges need one, which share one, and the nodes that a pair is made of.
+"""Send/Recv pairs: the edges that need one, the edges that share one, and the nodes of a pair.
 
     value      src -> _Send  ~>  _Recv -> dst
     control    src -^> Const -> _Send  ~>  _Recv -> Identity -^> dst
 
-An edge between locations needs a pair, and so does one within a GPU whose value is produced in the one memory and read
-in the other (`tensorflow/core/framework/memory_types.cc`). Edges with the same source output, destination device and
-destination memory share a pair, except readers of a reference, whose reads must follow their other inputs
+An edge between locations needs a pair. So does one within a GPU whose value is produced in the one memory and read in
+the other (`tensorflow/core/framework/memory_types.cc`). Edges with the same source output, destination device and
+destination memory share a pair. Readers of a reference share none, as each read must follow its reader's other inputs
 (`tensorflow/core/graph/graph_partition.cc`).
 """
 
@@ -24,9 +24,8 @@ from simulator.graph.dtypes import FLOAT, REF, base
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs
 from simulator.graph.messages import AttrValue
-from simulator.partitioning.edges import LAST, Column, Edges, new_edges, waits
+from simulator.partitioning.cut_graph import EMPTY, LAST, Column, CutEdges, CutNodes, empty_attrs, new_edges, waits
 from simulator.partitioning.levels import Level
-from simulator.partitioning.nodes import EMPTY, Nodes, empty_attrs
 
 INCARNATION = 1  # of every device of a local session; a cluster's are random
 _INCARNATION = AttrValue(i=INCARNATION)
@@ -36,7 +35,7 @@ _START = AttrValue(i=0)  # of a Recv that reads a reference
 
 @dataclass(frozen=True, eq=False)
 class EdgeEnds:
-    """What each edge joins. Axis: edges."""
+    """The ends of each edge. Axis: edges."""
 
     src_device: Column
     dst_device: Column
@@ -60,7 +59,7 @@ class Pairs:
     numbers: tuple[int, ...]  # per counter the next number after all of them
 
 
-def edge_ends(nodes: Nodes, given: Edges, cluster: Cluster, level: Level) -> EdgeEnds:
+def edge_ends(nodes: CutNodes, given: CutEdges, cluster: Cluster, level: Level) -> EdgeEnds:
     """Devices, types and memory kinds at both ends of every edge."""
     device, library = np.array(nodes.device, np.int64), nodes.graph.library
     src_device, dst_device = device[given.src], device[given.dst]
@@ -92,11 +91,13 @@ def edge_ends(nodes: Nodes, given: Edges, cluster: Cluster, level: Level) -> Edg
     )
 
 
-def make_pairs(nodes: Nodes, given: Edges, ends: EdgeEnds, cluster: Cluster, level: Level, numbers: list[int]) -> Pairs:
+def make_pairs(
+    nodes: CutNodes, given: CutEdges, ends: EdgeEnds, cluster: Cluster, level: Level, numbers: list[int]
+) -> Pairs:
     """Add the nodes of every pair, in TensorFlow's order: by destination node id, its values by slot, its controls.
 
-    Names are the source's with the level's suffix and a number, which counts the nodes created since `numbers`, the
-    next number of each of the level's counters.
+    A name is the source's with the level's suffix and a number. `numbers` holds the next number of each of the level's
+    counters.
     """
     graph = nodes.graph
     place = np.concatenate([graph.place, np.arange(len(graph), len(nodes))])
@@ -119,7 +120,7 @@ def make_pairs(nodes: Nodes, given: Edges, ends: EdgeEnds, cluster: Cluster, lev
 
 
 def _add_nodes(
-    nodes: Nodes, given: Edges, ends: EdgeEnds, edge: Column, cluster: Cluster, level: Level, numbers: list[int]
+    nodes: CutNodes, given: CutEdges, ends: EdgeEnds, edge: Column, cluster: Cluster, level: Level, numbers: list[int]
 ) -> list[tuple[int, int, int, int]]:
     """Add the nodes of each pair: its Send, its Recv, the node that is read, the first of them."""
     devices = tuple(one.name for one in cluster.devices)
@@ -131,7 +132,7 @@ def _add_nodes(
     for src, port, dst, slot, number, here, there, dtype, src_host, dst_host in rows:
         name, origin, control, reference = nodes.names[src], nodes.origin[src], port == CONTROL, dtype > REF
         value = EMPTY if control else (base(dtype), *nodes.value(src, port)[1:])
-        kind = dtype if reference and _takes_reference(nodes, dst, slot) else value[0]  # what is read, not what is sent
+        kind = dtype if reference and _takes_reference(nodes, dst, slot) else value[0]  # the read type, not the sent
         sending, receiving = _attrs(
             f"edge_{number}_{name}",
             (name, nodes.names[dst]),
@@ -160,8 +161,8 @@ def _attrs(
 ) -> tuple[Attrs, Attrs]:
     """The attributes of the Send and of the Recv, as `graph_partition.cc` writes them.
 
-    Each tuple says it of the source, then of the destination: the nodes that the pair joins, their devices, the types
-    that are sent and received. `reference`: the value is read from a reference.
+    Each tuple is of the source, then of the destination: the nodes that the pair joins, their devices, the sent and the
+    received type. `reference`: the value is read from a reference.
     """
     sent, received = types
     between = {
@@ -179,14 +180,14 @@ def _attrs(
     return {"T": type_value(sent), **between}, of_recv
 
 
-def _takes_reference(nodes: Nodes, node: int, slot: int) -> bool:
+def _takes_reference(nodes: CutNodes, node: int, slot: int) -> bool:
     """Whether an input is one for a reference: of a pair within a device, as what a reference ties is on one."""
     graph = nodes.graph
     wanted = ops.inputs(nodes.ops[node], nodes.attrs[node], graph.library) if node < len(graph) else None
     return wanted is not None and wanted[slot] >= REF
 
 
-def pair_edges(given: Edges, ends: EdgeEnds, pairs: Pairs) -> Edges:
+def pair_edges(given: CutEdges, ends: EdgeEnds, pairs: Pairs) -> CutEdges:
     """The edges of the pieces: those that stay, and those to, within and from the pairs."""
     stay = given.take(~ends.crosses & ~given.loop)
     cut = given.take(ends.crosses)
@@ -206,7 +207,7 @@ def pair_edges(given: Edges, ends: EdgeEnds, pairs: Pairs) -> Edges:
     )
 
 
-def _loop_waits(given: Edges, pairs: Pairs, away: Flags) -> Edges:
+def _loop_waits(given: CutEdges, pairs: Pairs, away: Flags) -> CutEdges:
     """Control edges from control loops: each new Recv of a node takes one over, one that is left stays on the node."""
     loops = given.take(given.loop)
     merge = dict(zip(loops.dst.tolist(), loops.src.tolist(), strict=True))
@@ -220,7 +221,7 @@ def _loop_waits(given: Edges, pairs: Pairs, away: Flags) -> Edges:
     return waits(rows).join(waits(left, int(given.id.max(initial=0))))  # what is left comes last
 
 
-def _reference_waits(given: Edges, ends: EdgeEnds, pairs: Pairs) -> Edges:
+def _reference_waits(given: CutEdges, ends: EdgeEnds, pairs: Pairs) -> CutEdges:
     """A Recv that reads a reference waits for the other inputs of its reader, as the reader itself would."""
     refs = np.flatnonzero(ends.dtype[pairs.edge] > REF)
     readers = given.dst[pairs.edge[refs]].tolist()

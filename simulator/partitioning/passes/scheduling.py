@@ -1,13 +1,13 @@
-"""Receive late: when the Recvs of a worker may start, by the option `enable_recv_scheduling` of a master.
+"""Recv scheduling: Recvs of a worker start late, by the option `enable_recv_scheduling` of a master.
 
-The master writes on every node when it could start at the earliest, were every op one microsecond long and every copy
-ten (`tensorflow/core/distributed_runtime/scheduler.cc`). Each worker cuts the time of each of its pieces into epochs
+The master writes its earliest start on every node, as if every op took one microsecond and every copy ten
+(`tensorflow/core/distributed_runtime/scheduler.cc`). Each worker divides the time of each of its pieces into epochs
 (`tensorflow/core/graph/graph_partition.cc`). A ControlTrigger begins each epoch, after the last node that starts before
 it. A Recv waits for the trigger six epochs ahead of its own.
 
-TensorFlow 2.21 itself seldom comes so far. Its cost model knows nodes by numbers that hold no longer once something was
-pruned or copied, and outputs by their readers: where a node or an output is missing there, the process dies. What is
-cut here is what it makes of a graph that spares it that.
+TensorFlow 2.21 itself seldom comes so far. Its cost model knows nodes by numbers that hold no longer once a node was
+pruned or copied, and outputs by their readers. Where a node or an output is missing there, the process dies. The cut
+here is the one of a graph that spares TensorFlow that.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.op_classes import MERGES
-from simulator.partitioning.edges import Column, Edges, edges_of, waits
+from simulator.partitioning.cut_graph import Column, CutEdges, CutNodes, as_graph, edges_of, nodes_of, waits
 from simulator.partitioning.levels import Level
-from simulator.partitioning.nodes import Nodes, cut_graph, nodes_of
 from simulator.partitioning.pieces import Pieces
 
 # in microseconds
@@ -33,11 +32,11 @@ _OP, _COPY = 1, 10
 _EPOCHS, _AHEAD = 100, 6
 
 
-def earliest_starts(nodes: Nodes, given: Edges) -> Column:
-    """[nodes] when each could start, in microseconds, on its device before control flow moves.
+def earliest_starts(nodes: CutNodes, given: CutEdges) -> Column:
+    """[nodes] the earliest start of each, in microseconds, on its device before control flow moves.
 
-    A node counts for its successors as it stands when the walk comes to it, first in, first out; a loop's Merge goes
-    on with its first value, and what a later iteration says of its start is only written down.
+    The walk is first in, first out. A node's start counts for its successors as it is when the walk comes to the node.
+    A loop's Merge goes on with its first value; a later iteration may still raise its own start.
     """
     graph, count, device = nodes.graph, len(nodes), np.array(nodes.device, np.int64)
     src, dst = given.src.tolist(), given.dst.tolist()
@@ -94,7 +93,7 @@ def with_triggers(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
     requested = [cluster.devices[row].name for row in nodes.device]
     return replace(
         pieces,
-        graph=cut_graph(nodes, given, np.arange(len(nodes)), requested),
+        graph=as_graph(nodes, given, np.arange(len(nodes)), requested),
         device=ids(nodes.device),
         origin=ids(pieces.origin[nodes.origin]),
         inserted=flags(np.append(pieces.inserted, np.ones(added, bool))),
@@ -105,7 +104,7 @@ def with_triggers(pieces: Pieces, level: Level, cluster: Cluster) -> Pieces:
 
 
 def _epochs(graph: Graph, order: list[tuple[int, int]], first: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """When the epochs of a piece begin, and who waits for whom; the triggers are numbered from `first`."""
+    """The begins of a piece's epochs, and pairs (first, then) of nodes that wait; triggers are rows from `first` on."""
     resolution = order[-1][1] // _EPOCHS + 1 if order else 1
     begin: list[int] = []
     waits = []
@@ -125,7 +124,7 @@ def _epochs(graph: Graph, order: list[tuple[int, int]], first: int) -> tuple[lis
 
 
 def _in_order_of_time(graph: Graph, members: list[int], start: Column) -> list[tuple[int, int]]:
-    """(node, start) in topological order, the earliest first; nobody starts with what it waits for."""
+    """(node, start) in topological order, the earliest first; a node starts after each of its inputs."""
     when = {node: int(start[node]) for node in members}
     forward = ~graph.edge_back
     pending = {node: int(forward[graph.in_ptr[node] : graph.in_ptr[node + 1]].sum()) for node in members}

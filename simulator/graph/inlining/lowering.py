@@ -46,7 +46,7 @@ PARALLEL_ITERATIONS = 10  # the op's default
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How TensorFlow spells one of the two ops when it lowers it."""
+    """The names and ops by which TensorFlow lowers an If or a Case."""
 
     switch: str  # op
     selector: str  # name of the switch that chooses
@@ -110,7 +110,7 @@ def lower_branches(editor: Editor, row: int) -> Sequence[int]:
 
 
 def _switched(editor: Editor, row: int, form: _Form, at: Endpoint, selector: Endpoint) -> int:
-    """One input behind a switch; it goes where the input comes from, so that only the taken branch's copy moves."""
+    """Add the Switch of an input, beside the input's source, so that only the taken branch's copy moves."""
     source = editor.names[at[0]]
     tied = beside(source) if form.colocates else texts([source])  # without "loc:@", so that the placer passes it over
     shapes = shaped([editor.shape(at)] * len(form.pivots))
@@ -145,8 +145,7 @@ def variables_of(editor: Editor, row: int) -> list[bool]:
 def lower_loop(editor: Editor, row: int) -> Sequence[int]:
     """Replace the While in that row; the rows of its condition's and body's calls, which are still to be expanded.
 
-    It must have a loop variable. (Longer than a page, because the order in which TensorFlow makes the nodes is the
-    order of their numbers.)
+    It must have a loop variable. The steps are those of TensorFlow, in its order, for they number the nodes.
     """
     name, device, attrs = editor.names[row], editor.devices[row], editor.attrs[row]
     inputs = editor.inputs_of(row)

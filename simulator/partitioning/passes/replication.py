@@ -1,4 +1,4 @@
-"""Copy small constants to where they are read, so that they never cross between CPUs.
+"""Replication of small constants to the devices that read them, so that they never cross between CPUs.
 
 The rule is that of `tensorflow/core/common_runtime/replicate_constants_pass.cc`, which is on by default. It takes a
 Const on a CPU with at most 16 elements and no control successor that is read on two or more targets. The Const is
@@ -19,8 +19,7 @@ from simulator.columns import Flags
 from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Graph
 from simulator.graph.step import Exchange, Step
-from simulator.partitioning.edges import FIRST_ID, LAST, Column, Edges, new_edges
-from simulator.partitioning.nodes import Nodes
+from simulator.partitioning.cut_graph import FIRST_ID, LAST, Column, CutEdges, CutNodes, new_edges
 
 MAX_ELEMENTS = 16  # replicate_constants_pass.cc
 
@@ -37,12 +36,12 @@ def is_small(graph: Graph, row: int) -> bool:
 
 
 def replicate(
-    nodes: Nodes, given: Edges, step: Step, client: Exchange, cluster: Cluster, client_ends: Column
-) -> tuple[Edges, Flags, int]:
-    """Replace each constant that TensorFlow copies; the edges that result, which rows [N] are gone, the next edge id.
+    nodes: CutNodes, given: CutEdges, step: Step, client: Exchange, cluster: Cluster, client_ends: Column
+) -> tuple[CutEdges, Flags, int]:
+    """Replace each constant that TensorFlow copies; returns the new edges, the deleted rows [N] and the next edge id.
 
-    Copies are added in order of node id, then of device name. Their edges get the last ids, as the pass makes them:
-    for each copy its readers, then what it waits for. `client_ends` are as `client.attach` gives them.
+    Copies are added in order of node id, then of device name. Their edges get the last ids, as the pass makes them: for
+    each copy those to its readers, then its control inputs. `client_ends` are as `client.attach` gives them.
     """
     graph, device = nodes.graph, np.array(nodes.device, np.int64)
     gone = np.zeros(len(nodes), bool)
@@ -59,7 +58,7 @@ def replicate(
     return given, gone[: len(graph)], next_id
 
 
-def _readings(graph: Graph, cluster: Cluster, given: Edges, device: Column) -> npt.NDArray[np.intp]:
+def _readings(graph: Graph, cluster: Cluster, given: CutEdges, device: Column) -> npt.NDArray[np.intp]:
     """The edges that read a constant which may be copied."""
     on_cpu = np.array([one.type == "CPU" for one in cluster.devices], bool)[device]
     may = np.zeros(len(device), bool)
@@ -79,15 +78,15 @@ def _of_several_targets(row: Column, target: Column) -> Column:
 
 
 def _copies(
-    nodes: Nodes,
-    given: Edges,
+    nodes: CutNodes,
+    given: CutEdges,
     cluster: Cluster,
     reading: npt.NDArray[np.intp],
     target: Column,
     waiting: Mapping[int, Sequence[int]],
     next_id: int,
-) -> tuple[Edges, Edges, int]:
-    """Add the copies; the edges with readers led to them, those for which the copies wait, the next edge id."""
+) -> tuple[CutEdges, CutEdges, int]:
+    """Add the copies; returns the edges with readers led to them, the control inputs of copies, the next edge id."""
     graph, place = nodes.graph, nodes.graph.place
     src, number = given.src.copy(), given.id.copy()
     readers: dict[tuple[int, int], list[int]] = {}
@@ -110,11 +109,11 @@ def _copies(
     return replace(given, src=src, id=number), made, next_id
 
 
-def _waiting(graph: Graph, client: Exchange, given: Edges, gone: Flags) -> dict[int, list[int]]:
-    """What each constant that goes waits for, in the order in which its edges stand.
+def _waiting(graph: Graph, client: Exchange, given: CutEdges, gone: Flags) -> dict[int, list[int]]:
+    """The control inputs of each deleted constant, in the order in which its edges stand.
 
-    An edge from what is fed stands where the placeholder's stood, whose place in the list it took (graph/edgeset.cc),
-    though its id is a late one.
+    An edge from a fed tensor has a late id. It stands where the placeholder's edge stood, whose place in the list it
+    took (`tensorflow/core/graph/edgeset.cc`).
     """
     found: dict[int, dict[int, int]] = {}
     for edge in np.flatnonzero(gone[given.dst]).tolist():
@@ -132,15 +131,16 @@ def _waiting(graph: Graph, client: Exchange, given: Edges, gone: Flags) -> dict[
 def _without_gaps(
     graph: Graph,
     client: Exchange,
-    given: Edges,
+    given: CutEdges,
     stays: Flags,
     runs: Flags,
     client_ends: Column,
-) -> tuple[Edges, int]:
-    """Ids without the gaps of edges that do not stay, which keep theirs until they get new ones; the next free id.
+) -> tuple[CutEdges, int]:
+    """Close the gaps in the ids that edges leave which do not stay; the edges, and the next free id.
 
-    The edges of TensorFlow's source and sink count where they were made. Last it joins to them what pruning, or the
-    client that takes a placeholder's edges over, has left without an input or a reader.
+    Edges that do not stay keep their ids until they get new ones. The edges of TensorFlow's source and sink count where
+    they were made. Last, TensorFlow joins to source and sink the nodes that have no input or no reader any more: by
+    pruning, or because the client took a placeholder's edges over.
     """
     source, sink = graph.creation.source, np.where(client.replaced, -1, graph.creation.sink)
     ends = FIRST_ID + np.concatenate([source[runs], sink[runs]]).astype(np.int64)

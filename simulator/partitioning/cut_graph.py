@@ -1,29 +1,39 @@
-"""The nodes of a graph while it is cut, those that the cut adds among them, and the cut graph that they make."""
+"""A graph while it is cut: its nodes and edges as tables, and the cut graph that they make.
+
+Nodes that the cut adds are numbered after those of the graph.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.columns import flags, ids, ints
 from simulator.graph.attributes import type_value
-from simulator.graph.building import columns
+from simulator.graph.building import columns, without_twins
 from simulator.graph.dtypes import FLOAT
+from simulator.graph.editor import CONTROL
 from simulator.graph.graph import Attrs, Graph, Shape
 from simulator.graph.messages import AttrValue, TensorProto
 from simulator.graph.tensors import EdgeColumns, TensorColumns
-from simulator.partitioning.edges import Column, Edges
 
+if TYPE_CHECKING:
+    from simulator.graph.step import Exchange
+
+Column: TypeAlias = npt.NDArray[np.int64]
+FIRST_ID = 3  # edges 0, 1 and 2 join TensorFlow's own source and sink
+LAST = 2**31  # the slot of a control edge: after all data
 Value: TypeAlias = tuple[int, Shape | None, int]  # dtype, shape, bytes
 EMPTY: Value = (FLOAT, (0,), 0)  # the value that stands for a control edge
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class CutNodes:
     """The nodes of the graph, 0 .. N-1, and those that the cut adds, N, N+1, ...; the lists grow while passes run."""
 
     graph: Graph
@@ -55,14 +65,14 @@ class Nodes:
         return len(self.names) - 1
 
     def value(self, node: int, port: int) -> Value:
-        """What an output of a node is."""
+        """Type, shape and bytes of an output."""
         at = self.first[node] + port
         return self.dtype[at], self.shape[at], self.nbytes[at]
 
 
-def nodes_of(graph: Graph, device: Sequence[int]) -> Nodes:
+def nodes_of(graph: Graph, device: Sequence[int]) -> CutNodes:
     """The nodes of a graph on their devices, nothing added."""
-    return Nodes(
+    return CutNodes(
         graph,
         list(graph.names),
         list(graph.ops),
@@ -76,7 +86,7 @@ def nodes_of(graph: Graph, device: Sequence[int]) -> Nodes:
     )
 
 
-def cut_graph(nodes: Nodes, given: Edges, rows: Column, requested: Sequence[str]) -> Graph:
+def as_graph(nodes: CutNodes, given: CutEdges, rows: Column, requested: Sequence[str]) -> Graph:
     """The graph of these rows of the nodes, in this order, and the edges between them; the rest is as in the graph.
 
     `requested` holds their devices. Control inputs come in order of edge id.
@@ -105,7 +115,7 @@ def cut_graph(nodes: Nodes, given: Edges, rows: Column, requested: Sequence[str]
     )
 
 
-def _free_names(nodes: Nodes) -> list[str]:
+def _free_names(nodes: CutNodes) -> list[str]:
     """The names; an added one that the graph has already gets a further number (TensorFlow does not look)."""
     taken, free = nodes.graph.index, list(nodes.names)
     for row in range(len(nodes.graph), len(nodes)):
@@ -116,7 +126,7 @@ def _free_names(nodes: Nodes) -> list[str]:
     return free
 
 
-def _tensors(nodes: Nodes, rows: Column) -> TensorColumns:
+def _tensors(nodes: CutNodes, rows: Column) -> TensorColumns:
     first = np.array(nodes.first)
     counts = np.diff(first)[rows]
     ptr = np.concatenate([[0], np.cumsum(counts)])
@@ -134,3 +144,72 @@ def empty_attrs() -> Attrs:
     """Attributes of the dummy Const that stands for a control edge: an empty float tensor."""
     nothing = TensorProto(dtype=FLOAT, tensor_shape={"dim": [{"size": 0}]})
     return {"dtype": type_value(FLOAT), "value": AttrValue(tensor=nothing)}
+
+
+@dataclass(frozen=True, eq=False)
+class CutEdges:
+    """Edges of a graph that is being cut, in any order. Axis: edges."""
+
+    src: Column  # node
+    port: Column  # of the source, CONTROL
+    dst: Column  # node
+    slot: Column  # of the destination, LAST for control
+    id: Column  # TensorFlow's edge id (semantics: creation order, renumbered after pruning)
+    back: npt.NDArray[np.bool_]  # closes a loop
+    loop: npt.NDArray[np.bool_]  # control edge from a control loop's Merge, which a Recv may take over
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def take(self, rows: npt.NDArray[np.generic]) -> CutEdges:
+        """Those rows, in that order; a mask works too."""
+        return CutEdges(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def join(self, *others: CutEdges) -> CutEdges:
+        """These edges, then the others."""
+        tables = (self, *others)
+        return CutEdges(*(np.concatenate([getattr(table, c.name) for table in tables]) for c in fields(self)))
+
+
+def new_edges(src: Column, port: Column | int, dst: Column, slot: Column | int, number: Column | int = 0) -> CutEdges:
+    """Edges from columns, `number` being their ids; a single number stands for a whole column."""
+    none = np.zeros(len(dst), bool)
+    port, slot, number = (np.broadcast_to(column, len(dst)) for column in (port, slot, number))
+    return CutEdges(src, port, dst, slot, number, none, none)
+
+
+def waits(pairs: Iterable[tuple[int, int]], number: int = 0) -> CutEdges:
+    """Control edges (source, destination), all with one id: their order is that in which they are given."""
+    src, dst = np.array(list(pairs), np.int64).reshape(-1, 2).T
+    return new_edges(src, CONTROL, dst, LAST, number)
+
+
+def edges_of(graph: Graph) -> CutEdges:
+    """The edges of a graph in their order, each control edge once; ids are rows of the graph's edges."""
+    edge = without_twins(graph.edge_src, graph.edge_dst, graph.edge_tensor < 0, len(graph))
+    src, dst, tensor = (column[edge].astype(np.int64) for column in (graph.edge_src, graph.edge_dst, graph.edge_tensor))
+    control = tensor < 0
+    ports = np.append(graph.tensor_port, 0).astype(np.int64)  # never empty: control edges ask for row 0
+    port = np.where(control, CONTROL, ports[np.maximum(tensor, 0)])
+    none = np.zeros(len(edge), bool)
+    return CutEdges(
+        src, port, dst, np.where(control, LAST, edge - graph.in_ptr[dst]), edge, np.asarray(graph.edge_back)[edge], none
+    )
+
+
+def step_edges(graph: Graph, client: Exchange) -> CutEdges:
+    """The edges of the step; what the client hands in comes from node N + its row in `client.fed`.
+
+    Ids are in the order of creation, with gaps; the copying of constants closes them.
+    """
+    runs = np.zeros(len(graph.edge_src), bool)
+    runs[client.edges] = True
+    whole = edges_of(graph)
+    whole = whole.take(runs[whole.id])
+    fed = client.of_edge[whole.id]
+    return replace(
+        whole,
+        src=np.where(fed < 0, whole.src, len(graph) + fed),
+        port=np.where(fed < 0, whole.port, np.minimum(whole.port, 0)),
+        id=FIRST_ID + graph.creation.edge[whole.id].astype(np.int64),
+    )
