@@ -44,6 +44,7 @@ def step_contents(scene: Scene) -> Mapping[str, Json]:
     return {
         "timeline": {
             **_slices(timeline, np.arange(len(timeline.slices.lane))),
+            "ready_ns": timeline.slices.ready_ns.tolist(),
             "packs": np.flatnonzero(packs).tolist(),
         },
         "slices": {
@@ -84,7 +85,6 @@ def _slices(timeline: Timeline, rows: npt.NDArray[np.intp]) -> dict[str, Json]:
         "lanes": [[lane.kind, lane.row, lane.number] for lane in timeline.lanes],
         "lane": slices.lane[rows].tolist(),
         "task": slices.task[rows].tolist(),
-        "ready_ns": slices.ready_ns[rows].tolist(),
         "start_ns": slices.start_ns[rows].tolist(),
         "end_ns": slices.end_ns[rows].tolist(),
         "critical": np.flatnonzero(slices.critical[rows]).tolist(),
