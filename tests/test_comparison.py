@@ -11,7 +11,7 @@ from simulator.assignment import COST, REQUESTED, RULES, Assignment
 from simulator.cluster.description import load_cluster
 from simulator.columns import flags, ids, ints
 from simulator.comparison.comparison import compare
-from simulator.comparison.nodes import same_elements
+from simulator.comparison.cut_nodes import same_elements
 from simulator.graph.building import build
 from simulator.graph.editor import edited
 from simulator.graph.graph import Graph, Lowered

@@ -29,7 +29,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from simulator.comparison.nodes import CutNode
+from simulator.comparison.cut_nodes import CutNode
 from simulator.graph.creation import ORDERED
 from simulator.graph.messages import AttrValue
 from simulator.partitioning.partitions import RECVS, SENDS

@@ -21,7 +21,7 @@ import numpy as np
 
 from simulator.assignment import RULES, Assignment
 from simulator.comparison.canonical import COPY, canonical, replaced
-from simulator.comparison.nodes import CutNode, Key, attrs_that_differ, nodes_of, nodes_of_messages
+from simulator.comparison.cut_nodes import CutNode, Key, attrs_that_differ, nodes_of, nodes_of_messages
 from simulator.execution.trace import Trace
 from simulator.graph.creation import ORDERED
 from simulator.graph.graph import Graph

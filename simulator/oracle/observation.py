@@ -21,7 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simulator.cluster.master import STANDIN_CLIENT, can_hold_master, with_client
-from simulator.comparison.nodes import FILE_NAMES, LARGE_BYTES, without_value
+from simulator.comparison.cut_nodes import FILE_NAMES, LARGE_BYTES, without_value
 from simulator.errors import OracleError
 from simulator.graph.graph_def import graph_def
 from simulator.graph.messages import GraphDef

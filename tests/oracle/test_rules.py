@@ -8,7 +8,7 @@ import pytest
 
 from simulator.cluster.description import load_cluster
 from simulator.comparison.comparison import compare
-from simulator.comparison.nodes import nodes_of_messages
+from simulator.comparison.cut_nodes import nodes_of_messages
 from simulator.oracle.child import Asking
 from simulator.oracle.observation import conversation, observe
 from tests.partitioning.rules import CASES

@@ -8,7 +8,7 @@ from placement.placing import place
 from simulator.assignment import Assignment
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
-from simulator.comparison.nodes import nodes_of
+from simulator.comparison.cut_nodes import nodes_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition, partition_by_task
 from tests.partitioning.rules import CASES
