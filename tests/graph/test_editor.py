@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from simulator.errors import GraphError
 from simulator.graph.editor import CONTROL, edited
 from simulator.graph.graph import Graph
+from simulator.graph.inlining import inline
+from simulator.graph.shapes import with_shapes
+from tests.graph.inlining.functional import PLACEHOLDER, T, call, function
+from tests.graph.inlining.functional import graph as functional_graph
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, type_attr, typed
 
@@ -96,3 +100,13 @@ def test_an_output_that_a_node_lacks_is_refused() -> None:
     editor.add("reader", "Identity", [(0, 7)], attrs={"T": type_attr()})
     with pytest.raises(GraphError, match="has only 1 output"):
         editor.built()
+
+
+def test_shapes_that_were_found_stay_when_functions_are_expanded() -> None:
+    body = function("f", ["a"], [("m", "Mul", ["a", "a"], T)], ["m:z:0"])
+    nodes = [("x", "Placeholder", [], PLACEHOLDER), ("c", "PartitionedCall", ["x"], call("f", 1))]
+    made = with_shapes(functional_graph(nodes, [body]), feeds={"x:0": (3, 4)})
+    row = made.row("x")
+    assert made.tensor_shape[made.tensor_ptr[row]] == (3, 4)
+    flat = inline(made)
+    assert flat.tensor_shape[flat.tensor_ptr[flat.row("x")]] == (3, 4)
