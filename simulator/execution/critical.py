@@ -1,13 +1,16 @@
 """The critical path of a run: back from what ended last, through whatever delayed each start.
 
-A task starts when its last needed input has come (for a Merge: the data input that woke it, or a control input after
-it), or later, when a lane or a link becomes free: then the task that held it until that moment is to blame. A transfer
-is up to five tasks, one after the other: its request, packing, the wire, its latency, in which its links are free for
-others, and unpacking. So each task on the path ends exactly when the next one starts, and the path explains the whole
-makespan. On the wire it may wait for each of its serial links anew: what is on the path is the link that was through
-with its bytes last, and before that whatever held this one. So the wire counts for as long as that link is held, and a
-transfer may be there twice, for two of its links. Where transfers share a link, what the others took from one of them
-counts as its own time.
+A task starts when its last needed input has come. For a Merge that is the data input that woke it, or a control input
+after it. A task starts later where it waits for a lane or a link: then the task before it there is on the path.
+
+A transfer is up to five tasks, one after the other: its request, packing, the wire, its latency, and unpacking. In its
+latency its links are free for others. So each task on the path ends exactly when the next one starts, and the path
+explains the whole makespan.
+
+On the wire a transfer may wait for each of its serial links anew. The path has the link that was through with its bytes
+last, and before that whatever occupied this link. So the wire counts for as long as that link is occupied, and a
+transfer may be there twice, for two of its links. Where transfers share a link, the time that others cost a transfer
+counts as its own.
 """
 
 from __future__ import annotations

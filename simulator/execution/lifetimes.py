@@ -1,13 +1,16 @@
 """What memory holds over time: computed after the run, since it never delays anything.
 
-A device holds, as long as the step lasts, what is resident on it (variables, constants; of the nodes that run in the
-step). An output takes memory from its producer's start until its last consumer and its last transfer have ended; a
-received copy from its transfer's start until its last consumer on that device has ended; what the client fetches, on
-its device until the step ends; what it hands in, from the beginning, if anybody reads it; scratch, and outputs that
-nobody reads, while the op runs. Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only
-lengthen its life, and so does a hand-over between CPU devices of one process. What packs and unpacks a transfer holds
-nothing of its own. What ends at an instant is freed before what begins there. Outputs of a GPU that live in host
-memory (shapes, counters) count on the GPU.
+    resident         variables and constants of the nodes that run: as long as the step lasts
+    an output        from its producer's start until its last consumer and its last transfer have ended
+    a received copy  from its transfer's start until its last consumer on that device has ended
+    a fetch          on the client's device until the step ends
+    a feed           from the beginning, if anybody reads it
+    scratch          while the op runs; likewise outputs that nobody reads
+
+Ops that pass a buffer on (Identity, Reshape, Merge, ReadVariableOp, ...) only lengthen its life, and so does a hand-
+over between CPU devices of one process. What packs and unpacks a transfer holds nothing of its own. What ends at an
+instant is freed before what begins there. Outputs of a GPU that live in host memory (shapes, counters) count on the
+GPU.
 """
 
 from __future__ import annotations

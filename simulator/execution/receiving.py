@@ -11,9 +11,9 @@ an Enter, which may be dead or run more than once. A Recv that waits for somethi
 
 While nobody overtakes in a lane or on a link, nothing ends after its latest time and the step is as long as it was.
 What becomes ready later may be overtaken, though, and a value that is sent later is kept longer where it was made. So
-the pieces are simulated again: the new edges stay if the step takes no longer, no device's peak is higher and copies
-are held no longer, all in all; if not, each half of them is tried by itself, and so on, larger parts and those that
-gain more first, in a bounded number of simulations.
+the pieces are simulated again. The new edges stay if the step takes no longer, no device's peak is higher and copies
+are held no longer, all in all. If not, each half of them is tried by itself, and so on, in a bounded number of
+simulations. Larger parts and those that gain more come first.
 
 TensorFlow's own `enable_recv_scheduling` (partitioning/scheduling.py) is another thing: it measures nothing, counts
 each op as a microsecond, and lets every Recv begin six hundredths of that step before its turn.

@@ -1,10 +1,10 @@
 """How late everything in a simulated step may end without making the step longer: ALAP times.
 
-From the end of the step backwards: a task may end when the first of those that follow it must start. What follows a
-task is what needs it, and what came after it in its lane or in line for one of its links, for nobody may overtake
-there. On the wire a transfer is a task for each serial link that it holds, of which the next begins no earlier than the
-one before, and all are over when its bytes are through; without any, one task. An input that reaches a Merge after the
-one that woke it, and what runs several times (in a loop), get no slack.
+The step is walked from its end backwards: a task may end when the first of those that follow it must start. A task is
+followed by those that need it, and by those that came after it in its lane or in the queue of one of its links, where
+nobody may overtake. On the wire a transfer is a task for each serial link that it occupies; without any, one task. The
+next of these begins no earlier than the one before, and all are over when its bytes are through. An input that reaches
+a Merge after the one that woke it, and what runs several times (in a loop), get no slack.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
     ops        0 .. n-1   the nodes that run, in order of graph row, then the tensors that the client hands in, then
                           those that it gets; in pieces the Sends come last, in order of transfer
-    tensors    0 .. T-1   outputs that a running op consumes, sorted by (op, port); where a running op waits for the
-                          end of another without a value, one zero-byte control tensor stands after the values
+    tensors    0 .. T-1   outputs that a running op consumes, sorted by (op, port); after the values one zero-byte
+                          control tensor where a running op waits for the end of another without a value
     edges      0 .. E-1   (tensor, consumer) pairs without duplicates, sorted by tensor, then consumer
 
-A step with loops and branches is unrolled first (`loops`): its ops are then instances, one per node and iteration in
-which it runs, in order of (iteration in which its values are read, the order above); signals between iterations come
-last.
+A step with loops and branches is unrolled first (`loops`). Its ops are then instances, one per node and iteration in
+which it runs. They are in order of (iteration in which its values are read, the order above). Signals between
+iterations come last.
 
 Nothing here depends on who runs where, so a search makes the tables once and calls the engine with many assignments.
 """

@@ -4,8 +4,9 @@ A lane is one queue of one device, numbered within the device. Nodes that only s
 the dummies of control edges) take no lane and are not slices. Other nodes that take no time (fed nodes, Const, NoOp)
 are slices of no length on lane 0. What is dead does not run and is no slice. A node in a loop has one per iteration.
 
-A hold is a transfer's turn on a serial link of its route: as long as its bytes take there, on one link after the
-other, the next beginning no earlier, and later where others are before it in that link's line.
+A hold is the time for which a transfer occupies a serial link of its route: as long as its bytes take there. A transfer
+takes one link after the other, the next beginning no earlier, and later where others are before it in that link's
+queue.
 """
 
 from __future__ import annotations
