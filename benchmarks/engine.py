@@ -44,8 +44,7 @@ from engine_problems import (
 
 from simulator import evaluate, prepare
 from simulator.execution import engine
-from simulator.execution.compiled import engine as compiled
-from simulator.execution.flattening import flattened
+from simulator.execution.flattening import laid_out
 from tests.execution import simpy_reference
 from tests.oracle import grappler
 
@@ -104,12 +103,12 @@ def loop(cases: list[Case], library: CDLL | None) -> Iterator[str]:
 
 def twins(case: Case, library: CDLL) -> list[Call]:
     """The twin without and with memory, once it gives every start and every peak as we do, and the plain loop."""
-    twin = engine_twin.Twin(library, flattened(case.prepared.tables, "serial"))
+    twin = engine_twin.Twin(library, laid_out(case.prepared.tables, "serial"))
     makespan, starts, held = twin.record(case.device)
     spans, peaks = evaluate(case.prepared, case.rows[:1], peaks=True)
     assert twin.makespan(case.device) == makespan == spans[0], case.name
     assert peaks[0].tolist() == held.tolist(), case.name
-    assert (compiled.run(case.prepared.tables, case.device).start_ns == starts).all(), case.name
+    assert (engine.run(case.prepared.tables, case.device, compiled=True).start_ns == starts).all(), case.name
     if case.ops <= max(DESCRIBED):
         assert (engine.run(case.prepared.tables, case.device).start_ns == starts).all(), case.name
     times = range(len(case.rows))

@@ -28,8 +28,8 @@ from simulator import (
 )
 from simulator.cluster.cluster import Link
 from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.assembling import pointers
-from simulator.execution.crossings import crossings
+from simulator.execution.table_columns import pointers
+from simulator.execution.transfers import transfers_of
 from tests.execution.cases import apart, attrs_of, cluster, costs, whole
 from tests.strategies import Rows, typed
 
@@ -72,7 +72,7 @@ class Case:
     @cached_property
     def transfers(self) -> int:
         """How many tensors cross."""
-        return len(crossings(self.prepared.tables, self.device))
+        return len(transfers_of(self.prepared.tables, self.device))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def random_cases(ops: int) -> list[Case]:
 
 def switched_case(ops: int) -> Case:
     """A random cut where each transfer passes three lines: its source's, that of half of the devices, its target's."""
-    ends = [Link(f"{device} {way}", 100, 10**9) for device in range(DEVICES) for way in ("out", "in")]
+    ends = [Link(f"{device} {route}", 100, 10**9) for device in range(DEVICES) for route in ("out", "in")]
     halves = [Link(f"spine {half}", 100, 4 * 10**9) for half in range(2)]
     routes = {
         (s, t): (2 * s, len(ends) + s * 2 // DEVICES, 2 * t + 1)

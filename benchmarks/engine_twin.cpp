@@ -1,6 +1,6 @@
 // The compiled engine's base mode once more, in C++: first ready first, and links that serve one transfer at a time.
 //
-// The benchmark compiles this file and hands it the same arrays (simulator/execution/flat.py, where they are
+// The benchmark compiles this file and hands it the same arrays (simulator/execution/layouts.py, where they are
 // explained); what it computes has to be equal, bit for bit, before its time counts. It goes the same way, too: a pass
 // finds the transfers of the assignment and refuses what cannot be counted, the heap holds only what runs, memory is
 // counted by reference, and what a makespan alone does not need is left out. So what is compared is two compilers, not two
@@ -89,7 +89,7 @@ class Engine {
     Heap heap;
     Rows told, local_end, asked_ptr, span_from, span_to, way_of, conditions, posted_ptr, posted;
     Rows waits, merged, first, woken, asking, chain, queue, wire, idle, head, tail, wire_head, wire_end;
-    Rows line_head, line_end, joined;  // of ways with several links: simulator/execution/flat.py, Lines
+    Rows line_head, line_end, joined;  // of ways with several links: of the compiled loop before it was one with the plain one
     Times across, took_ns, end_ns, free_ns, onward_ns, through_ns;
     // of a record; a copy is a tensor, or the number of tensors plus the transfer that brought it
     Rows tensor_of, target_of, came_by, began, ended, owner, holds, held_by;

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simulator.execution.flat import Flat
+from simulator.execution.layouts import Laid
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
@@ -21,10 +21,22 @@ REFUSALS = {
     -4: "its times cannot be counted",
     -5: "ops wait for each other",
 }
-# The struct in C++: lengths, then columns of `Flat`.
+# The struct in C++: lengths, then columns of `Laid`.
 _COLUMNS = (
     *("block", "group_ptr", "group_edge", "edge_tensor", "consumer", "reader", "host", "waits", "roots", "instant"),
-    *("kind_ns", "tensor_bytes", "post", "stays", "replicable", "lanes", "cpu", "kind", "home", "way", "latency_ns"),
+    *(
+        "kind_ns",
+        "tensor_bytes",
+        "post",
+        "stays",
+        "replicable",
+        "lanes",
+        "cpu",
+        "kind",
+        "home",
+        "route_of",
+        "latency_ns",
+    ),
     *(
         "bytes_per_s",
         "capacity",
@@ -77,10 +89,12 @@ def library() -> ctypes.CDLL | None:
 class Twin:
     """One step, ready for many assignments; keeps the arrays and the C++ object that reads them."""
 
-    def __init__(self, made: ctypes.CDLL, flat: Flat) -> None:
-        self._made, self._flat = made, flat
-        known = {**flat.nodes._asdict(), **flat.places._asdict(), **flat.held._asdict(), **flat.shared._asdict()}
-        nodes, places = flat.nodes, flat.places
+    def __init__(self, made: ctypes.CDLL, laid: Laid) -> None:
+        self._made, self._laid = made, laid
+        known = {**laid.nodes._asdict(), **laid.places._asdict(), **laid.held._asdict(), **laid.shared._asdict()}
+        self._block = laid.held.tensor_edge[laid.held.tensor_ptr]  # first edge of each op
+        known["block"] = self._block
+        nodes, places = laid.nodes, laid.places
         lengths = (
             *(
                 len(nodes.waits),
@@ -91,9 +105,9 @@ class Twin:
             ),
             *(
                 len(places.latency_ns),
-                len(flat.shared.capacity),
+                len(laid.shared.capacity),
                 len(nodes.roots),
-                int(places.pulls[0]),
+                int(places.posts[0] or places.requests[0]),
                 int(nodes.merges[0]),
             ),
         )
@@ -111,8 +125,8 @@ class Twin:
         """The makespan, when each op started [n], and each device's peak in bytes [D]."""
         makespan = self._checked(self._made.twin_record(self._twin, device.ctypes.data))
         starts, peaks = (
-            np.empty(len(self._flat.nodes.waits), np.int64),
-            np.empty(len(self._flat.places.lanes), np.int64),
+            np.empty(len(self._laid.nodes.waits), np.int64),
+            np.empty(len(self._laid.places.lanes), np.int64),
         )
         self._made.twin_tell(self._twin, starts.ctypes.data, peaks.ctypes.data)
         return makespan, starts, peaks

@@ -34,11 +34,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # graphs are made among the 
 
 from simulator.errors import SimvizError
 from simulator.execution.caching import STEP as STEP_LOOP
+from simulator.execution.caching import TRAINING as TRAINING_LOOP
 from simulator.execution.choosing import warm_up
 from simulator.execution.laws import check_trace
 from simulator.laws import assignment_laws
 from simulator.partitioning.laws import partition_laws
-from simulator.training.compiled import TRAINING as TRAINING_LOOP
 from tests.oracle.sundry import written
 from viz.command.options import parser
 from viz.command.request import read_request

@@ -18,8 +18,8 @@ import numpy as np
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
 from simulator.execution.preparing import Prepared
+from simulator.execution.routes import Pace, alone_ns
 from simulator.execution.tables import Tables
-from simulator.execution.ways import Pace, alone_ns
 from simulator.graph.graph import Graph
 from simulator.placer.constraints import Constraints
 from simulator.units import Bytes, Nanos, show_bytes
@@ -81,7 +81,7 @@ class Problem:
 
     @cached_property
     def _paces(self) -> tuple[list[list[int]], Sequence[Pace | None]]:
-        of, paces = self.tables.ways.paces
+        of, paces = self.tables.routes.paces
         return of.tolist(), paces
 
 

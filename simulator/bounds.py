@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.execution.preparing import prepare
-from simulator.execution.ways import AT_ONCE, Pace, alone_ns
+from simulator.execution.routes import AT_ONCE, Pace, alone_ns
 from simulator.units import Nanos
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
     """
     run_ns, kind = np.unique(tables.run_ns, axis=1, return_inverse=True)
     members = [np.flatnonzero(kind == k) for k in range(run_ns.shape[1])]
-    ways = [[AT_ONCE] * len(members) for _ in members]
-    of, known = tables.ways.paces
+    routes = [[AT_ONCE] * len(members) for _ in members]
+    of, known = tables.routes.paces
     for target, there in enumerate(members):
         for source, here in enumerate(members):
             rows = np.unique(of[np.ix_(here, there)]).tolist()
             joined = [pace for row in rows if (pace := known[row]) is not None]
             if source != target and joined:
                 rates = [pace.bytes_per_s for pace in joined]
-                ways[target][source] = Pace(
+                routes[target][source] = Pace(
                     min(pace.latency_ns for pace in joined),
                     min(rates) and max(rates),  # a hand-over has no rate, as bytes cost no time there
                     min(pace.send_ns for pace in joined),
@@ -74,7 +74,7 @@ def _kinds(tables: Tables) -> tuple[npt.NDArray[np.int64], list[list[Pace]]]:
                     max(pace.send_cores for pace in joined),  # with more cores nothing takes longer
                     max(pace.receive_cores for pace in joined),
                 )
-    return run_ns, ways
+    return run_ns, routes
 
 
 def _critical_path_ns(tables: Tables) -> Nanos:
@@ -82,14 +82,14 @@ def _critical_path_ns(tables: Tables) -> Nanos:
 
     Per op and kind of device: the earliest end of the op there, with each op before it on its best kind.
     """
-    times, ways = _kinds(tables)
+    times, routes = _kinds(tables)
     duration = np.where((times >= 0).any(axis=1, keepdims=True), np.where(times < 0, _NEVER, times), 0).tolist()
     tensor_ptr, consumer_ptr = tables.tensor_ptr.tolist(), tables.consumer_ptr.tolist()
     consumer, merge = tables.consumer.tolist(), tables.merge.tolist()
     data, nbytes, stays = (tables.tensor_row >= 0).tolist(), tables.tensor_bytes.tolist(), tables.stays.tolist()
-    change = {size: _waits(ways, size) for size in set(nbytes)}
+    change = {size: _waits(routes, size) for size in set(nbytes)}
     waits = np.diff(tables.in_ptr).tolist()
-    ready = [[0] * len(ways)] * len(tables)
+    ready = [[0] * len(routes)] * len(tables)
     first: dict[int, list[Nanos]] = {}  # of a Merge
     done = [op for op, left in enumerate(waits) if not left]
     longest = 0
@@ -98,12 +98,12 @@ def _critical_path_ns(tables: Tables) -> Nanos:
         end = list(map(add, start, duration[op]))
         longest = max(longest, min(end, default=0))
         for tensor in range(tensor_ptr[op], tensor_ptr[op + 1]):
-            if len(ways) == 1:
+            if len(routes) == 1:
                 arrived = end
             elif stays[tensor]:
-                arrived = [min(end)] * len(ways)
+                arrived = [min(end)] * len(routes)
             else:
-                arrived = [min(map(add, end, way)) for way in change[nbytes[tensor]]]
+                arrived = [min(map(add, end, route)) for route in change[nbytes[tensor]]]
             for other in consumer[consumer_ptr[tensor] : consumer_ptr[tensor + 1]]:
                 if merge[other] and data[tensor]:
                     first[other] = list(map(min, first[other], arrived)) if other in first else arrived
@@ -115,12 +115,12 @@ def _critical_path_ns(tables: Tables) -> Nanos:
     return longest
 
 
-def _waits(ways: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
+def _waits(routes: list[list[Pace]], nbytes: int) -> list[list[Nanos]]:
     """[to][from] time of a value of that size between kinds, packed and unpacked.
 
     A master's cut sends a value to one device of a task, which hands it on. So a route by a third kind may be faster.
     """
-    direct = [[alone_ns(pace, nbytes) for pace in row] for row in ways]
+    direct = [[alone_ns(pace, nbytes) for pace in row] for row in routes]
     kinds = range(len(direct))
     return [[min(direct[to][by] + direct[by][of] for by in kinds) for of in kinds] for to in kinds]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.execution.caching import STEP
-from simulator.training.compiled import TRAINING
+from simulator.execution.caching import STEP, TRAINING
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("simulator", "placement", "viz")  # each may import those before it, none those after
@@ -37,7 +36,7 @@ ROOMS = {
 HEAVY = ("tensorflow", "numba", "networkx")  # never loaded by an import of the product
 COMPILED = (
     "simulator.execution.compiled.",
-    "simulator.training.compiled.",
+    "simulator.training.control.compiled",
 )  # rooms that numba compiles, themselves imported inside functions
 KERNEL = "simulator.execution.compiled.kernel"
 MAX_FILE, MAX_FUNCTION, MOST_FUNCTIONS = 300, 60, 20  # lines; nine of ten functions are at most MOST_FUNCTIONS long
@@ -53,7 +52,10 @@ LONG_FILES: dict[str, str] = {
     "simulator.graph.building": "all that TensorFlow's importer checks and decides",
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
-    "simulator.execution.compiled.loop": "it is one function, which keeps the state of the loop in local names",
+    "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
+    "simulator.execution.sharing": "progressive filling, found anew where a change reaches: functions over one state",
+    "simulator.execution.compiled.task_graph": "the two passes of lowering, over edges and over transfers",
+    "simulator.training.control.controller": "the heart of a training: its functions call each other over one state",
     "simulator.training.answers.reliefs": "a relief, the run with it, and the candidates, one per kind of resource",
     "simulator.training.programs.accumulators": "all that SyncReplicasOptimizer writes into a graph, in its order",
     "simulator.execution.loops.predicates": "a predicate is found, requested, decided and read by Switches",
@@ -66,10 +68,17 @@ LONG_FILES: dict[str, str] = {
     "viz.page.content": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
-    "simulator.execution.compiled.transfers.find": "one pass over the edges, its arrays in local names",
-    "simulator.execution.compiled.loop.loop": "it is nothing but `_play`, with a constant around it",
-    "simulator.execution.compiled.loop._play": "the event loop keeps its state in local names, to be fast",
-    "simulator.execution.loop.play": "the event loop keeps its state in local names, which is what makes it fast",
+    "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its backend around it",
+    "simulator.execution.event_loop.play": "the event loop keeps its state in local names, which is what makes it fast",
+    "simulator.execution.executor.executor_of": "the executor's functions, with their backend around them",
+    "simulator.execution.sharing.sharing_of": "the functions of shared links, with their backend around them",
+    "simulator.execution.task_graph.lower": "a column for every stretch of a transfer, each computed from those before",
+    "simulator.execution.compiled.task_graph.find": "one pass over the edges, its arrays in local names",
+    "simulator.execution.compiled.task_graph.write": "one pass over the transfers, its arrays in local names",
+    "simulator.training.control.controller.controller_of": "the controller's functions, with their backend around them",
+    "simulator.training.control.counters.counters_of": "the counters' functions, with their backend around them",
+    "simulator.training.control.inputs.inputs_of": "the functions of inputs, with their backend around them",
+    "simulator.training.control.synchronisation.synchronisation_of": "all functions, with their backend around them",
 }
 # What may be imported against the order of the rooms, and why.
 ACROSS_ROOMS: dict[str, str] = {
@@ -195,10 +204,12 @@ def test_what_is_compiled_into_a_loop_is_among_the_sources_by_which_its_cache_is
     for sources in (STEP, TRAINING):
         files = [ROOT / "simulator" / part for part in sources.parts]
         inside = {name for name, (path, _, _) in modules().items() if path in files or path.parent in files}
-        compiled = [n for n in inside if KERNEL in imports(n, anywhere=False) and not n.endswith("compiled.engine")]
-        outside = {m for n in [*compiled, KERNEL] for m in imports(n, anywhere=False) if m in modules()} - inside
-        assert len(compiled) > 5
-        assert outside <= {"simulator.execution.caching"}
+        arrays = [n for n in inside if KERNEL in imports(n, anywhere=False) and not n.endswith("compiled.engine")]
+        both = [n for n in inside if "(backend: Backend" in modules()[n][1]]
+        outside = {m for n in [*arrays, *both, KERNEL] for m in imports(n, anywhere=False) if m in modules()} - inside
+        assert len(arrays) > 3
+        assert len(both) > 2
+        assert outside <= {"simulator.execution.caching", "simulator.columns"}
 
 
 def test_importing_the_product_loads_nothing_heavy() -> None:

@@ -120,7 +120,7 @@ def _mean_run(problem: Problem) -> list[int]:
 
 def _mean_transfer(problem: Problem) -> list[int]:
     """[T] in picoseconds, packed and unpacked, over all ordered pairs of different devices that a route joins."""
-    routes = problem.tables.ways
+    routes = problem.tables.routes
     rows = routes.of[routes.of >= 0]
     if not len(rows):
         return [0] * len(problem.nbytes)

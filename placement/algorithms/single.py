@@ -13,7 +13,7 @@ from placement.problem import Problem
 from simulator.assignment import CPU_OF_TASK, DEFAULT, ONLY, SINGLE
 from simulator.columns import Ints
 from simulator.errors import InfeasibleError
-from simulator.execution.ways import Ways
+from simulator.execution.routes import Routes
 from simulator.units import Nanos, show_bytes
 
 
@@ -91,7 +91,7 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
     # copies of constants live on the CPU of a GPU's task
     used = sorted({place for device in set(targets) for place in (device, problem.home[device])})
     number = {device: place for place, device in enumerate(used)}
-    tables, routes = problem.tables, problem.tables.ways
+    tables, routes = problem.tables, problem.tables.routes
     links: dict[int, int] = {}
     between = tuple(
         None
@@ -119,7 +119,7 @@ def _shape(problem: Problem, targets: Sequence[int]) -> object:
     return tuple(number[d] for d in targets), devices, between, carriers
 
 
-def _costs(routes: Ways) -> tuple[Ints, ...]:
+def _costs(routes: Routes) -> tuple[Ints, ...]:
     """The columns that decide the time of a transfer on a route."""
     work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
     return routes.latency_ns, routes.bytes_per_s, routes.request_ns, *work, routes.send_cores, routes.receive_cores

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.execution.assembling import pointers
+from simulator.execution.table_columns import pointers
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import MERGES
 from simulator.partitioning.passes.replication import is_small
 
 if TYPE_CHECKING:
     from simulator.costs.table import CostTable
-    from simulator.execution.assembling import Edges, Layout, Ops
+    from simulator.execution.table_columns import Edges, Layout, Ops
     from simulator.graph.graph import Graph
 
 OWN, RESIDENT = -1, -2  # Tables.forwards: a buffer of its own; memory that is there before and after the step

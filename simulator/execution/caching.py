@@ -34,10 +34,27 @@ STEP = Sources(
         "execution/compiled",
         "execution/buffers.py",
         "execution/declared.py",
-        "execution/flat.py",
-        "execution/flows.py",
+        "execution/layouts.py",
         "execution/sharing.py",
-        "execution/wiring.py",
+        "execution/event_loop.py",
+        "execution/executor.py",
+        "execution/hooks.py",
+        "execution/backend.py",
+        "execution/arrays.py",
+    ),
+)
+
+TRAINING = Sources(
+    "The event loop of many steps",
+    "training/control/compiled.py",
+    "_go_on",
+    (
+        *STEP.parts,
+        "training/control",
+        "training/crew/combining.py",
+        "training/disturbances/noise.py",
+        "training/disturbances/pauses.py",
+        "training/training.py",
     ),
 )
 

@@ -26,7 +26,7 @@ from simulator.units import Nanos
 
 
 @dataclass(frozen=True, eq=False)
-class _Record:
+class _RecordedStep:
     """Workings: the outcome as lists, and who ended where at which moment."""
 
     tables: Tables
@@ -64,14 +64,14 @@ def critical_path(tables: Tables, outcome: Outcome) -> list[tuple[int, Nanos]]:
     return [_named(record, task) for task in path[::-1] if _counts(record, task)]
 
 
-def _record(tables: Tables, outcome: Outcome) -> _Record:
-    crossing = outcome.crossings
+def _record(tables: Tables, outcome: Outcome) -> _RecordedStep:
+    crossing = outcome.transfers
     device, start, end = outcome.device.tolist(), outcome.start_ns.tolist(), outcome.end_ns.tolist()
     asked, sent = outcome.transfer_ready_ns.tolist(), outcome.transfer_start_ns.tolist()
     packed, through, came = (
         column.tolist() for column in (outcome.pack_end_ns, outcome.wire_end_ns, outcome.transfer_end_ns)
     )
-    request = (outcome.transfer_ready_ns - tables.ways.request_ns[crossing.way]).tolist()
+    request = (outcome.transfer_ready_ns - tables.routes.request_ns[crossing.route]).tolist()
     begin = [request, outcome.pack_start_ns.tolist(), sent, through, outcome.unpack_start_ns.tolist()]
     until = [asked, packed, through, came, outcome.unpack_end_ns.tolist()]
     link, until_ns = outcome.hold_link.tolist(), outcome.hold_end_ns.tolist()
@@ -82,7 +82,7 @@ def _record(tables: Tables, outcome: Outcome) -> _Record:
         for transfer, home in enumerate(tables.home[where].tolist()):
             if until[stretch][transfer] > begin[stretch][transfer]:
                 lane_until.setdefault((home, until[stretch][transfer]), transfer_task(transfer, stretch))
-    return _Record(
+    return _RecordedStep(
         tables=tables,
         outcome=outcome,
         device=device,
@@ -101,13 +101,13 @@ def _record(tables: Tables, outcome: Outcome) -> _Record:
     )
 
 
-def _counts(record: _Record, task: int) -> bool:
+def _counts(record: _RecordedStep, task: int) -> bool:
     """Whether it is to be shown: not a stretch of no length, but for the wire."""
     transfer, stretch = transfer_of(task)
     return task >= 0 or stretch == WIRE or record.until[stretch][transfer] > record.begin[stretch][transfer]
 
 
-def _named(record: _Record, task: int) -> tuple[int, Nanos]:
+def _named(record: _RecordedStep, task: int) -> tuple[int, Nanos]:
     """The task, and when it began."""
     if task >= len(record.start):
         hold = task - len(record.start)
@@ -118,7 +118,7 @@ def _named(record: _Record, task: int) -> tuple[int, Nanos]:
     return task, record.begin[stretch][transfer]
 
 
-def _before(record: _Record, task: int, seen: set[int]) -> int | None:
+def _before(record: _RecordedStep, task: int, seen: set[int]) -> int | None:
     """The task whose end let this one start; None: nothing held it, it starts at 0.
 
     While the path is looked for, n + h stands for the wire of a transfer as its hold h has it.
@@ -137,28 +137,28 @@ def _before(record: _Record, task: int, seen: set[int]) -> int | None:
         return _asker(record, transfer)
     if began == record.until[stretch - 1][transfer]:
         return _through(record, transfer) if stretch - 1 == WIRE else transfer_task(transfer, stretch - 1)
-    home = record.tables.home[getattr(record.outcome.crossings, "source" if stretch == PACK else "target")[transfer]]
+    home = record.tables.home[getattr(record.outcome.transfers, "source" if stretch == PACK else "target")[transfer]]
     return record.lane_until[int(home), began]
 
 
-def _asker(record: _Record, transfer: int) -> int:
+def _asker(record: _RecordedStep, transfer: int) -> int:
     """What a transfer waited for before it was asked for: its value, its Recv, or the request of that."""
-    value = int(record.tables.tensor_op[record.outcome.crossings.tensor[transfer]])
+    value = int(record.tables.tensor_op[record.outcome.transfers.tensor[transfer]])
     asked = record.until[REQUEST][transfer]
     if record.end[value] == asked:
         return value
     if record.begin[REQUEST][transfer] < asked:
         return transfer_task(transfer, REQUEST)
-    return int(record.tables.post[record.outcome.crossings.tensor[transfer]])
+    return int(record.tables.post[record.outcome.transfers.tensor[transfer]])
 
 
-def _poster(record: _Record, transfer: int) -> int | None:
+def _poster(record: _RecordedStep, transfer: int) -> int | None:
     """The op that posted the Recv; None: it was posted when the step began."""
-    poster = int(record.tables.post[record.outcome.crossings.tensor[transfer]])
+    poster = int(record.tables.post[record.outcome.transfers.tensor[transfer]])
     return poster if poster >= 0 else None
 
 
-def _through(record: _Record, transfer: int) -> int:
+def _through(record: _RecordedStep, transfer: int) -> int:
     """The wire of a transfer, for the link that its bytes were through last; for the first, where none of those is."""
     first, end = record.first_hold[transfer : transfer + 2]
     if first == end:
@@ -168,7 +168,7 @@ def _through(record: _Record, transfer: int) -> int:
     return len(record.start) + slowest
 
 
-def _before_hold(record: _Record, hold: int) -> int:
+def _before_hold(record: _RecordedStep, hold: int) -> int:
     """What kept a transfer from a link until then: whoever had this link, or the one before it, or packing."""
     transfer, began = record.held_by[hold], record.hold_start[hold]
     while hold > record.first_hold[transfer] and record.hold_start[hold - 1] == began:
@@ -178,14 +178,14 @@ def _before_hold(record: _Record, hold: int) -> int:
     return len(record.start) + record.link_until[record.link[hold], began]
 
 
-def _last_input(record: _Record, op: int, seen: set[int]) -> int | None:
+def _last_input(record: _RecordedStep, op: int, seen: set[int]) -> int | None:
     tables = record.tables
     edges = tables.in_edge[tables.in_ptr[op] : tables.in_ptr[op + 1]]
     if tables.merge[op]:  # a value that came last, but not first, was not needed: look at the control inputs first
         control = edges[tables.tensor_row[tables.edge_tensor[edges]] < 0]
         edges = np.append(control, record.outcome.first[op])
     for edge, tensor in zip(edges.tolist(), tables.edge_tensor[edges].tolist(), strict=True):
-        transfer = int(record.outcome.crossings.of_edge[edge])
+        transfer = int(record.outcome.transfers.of_edge[edge])
         cause = int(tables.tensor_op[tensor]) if transfer < 0 else transfer_task(transfer, UNPACK)
         came = record.end[cause] if transfer < 0 else record.until[UNPACK][transfer]
         if came == record.ready[op] and cause not in seen:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import get_args, get_type_hints
 
 import numpy as np
 
 
+@cache
 def columns(part: type) -> list[tuple[str, np.dtype[np.generic], str]]:
     """Name, element type and axis of each array of a part of `Work`."""
     hints = get_type_hints(part, include_extras=True).items()

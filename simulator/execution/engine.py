@@ -1,6 +1,6 @@
-"""When everything runs, given who runs what: the engine in plain Python, which is the specification (loop.py).
+"""When everything runs, given who runs what.
 
-tables, devices ──crossings──▶ transfers ──wire──▶ lists ──play──▶ Outcome
+tables, devices ──crossings──▶ transfers ──lower──▶ tasks ──event loop──▶ Outcome
 """
 
 from __future__ import annotations
@@ -8,23 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
-from simulator.execution.crossings import Crossings, checked, crossings
-from simulator.execution.links import flowing, holds, wire_end, wires_of
-from simulator.execution.loop import Played, Wires, play
-from simulator.execution.queues import ByPriority, Executor, Fifo, Queues
+from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, STUCK
+from simulator.execution.links import flowing, wire_end
+from simulator.execution.routes import discipline
+from simulator.execution.running import Ran, play
 from simulator.execution.tables import Tables
-from simulator.execution.ways import Discipline, discipline
-from simulator.execution.wiring import Wiring, job_device, job_ns, ranks, wire
+from simulator.execution.task_graph import TaskGraph, lower, ranks
+from simulator.execution.transfers import Transfers, checked, transfers_of
 from simulator.units import Nanos
 
-ORDERS = ("fifo", "priority", "tensorflow")  # how a device chooses among its ready jobs
+ORDERS = tuple(CODES)  # how a device chooses among its ready tasks
 Column = Sequence[int] | npt.NDArray[np.integer]
 
 
@@ -44,7 +43,7 @@ class Outcome:
     start_ns: Ints  # [n]
     end_ns: Ints  # [n]
     first: Ids  # [n] the edge that made a Merge ready, -1: not a Merge
-    crossings: Crossings
+    transfers: Transfers
     transfer_ready_ns: Ints  # [X] asked for
     pack_start_ns: Ints  # [X]
     pack_end_ns: Ints  # [X]
@@ -67,16 +66,6 @@ class Outcome:
         return len(self.start_ns) + len(self.transfer_start_ns)
 
 
-class Prepared(NamedTuple):
-    """What the loop is given besides the tables."""
-
-    device: Ids  # [n]
-    crossing: Crossings
-    wiring: Wiring
-    queues: Queues
-    wires: Wires
-
-
 def run(
     tables: Tables,
     device: Column,
@@ -84,67 +73,31 @@ def run(
     *,
     order: str | None = None,
     contention: str = "serial",
+    compiled: bool = False,
 ) -> Outcome:
     """Run every op on its device.
 
     `order` is one of ORDERS; None: "priority" (smaller first) where priorities are given, else "fifo". `contention`
     says how transfers use links that do not say it themselves: one at a time ("serial"), all at once ("fair", max-min)
-    or each as if it were alone ("none").
+    or each as if it were alone ("none"). `compiled`: by the compiled loop, which gives the same.
 
     Raises SimvizError for an assignment of the wrong length or with an unknown device and for times that add up to too
     much, InfeasibleError where there is no kernel, ClusterError where there is no route, UnsupportedError for an option
     that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
-    ready = prepare(tables, device, priority, order=order, contention=contention)
-    column, crossing, wiring, queues, _ = ready
-    played = _played(tables, ready)
-    start_ns, asked = ints(played.start), ints(played.asked)
-    run_ns = np.array(wiring.run_ns, np.int64)
-    lane = queues.lane if isinstance(queues, Executor) else lanes(tables, column, crossing, start_ns)
-    rule = discipline(tables.ways, contention)
-    return outcome(tables, column, crossing, rule, played, start_ns, ints(start_ns + run_ns), asked, ids(lane))
+    column, code = checked(tables, device), CODES[chosen_order(priority, order)]
+    crossing = transfers_of(tables, column)
+    lowered = lower(tables, column, crossing, contention, code, _places(tables, priority, code))
+    ran = None
+    if compiled:
+        from simulator.execution.compiled.engine import run_one  # numba takes longer to load than a small step to run
 
-
-def outcome(
-    tables: Tables,
-    device: Ids,
-    crossing: Crossings,
-    rule: Discipline,
-    played: Played,
-    start_ns: Ints,
-    end_ns: Ints,
-    asked: Ints,
-    lane: Ids,
-) -> Outcome:
-    """Sort what the loop wrote down by ops and stretches of transfers; `start_ns`, `end_ns` and `lane` are of jobs."""
-    n, transfers = len(tables), len(crossing)
-    packs, unpacks = slice(n, n + transfers), slice(n + transfers, n + 2 * transfers)
-    came, flows = ints(played.came), flowing(tables, crossing, rule)
-    hold_ptr, hold_link, hold_ns = holds(tables, crossing, rule.held)
-    return Outcome(
-        makespan=played.makespan,
-        device=device,
-        ready_ns=ints(played.ready),
-        start_ns=ints(start_ns[:n]),
-        end_ns=ints(end_ns[:n]),
-        first=ids(played.first),
-        crossings=crossing,
-        transfer_ready_ns=asked,
-        pack_start_ns=ints(np.where(crossing.pack_ns > 0, start_ns[packs], asked)),
-        pack_end_ns=ints(np.where(crossing.pack_ns > 0, end_ns[packs], asked)),
-        transfer_start_ns=ints(played.sent),
-        wire_end_ns=wire_end(tables, crossing.way, crossing.latency_ns, flows, came),
-        transfer_end_ns=came,
-        unpack_start_ns=ints(np.where(crossing.unpack_ns > 0, start_ns[unpacks], came)),
-        unpack_end_ns=ints(np.where(crossing.unpack_ns > 0, end_ns[unpacks], came)),
-        lane=ids(lane[:n]),
-        pack_lane=ids(lane[packs]),
-        unpack_lane=ids(lane[unpacks]),
-        hold_ptr=hold_ptr,
-        hold_link=hold_link,
-        hold_start_ns=ints(played.begun_on),
-        hold_end_ns=ints(ints(played.begun_on) + hold_ns),
-    )
+        ran = run_one(tables, lowered, contention, code)
+    if ran is None:  # or its times are more than compiled code can count
+        ran = play(tables, lowered, contention, code)
+    if ran.makespan == STUCK:
+        raise deadlock(tables, ran.ready_ns[: len(tables)].tolist())
+    return _outcome(tables, lowered, ran, contention, own_lanes=code == EXECUTOR)
 
 
 def makespan(
@@ -156,30 +109,63 @@ def makespan(
     contention: str = "serial",
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
-    return _played(tables, prepare(tables, device, priority, order=order, contention=contention)).makespan
+    column, code = checked(tables, device), CODES[chosen_order(priority, order)]
+    crossing = transfers_of(tables, column)
+    lowered = lower(tables, column, crossing, contention, code, _places(tables, priority, code))
+    ran = play(tables, lowered, contention, code)
+    if ran.makespan == STUCK:
+        raise deadlock(tables, ran.ready_ns[: len(tables)].tolist())
+    return ran.makespan
 
 
-def prepare(
-    tables: Tables,
-    device: Column,
-    priority: Column | None = None,
-    *,
-    order: str | None = None,
-    contention: str = "serial",
-) -> Prepared:
-    """Find the transfers and lay out what the loop reads; options and errors are those of `run`."""
-    column = checked(tables, device)
-    crossing = crossings(tables, column)
-    wires = wires_of(tables, crossing, contention)
-    wiring = wire(tables, column, crossing)
-    return Prepared(column, crossing, wiring, _queues(tables, wiring, priority, order), wires)
+def _places(tables: Tables, priority: Column | None, code: int) -> Sequence[int]:
+    """[n] the place of each op in order of (priority, row), where that counts."""
+    return ranks(tables, priority) if code == PRIORITY and priority is not None else ()
 
 
-def _played(tables: Tables, ready: Prepared) -> Played:
-    played = play(tables, ready.crossing, ready.wiring, ready.queues, ready.wires)
-    if min(played.ready, default=0) < 0:
-        raise deadlock(tables, played.ready)
-    return played
+def _outcome(tables: Tables, lowered: TaskGraph, ran: Ran, contention: str, *, own_lanes: bool) -> Outcome:
+    """Sort the times of tasks by ops and stretches of transfers."""
+    n, crossing, pack, unpack = len(tables), lowered.transfers, lowered.pack, lowered.unpack
+    ready, start, end = ran.ready_ns, ran.start_ns, ran.end_ns
+    lane = ran.lane if own_lanes else lanes(tables, lowered, start)
+    asked, came = ready[lowered.first], end[lowered.arrive]
+    flows = flowing(tables, crossing, discipline(tables.routes, contention))
+    hold_ns = lowered.tasks.length[lowered.hold]
+    return Outcome(
+        makespan=ran.makespan,
+        device=lowered.device,
+        ready_ns=ints(ready[:n]),
+        start_ns=ints(start[:n]),
+        end_ns=ints(end[:n]),
+        first=_first(tables, lowered, end),
+        transfers=crossing,
+        transfer_ready_ns=ints(asked),
+        pack_start_ns=ints(np.where(pack >= 0, start[pack], asked)),
+        pack_end_ns=ints(np.where(pack >= 0, end[pack], asked)),
+        transfer_start_ns=ints(start[lowered.wire]),
+        wire_end_ns=wire_end(tables, crossing.route, crossing.latency_ns, flows, ints(came)),
+        transfer_end_ns=ints(came),
+        unpack_start_ns=ints(np.where(unpack >= 0, start[unpack], came)),
+        unpack_end_ns=ints(np.where(unpack >= 0, end[unpack], came)),
+        lane=ids(lane[:n]),
+        pack_lane=ids(np.where(pack >= 0, lane[pack], 0)),
+        unpack_lane=ids(np.where(unpack >= 0, lane[unpack], 0)),
+        hold_ptr=lowered.hold_ptr,
+        hold_link=lowered.hold_link,
+        hold_start_ns=ints(start[lowered.hold]),
+        hold_end_ns=ints(start[lowered.hold] + hold_ns),
+    )
+
+
+def _first(tables: Tables, lowered: TaskGraph, end_ns: Ints) -> Ids:
+    """[n] the edge whose value a Merge passes on: the data input that came first, of several the lowest; else -1."""
+    found = np.full(len(tables), -1)
+    edge = np.flatnonzero(tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0))
+    by = lowered.transfers.of_edge[edge]
+    came = end_ns[np.where(by < 0, tables.tensor_op[tables.edge_tensor[edge]], np.append(lowered.last, -1)[by])]
+    order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays
+    found[tables.consumer[edge[order]]] = edge[order]
+    return ids(found)
 
 
 def chosen_order(priority: Column | None, order: str | None) -> str:
@@ -194,15 +180,6 @@ def chosen_order(priority: Column | None, order: str | None) -> str:
     if order == "priority" and priority is None:
         raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
     return order
-
-
-def _queues(tables: Tables, wiring: Wiring, priority: Column | None, order: str | None) -> Queues:
-    chosen = chosen_order(priority, order)
-    if chosen == "tensorflow":
-        return Executor(tables, wiring)
-    if chosen == "priority" and priority is not None:
-        return ByPriority(tables, wiring, ranks(tables, priority))
-    return Fifo(tables, wiring)
 
 
 def deadlock(tables: Tables, ready: Column) -> DeadlockError:
@@ -221,11 +198,10 @@ def deadlock(tables: Tables, ready: Column) -> DeadlockError:
     )
 
 
-def lanes(tables: Tables, device: Ids, crossing: Crossings, start_ns: Ints) -> Ids:
-    """[J] the lane of each job, found afterwards."""
-    where, length = job_device(tables, device, crossing), job_ns(tables, device, crossing)
-    taken = np.concatenate([~tables.instant, crossing.pack_ns > 0, crossing.unpack_ns > 0])
-    return pack_lanes(where, start_ns, length, taken, tables.lanes)
+def lanes(tables: Tables, lowered: TaskGraph, start_ns: Ints) -> Ids:
+    """[J] the lane of each task of a device, found afterwards."""
+    where = lowered.tasks.resource
+    return pack_lanes(where, start_ns, lowered.tasks.length, (where >= 0) & (where < len(tables.devices)), tables.lanes)
 
 
 def pack_lanes(where: Ids, start_ns: Ints, length: Ints, taken: Flags, count: Ids) -> Ids:

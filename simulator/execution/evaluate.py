@@ -17,17 +17,17 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, ints
 from simulator.errors import SimvizError
+from simulator.execution.arrays import CODES, GIVEN_UP, STUCK
 from simulator.execution.choosing import choose, load, loads
-from simulator.execution.crossings import checked, crossings
 from simulator.execution.engine import Column, chosen_order
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
-from simulator.execution.flat import CODES, GIVEN_UP, STUCK
-from simulator.execution.flattening import flattened, workspace
+from simulator.execution.flattening import arena, laid_out
 from simulator.execution.handing_on import handing_on, pieces
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
+from simulator.execution.transfers import checked, transfers_of
 from simulator.units import Nanos
 
 OVER: Nanos = 2**62  # later than any makespan
@@ -208,7 +208,7 @@ def _check(prepared: Prepared, rows: npt.NDArray[np.int32], handing: npt.NDArray
         try:
             column = checked(tables, rows[row])
             if lost and not handing[row]:
-                crossings(tables, column)
+                transfers_of(tables, column)
         except SimvizError as error:
             error.args = (f"Assignment {row}: {error}",)
             raise
@@ -271,26 +271,26 @@ def _run_block(
     peaks: Matrix,
 ) -> None:
     """Run some assignments and fill in what they gave; one that takes longer than the limit is OVER."""
-    tables, how = rule.tables, {"order": rule.order, "contention": rule.contention}
+    tables = rule.tables
     makespans[:] = STUCK  # all is left to the plain loop if the compiled one is not taken
     if rule.compiled:
-        play, flat = load().play, flattened(tables, rule.contention)
+        play, laid = load().play, laid_out(tables, rule.contention)
         given = (rows, CODES[rule.order], orders, rule.rest_ns)
 
         def some(start: int, step: int) -> None:
-            with workspace(tables, rule.contention) as work:
-                play(flat, work, *given, limit, len(peaks) > 0, start, step, makespans, peaks)
+            with arena(tables, rule.contention) as own:
+                play(*laid, *own, *given, limit, start, step, makespans, peaks)
 
         each(some, len(rows))
     for row in np.flatnonzero((makespans < 0) & (makespans != GIVEN_UP)).tolist():
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
         # raises, or counts beyond what the compiled loop can
         if len(peaks):
-            outcome = plain_run(tables, rows[row], priority, **how)
+            outcome = plain_run(tables, rows[row], priority, order=rule.order, contention=rule.contention)
             makespan = outcome.makespan
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
         else:
-            makespan = plain_makespan(tables, rows[row], priority, **how)
+            makespan = plain_makespan(tables, rows[row], priority, order=rule.order, contention=rule.contention)
         makespans[row] = makespan if makespan <= limit else GIVEN_UP
     peaks[makespans[: len(peaks)] == GIVEN_UP] = -1
     makespans[makespans == GIVEN_UP] = OVER

@@ -1,4 +1,4 @@
-"""Lay `Tables` out for the compiled loop, and take the memory in which it works (`flat` says what is what)."""
+"""Lay `Tables` out for compiled code, and take the memory in which it works (`layouts` says what is what)."""
 
 from __future__ import annotations
 
@@ -10,39 +10,80 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.execution.assembling import starts
+from simulator.columns import Ids, flags, ids, ints
+from simulator.execution.arrays import Flows, Found, Lives, Shared, State, Tasks, Threads
 from simulator.execution.declared import columns
-from simulator.execution.flat import PARTS, SAFE_BYTES, Flat, Held, Lines, Nodes, Places, Work
-from simulator.execution.flows import Shared
+from simulator.execution.layouts import SAFE_BYTES, Arena, Held, Laid, Nodes, Places
+from simulator.execution.routes import Discipline, Routes, discipline
+from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
-from simulator.execution.ways import Discipline, Ways, discipline
 
 _MAX_NS = 2**61  # as in `crossings`
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 
-def flattened(tables: Tables, contention: str) -> Flat:
-    """The tables as the compiled loop reads them, laid out once for each way to use links (`ways.discipline`)."""
-    flats = tables.layouts.flats
-    if contention not in flats:
-        flats[contention] = _flat(tables, contention)
-    return flats[contention]
+def laid_out(tables: Tables, contention: str) -> Laid:
+    """The tables as compiled code reads them, laid out once for each contention."""
+    known = tables.layouts.laid
+    if contention not in known:
+        known[contention] = _laid_out(tables, contention)
+    return known[contention]
 
 
 @contextmanager
-def workspace(tables: Tables, contention: str) -> Iterator[Work]:
-    """Memory for one thread, with as many lines before links as that contention needs; it is kept for the next."""
-    spare = tables.layouts.spare.setdefault(contention, [])
+def arena(tables: Tables, contention: str) -> Iterator[Arena]:
+    """Memory for one thread; it is kept for the next run."""
+    spare = tables.layouts.arenas.setdefault(contention, [])
     try:
         mine = spare.pop()
     except IndexError:  # all are taken
-        mine = work(flattened(tables, contention))
+        mine = _arena(laid_out(tables, contention))
     yield mine
     spare.append(mine)
 
 
-def _flat(tables: Tables, contention: str) -> Flat:
+def _arena(laid: Laid) -> Arena:
+    nodes, places, shared = laid.nodes, laid.places, laid.shared
+    n, edges, devices, links = len(nodes.waits), len(nodes.reader), len(places.lanes), len(shared.capacity)
+    serial = np.diff(places.held_ptr)
+    chain = np.where(places.flowing, 2, np.maximum(serial, 1) + 2 * ((serial > 1) | ((serial > 0) & ~places.even)))
+    most = int(chain.max(initial=1)) + 2 * int(places.works[0]) + int(places.posts[0] & places.requests[0])
+    jobs = n + most * edges + 1
+    lanes = np.where(places.cpu, np.minimum(places.lanes, jobs), 1).astype(np.int64)  # more are never used
+    sizes = {
+        "n": n,
+        "E": edges,
+        "X": edges,
+        "J": jobs,
+        "2J": 2 * jobs,
+        "S": int(nodes.slot[-1]) + len(nodes.roots) + jobs,
+        "D": devices,
+        "D+1": devices + 1,
+        "L": links,
+        "L+1": links + 1,
+        "W": len(places.latency_ns),
+        "W+1": len(places.latency_ns) + 1,
+        "U": len(shared.link),
+        "F": edges if places.flowing.any() else 0,
+        "T+E": len(nodes.tensor_bytes) + edges,
+        "T+E+n": len(nodes.tensor_bytes) + edges + n,
+        "1": 1,
+        "2": 2,
+        "10": 10,
+        "lanes": int(lanes.sum()),
+    }
+    made = Arena(*fresh((Tasks, State, Threads, Flows, Found, Lives), sizes))
+    made = made._replace(state=made.state._replace(needs=made.tasks.needs))
+    own = int(nodes.slot[-1])
+    made.tasks.successor[own : own + len(nodes.roots)] = nodes.roots
+    made.tasks.released[0] = places.requests[0]
+    made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
+    made.threads.inexpensive[:] = nodes.inexpensive
+    made.threads.stream[:] = ~places.cpu
+    return made
+
+
+def _laid_out(tables: Tables, contention: str) -> Laid:
     n = len(tables)
     gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
     waits = np.bincount(tables.consumer[~gate], minlength=n)
@@ -58,7 +99,7 @@ def _flat(tables: Tables, contention: str) -> Flat:
             ids(np.append(edge_ptr[first], edge_ptr[-1])),
         )
     nodes = Nodes(
-        block=ids(edge_ptr[tables.tensor_ptr]),
+        slot=ids(2 * edge_ptr[tables.tensor_ptr] + pointers(tables.post[tables.post >= 0], n)),
         group_ptr=group_ptr,
         group_edge=group_edge,
         edge_tensor=tables.edge_tensor,
@@ -77,50 +118,39 @@ def _flat(tables: Tables, contention: str) -> Flat:
         stays=tables.stays,
         replicable=tables.replicable,
     )
-    rule = discipline(tables.ways, contention)
-    made: Flat = rigid(Flat(nodes, _places(tables, rule), _shared(rule, tables.ways), _held(tables)))
+    rule = discipline(tables.routes, contention)
+    made: Laid = rigid(Laid(nodes, _places(tables, rule), _shared(rule, tables.routes), _held(tables)))
     return made
 
 
 def _places(tables: Tables, rule: Discipline) -> Places:
-    ways = tables.ways
+    routes = tables.routes
     big = np.flatnonzero(tables.tensor_bytes > SAFE_BYTES)
-    work = (ways.send_ns, ways.receive_ns, ways.send_ps_per_byte, ways.receive_ps_per_byte)
-    rates, slowest = ways.link_bytes_per_s.tolist(), ways.bytes_per_s.tolist()
+    work = (routes.send_ns, routes.receive_ns, routes.send_ps_per_byte, routes.receive_ps_per_byte)
+    rates, slowest = routes.link_bytes_per_s.tolist(), routes.bytes_per_s.tolist()
     even = [all(rates[link] == rate for link in links) for links, rate in zip(rule.held, slowest, strict=True)]
-    # where the slowest link is none that serves in turn, small ones overtake on it
-    in_turn = [
-        not rate or rate == min((rates[link] for link in links), default=-1)
-        for links, rate in zip(rule.held, slowest, strict=True)
-    ]
-    # what a small message leaves to other cores takes less time than what a large one does: it overtakes
-    beside = (ways.send_ps_per_byte > 0) & (ways.send_cores > 1)
-    beside |= (ways.receive_ps_per_byte > 0) & (ways.receive_cores > 1)
     return Places(
         lanes=tables.lanes,
         cpu=tables.cpu,
         kind=tables.kind,
         home=tables.home,
-        way=ways.of,
-        latency_ns=ways.latency_ns,
-        bytes_per_s=ways.bytes_per_s,
-        request_ns=ways.request_ns,
-        send_ns=ways.send_ns,
-        receive_ns=ways.receive_ns,
-        send_ps=ways.send_ps_per_byte,
-        receive_ps=ways.receive_ps_per_byte,
-        send_cores=ways.send_cores,
-        receive_cores=ways.receive_cores,
+        route_between=routes.of,
+        latency_ns=routes.latency_ns,
+        bytes_per_s=routes.bytes_per_s,
+        request_ns=routes.request_ns,
+        send_ns=routes.send_ns,
+        receive_ns=routes.receive_ns,
+        send_ps=routes.send_ps_per_byte,
+        receive_ps=routes.receive_ps_per_byte,
+        send_cores=routes.send_cores,
+        receive_cores=routes.receive_cores,
         flowing=rule.flows,
         held_ptr=_pointers(rule.held),
         held=_joined(rule.held),
         even=flags(even),
-        handed=flags([not links for links in ways.links]),
-        in_turn=flags((np.array(in_turn, bool) | rule.flows) & ~beside),  # flows: as to their latency
-        several=flags([any(len(links) > 1 for links in rule.held) or not all(even)]),
-        uneven=flags([not all(even)]),
-        pulls=flags([(tables.post >= 0).any() or (ways.request_ns > 0).any()]),
-        requests=flags([(ways.request_ns > 0).any()]),
+        handed=flags([not links for links in routes.links]),
+        posts=flags([(tables.post >= 0).any()]),
+        requests=flags([(routes.request_ns > 0).any()]),
         works=flags([any((column > 0).any() for column in work)]),
         big=ids(big),
         big_ns=_big_ns(tables.tensor_bytes[big].tolist(), slowest),
@@ -128,14 +158,14 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     )
 
 
-def _shared(rule: Discipline, ways: Ways) -> Shared:
+def _shared(rule: Discipline, routes: Routes) -> Shared:
     link = _joined(rule.shared)
     return Shared(
         link_ptr=_pointers(rule.shared),
         link=link,
-        user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(ways.link_names))))),
+        user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(routes.link_names))))),
         cap=ints(rule.cap),
-        capacity=ways.link_bytes_per_s,
+        capacity=routes.link_bytes_per_s,
     )
 
 
@@ -182,54 +212,6 @@ def rigid(made: Any) -> Any:  # Any: an array or a tuple of them, of which it ke
     copy = np.array(made, order="C")
     copy.setflags(write=False)
     return copy
-
-
-def work(flat: Flat, timers: int = 0) -> Work:
-    """Memory for one thread. `timers` is how many tasks its director has, if any, in the heap at most."""
-    nodes, places = flat.nodes, flat.places
-    n, edges, devices = len(nodes.waits), len(nodes.reader), len(places.lanes)
-    jobs = n + 2 * edges if places.works[0] else n
-    lanes = np.where(places.cpu, np.minimum(places.lanes, n + 2 * edges), 1).astype(np.int64)  # more are never used
-    busy = min(int(places.lanes.sum(dtype=np.int64)), n + 2 * edges)
-    twice = 2 if timers else 1  # what waits is moved down when its region is full
-    sizes = {
-        "n": n,
-        "n+1": n + 1,
-        "E": edges,
-        "X": edges,
-        "2E": 2 * edges,
-        "n+E": n + edges,
-        "E+R": edges + len(nodes.roots) + timers,
-        "T+E": len(nodes.tensor_bytes) + edges,
-        "n+2E": n + 2 * edges,
-        "J": jobs,
-        "J+E+1": jobs + edges + 1 + timers,
-        "Q": twice * jobs,
-        "V": twice * edges,
-        "D": devices,
-        "D+1": devices + 1,
-        "W": len(places.latency_ns),
-        "L": len(flat.shared.capacity),
-        "U": len(flat.shared.link),
-        "P": len(places.held),
-        "B": edges * max(int(np.diff(places.held_ptr).max(initial=0)) - 1, 0),
-        "H": busy + 2 * edges + 2 * len(places.latency_ns) + 1 + timers,  # of a transfer its end, and that it begins
-        "2": 2,
-        "lanes": int(lanes.sum()),
-    }
-    made = Work(*fresh(PARTS, sizes))
-    made.found.told[edges : edges + len(nodes.roots)] = nodes.roots
-    made.threads.lane_ptr[:] = np.append(0, np.cumsum(lanes))
-    return made
-
-
-def begun_on(lines: Lines, sent_ns: Ints, which: Ids, count: Ids) -> tuple[Ids, Ints]:
-    """Of so many first links of each of these transfers: which it is of its way, and when it began, as noted."""
-    transfer = np.repeat(which, count)
-    place = np.arange(len(transfer)) - np.repeat(np.cumsum(count) - count, count)
-    begun, later = sent_ns[transfer], place > 0
-    begun[later] = lines.begun_ns[(place[later] - 1) * len(lines.joined) + transfer[later]]
-    return ids(place), begun
 
 
 def fresh(parts: Sequence[type], sizes: Mapping[str, int]) -> list[Any]:  # Any: a tuple of each of these types

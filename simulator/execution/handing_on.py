@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from simulator.assignment import Assignment
 from simulator.columns import Ids, ids
-from simulator.execution.crossings import hands_on
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables, of_partitions
+from simulator.execution.transfers import hands_on
 from simulator.graph.dtypes import REF
 from simulator.partitioning import flavour_of, partition
 

@@ -23,9 +23,9 @@ def check_trace(trace: Trace, partitions: Partitions, cluster: Cluster) -> list[
     No two jobs overlap in a lane, and no two transfers on a serial link; a transfer holds the serial links of its route
     in order, each for its bytes at the link's own rate, and joins the line of each when the one before begins with it;
     no such link idles while somebody is in its line, and who joined first is first; a shared link never carries more
-    than its rate over any interval; no transfer is faster than its way allows, and only lines and shared links make one
-    slower: its bytes are through when the last of its links has had its time with them; nobody starts before its last
-    needed input arrived (a Merge needs its first); no lane is busier than the makespan, which is the end of what ends
+    than its rate over any interval; no transfer is faster than its route allows, and only lines and shared links make
+    one slower: its bytes are through when the last of its links has had its time with them; nobody starts before its
+    last needed input arrived (a Merge needs its first); no lane is busier than the makespan, the end of what ends
     last; memory is never below what is resident and ends there; the recorded peak is the curve's, or more for what
     lived for no time.
     """

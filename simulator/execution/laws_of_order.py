@@ -22,7 +22,7 @@ Instance: TypeAlias = "tuple[int, Tag]"  # node of the pieces, iteration of each
 
 
 @dataclass(frozen=True, eq=False)
-class _Record:
+class _RecordedStep:
     """Workings: when everything is done that has been asked for so far; None: it never is, or it is dead."""
 
     partitions: Partitions
@@ -59,14 +59,14 @@ def order_laws(trace: Trace, partitions: Partitions, cluster: Cluster) -> Iterat
             yield f"The transfer {partitions.key[transfer]!r} is not asked for when it can be."
 
 
-def _record(trace: Trace, partitions: Partitions) -> _Record:
+def _record(trace: Trace, partitions: Partitions) -> _RecordedStep:
     tags = trace.iterations
     rows = zip(trace.node.tolist(), trace.iteration.tolist(), trace.end_ns.tolist(), strict=True)
     done: dict[Instance, int | None] = {(node, tags[tag]): end for node, tag, end in rows}
     columns = (trace.transfer, trace.transfer_iteration, trace.transfer_dead, trace.unpack_end_ns)
     arrived = zip(*(column.tolist() for column in columns), strict=True)
     ops = partitions.graph.ops
-    return _Record(
+    return _RecordedStep(
         partitions=partitions,
         done=done,
         came={
@@ -78,7 +78,7 @@ def _record(trace: Trace, partitions: Partitions) -> _Record:
     )
 
 
-def _inputs(record: _Record, reader: Instance) -> Iterator[tuple[Instance | None, bool]]:
+def _inputs(record: _RecordedStep, reader: Instance) -> Iterator[tuple[Instance | None, bool]]:
     """What comes in, None where nothing does in this iteration; and whether it is a value."""
     graph, (node, tag) = record.partitions.graph, reader
     for edge in range(graph.in_ptr[node], graph.in_ptr[node + 1]):
@@ -100,7 +100,7 @@ def _inputs(record: _Record, reader: Instance) -> Iterator[tuple[Instance | None
             yield (source, tag), value
 
 
-def _done(record: _Record, wanted: Instance) -> int | None:
+def _done(record: _RecordedStep, wanted: Instance) -> int | None:
     """When an instance is done; with a stack, as a loop's iterations follow each other."""
     stack, seen = [wanted], set[Instance]()
     while stack:
@@ -117,12 +117,12 @@ def _done(record: _Record, wanted: Instance) -> int | None:
     return record.done[wanted]
 
 
-def _passed_on(record: _Record, one: Instance) -> int | None:
+def _passed_on(record: _RecordedStep, one: Instance) -> int | None:
     """When what the cut inserted is done: with its inputs, a Recv with its transfer."""
     return record.came.get(one) if one[0] in record.recvs else _last(record, one)
 
 
-def _needed(record: _Record, reader: Instance) -> int | None:
+def _needed(record: _RecordedStep, reader: Instance) -> int | None:
     """When the last needed input of an instance is there; None: it never is."""
     for source, _ in _inputs(record, reader):
         if source is not None:
@@ -130,7 +130,7 @@ def _needed(record: _Record, reader: Instance) -> int | None:
     return _last(record, reader)
 
 
-def _last(record: _Record, reader: Instance) -> int | None:
+def _last(record: _RecordedStep, reader: Instance) -> int | None:
     """The same, where the inputs have been looked at; a Merge needs one value, dead control inputs do not stop it.
 
     A ControlTrigger runs whatever is dead; the moment at which it hears of that is not in the trace.

@@ -1,14 +1,118 @@
-"""What was laid out of tables for the compiled loop, kept with them for the next run."""
+"""`Tables` as compiled code reads them, and the memory in which a thread lowers and runs a step.
+
+Every array is C-contiguous and of one fixed type, as the code is compiled for exactly these. `flattening` makes both.
+Axes: n ops, T tensors, B big ones, G groups, E edges, R roots, D devices, K kinds, W routes, L links, P places of links
+on routes. A column that has a pointer [k+1] beside it holds a list for each of k rows, from its pointer to the next.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from simulator.execution.flat import Flat, Work
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints
+from simulator.execution.arrays import Flows, Found, Lives, Shared, State, Tasks, Threads
+
+SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
+MATRICES = frozenset({"kind_ns", "route_between", "big_ns", "big_held_ns"})  # all other arrays have one axis
+
+
+class Held(NamedTuple):
+    """What memory the step takes; part of `Laid`."""
+
+    in_ptr: Ids  # [n+1]
+    in_edge: Ids  # inputs of each op
+    tensor_ptr: Ids  # [n+1] first tensor of each op
+    tensor_op: Ids  # [T]
+    tensor_edge: Ids  # [T+1] first edge of each tensor
+    passes: Ids  # [T] edge whose copy it passes on unless another woke the Merge; OWN; RESIDENT
+    bound: Flags  # [n] the client gets it: it keeps what it reads
+    scratch_bytes: Ints  # [n]
+    resident_bytes: Ints  # [n]
+
+
+class Nodes(NamedTuple):
+    """What runs and who reads what; part of `Laid`.
+
+    A *group* is the tensors of one rank (`Tables.tensor_rank`): one tensor, or the readers of one reference output.
+    """
+
+    slot: (
+        Ids  # [n+1] where its successors begin; there are two places for each edge and one for each Recv that it posts
+    )
+    group_ptr: Ids  # [n+1] first group of each op
+    group_edge: Ids  # [G+1] first edge of each group
+    edge_tensor: Ids  # [E]
+    consumer: Ids  # [E] op
+    reader: Ids  # [E] op that is told when the value is there; ~edge where a Merge is told of a data input
+    host: Flags  # [E] a GPU reads it in host memory
+    waits: Ids  # [n] inputs that an op needs: of a Merge's data inputs one; 1 where there are none
+    roots: Ids  # [R] ops that need none
+    instant: Flags  # [n] takes no lane and no time
+    threaded: Flags  # [n] is instant, but TensorFlow's executor passes it on a thread
+    inexpensive: Flags  # [n] its kernel says so
+    merges: Flags  # [1] some op is a Merge that starts at the first of its data inputs
+    kind_ns: npt.NDArray[np.int64]  # [n, K] time on each kind of device, -1: no kernel
+    tensor_bytes: Ints  # [T]
+    post: Ids  # [T] the op at whose end a Recv waits for the tensor, -1: when the step begins
+    stays: Flags  # [T] it never crosses
+    replicable: Flags  # [T] a constant that may be copied to the CPUs where it is read
+
+
+class Places(NamedTuple):
+    """Devices and the routes between them; part of `Laid`."""
+
+    lanes: Ids  # [D]
+    cpu: Flags  # [D]
+    kind: Ids  # [D] column of `kind_ns`
+    home: Ids  # [D] CPU that stands for a device
+    route_between: npt.NDArray[np.int32]  # [D, D] -1: none
+    latency_ns: Ints  # [W]
+    bytes_per_s: Ints  # [W] of the slowest link; 0: bytes cost no time
+    request_ns: Ints  # [W] from the posted Recv until the sender knows of it
+    send_ns: Ints  # [W] work of one core at the sender per transfer
+    receive_ns: Ints  # [W] at the receiver
+    send_ps: Ints  # [W] per byte
+    receive_ps: Ints  # [W] per byte
+    send_cores: Ints  # [W] for which a lane of the sender's processor stands
+    receive_cores: Ints  # [W] of the receiver's
+    flowing: Flags  # [W] what has bytes shares links
+    held_ptr: Ids  # [W+1]
+    held: Ids  # [P] serial links, in order of the route: a transfer has one after the other to itself
+    even: Flags  # [W] no link of `held` is faster than the slowest of the route: each is held as long as bytes take
+    handed: Flags  # [W] a hand-over: no links
+    requests: Flags  # [1] some request takes time
+    posts: Flags  # [1] some Recv is posted late
+    works: Flags  # [1] some protocol keeps processors busy
+    big: Ids  # [B] tensors of more than SAFE_BYTES, in order
+    big_ns: npt.NDArray[np.int64]  # [B, W] their time without latency, -1: more than can be counted
+    big_held_ns: npt.NDArray[np.int64]  # [B, P] for which they hold each link
+
+
+class Arena(NamedTuple):
+    """All that the compiled loop works in; a thread has its own."""
+
+    tasks: Tasks
+    state: State
+    threads: Threads
+    flows: Flows
+    found: Found
+    lives: Lives
+
+
+class Laid(NamedTuple):
+    """The tables as the compiled loop reads them."""
+
+    nodes: Nodes
+    places: Places
+    shared: Shared
+    held: Held
 
 
 class Layouts(NamedTuple):
-    """Layouts and memory for each way to use links; `flattening` makes and hands out both."""
+    """Layouts and memory that were made of tables, for each contention, kept with them for the next run."""
 
-    flats: dict[str, Flat]
-    spare: dict[str, list[Work]]  # of threads that do not run now
+    laid: dict[str, Laid]
+    arenas: dict[str, list[Arena]]  # of threads that do not run now

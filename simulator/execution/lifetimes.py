@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
 from simulator.execution.buffers import RESIDENT
-from simulator.execution.crossings import copied
 from simulator.execution.engine import Outcome
 from simulator.execution.tables import Tables
 from simulator.execution.trace import Allocations, Residents
+from simulator.execution.transfers import copied
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def residents(tables: Tables, device: Ids) -> Residents:
 
 def allocations(tables: Tables, outcome: Outcome) -> Allocations:
     """The life of every buffer, received copy and scratch."""
-    crossing = outcome.crossings
+    crossing = outcome.transfers
     count = len(tables.tensor_op)
     copy = _copies(tables, outcome)
     owner = _owners(tables, outcome, copy)
@@ -112,16 +112,16 @@ def allocations(tables: Tables, outcome: Outcome) -> Allocations:
 
 def _copies(tables: Tables, outcome: Outcome) -> npt.NDArray[np.int64]:
     """[E] which copy each consumer reads: the tensor itself, or T + the transfer that brought it."""
-    arrived = outcome.crossings.of_edge.astype(np.int64)
+    arrived = outcome.transfers.of_edge.astype(np.int64)
     return np.where(arrived < 0, tables.edge_tensor, len(tables.tensor_op) + arrived)
 
 
 def _owners(tables: Tables, outcome: Outcome, copy: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[T + X] whose buffer each tensor and received copy really is: its own, or the one that was passed on."""
-    crossing = outcome.crossings
+    crossing = outcome.transfers
     count = len(tables.tensor_op)
     owner = np.arange(count + len(crossing))
-    handed = np.array([not links for links in tables.ways.links], bool)[crossing.way]
+    handed = np.array([not links for links in tables.routes.links], bool)[crossing.route]
     owner[count:][handed] = crossing.tensor[handed]
     passing = np.flatnonzero(tables.forwards >= 0)
     owner[passing] = _views(tables, outcome, copy, passing)

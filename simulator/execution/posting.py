@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simulator.columns import flags, ids, ints
 from simulator.errors import SimvizError
-from simulator.execution.assembling import Edges, Ops, join
+from simulator.execution.table_columns import Edges, Ops, join
 
 
 def posting_references(ops: Ops, edges: Edges) -> tuple[Ops, Edges]:

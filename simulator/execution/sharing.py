@@ -6,107 +6,303 @@ so that work, rate times nanoseconds, is a whole number of nanobytes (10^-9 byte
 of MAX_FLOW_BYTES still has before it. Shares are rounded down and ends up, so a link never carries more than its rate
 over any interval, and a transfer that is alone takes exactly its bytes at the slowest link, rounded up.
 
-All flows of one way (the same links) have the same rate and make one class, which keeps how much each of its flows
-has been served since the class was last empty.
+All flows of one route have the same rate and make one class, which keeps how much each of its flows has been served
+since the class was last empty.
+
+Progressive filling fixes rates in a certain order: by rate; of one rate first those of routes at their caps, by route,
+then those of full links, by link. A route is fixed by its cap or one of its links, whichever comes first in this order.
+When a link comes, and whether at all, depends on nothing but which of its own routes were fixed before it, and at which
+rates. So rates for which that holds of every route and every link are the result: at the first place in the order at
+which another result could differ, all that counts would still be equal.
+
+Hence only the links of routes whose flows began or ended are filled anew, as if all other links came where they came
+before. Of the others on routes whose rate is now another one, those that fixed rates are filled anew, too; those that
+fixed none still fix none if they could give a byte per second more to each of their flows, for then, whenever a rate is
+fixed, they could give more to all that wait. This is repeated until no link must be added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from simulator.units import Nanos
+from simulator.execution.arrays import NEVER
+from simulator.execution.backend import Backend
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids
+    from simulator.execution.arrays import Flows, Shared
 
 NANO = 10**9
 MAX_FLOW_BYTES = 2**62 // NANO  # 4.6 GB; twice it still fits a signed 64-bit integer
-NEVER: Nanos = 2**62
+_RECOUNT = 2**61  # service of a class above which it is counted from 0 again, so that 64 bits hold it
 
 
-def shares(
-    flows: Mapping[int, int], links_of: Sequence[Sequence[int]], capacity: Sequence[int], cap: Sequence[int]
-) -> dict[int, int]:
-    """Bytes per second of each flow, by class; `flows` says how many each class has, none of them zero.
+def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
+    """The functions of shared links over what that backend runs on: join, end, settle."""
+    inner, whole = backend.inner, backend.whole
 
-    Repeat: the link with the smallest share (what is left of its capacity over the flows that have no rate yet, rounded
-    down; ties: the lowest link) gives that rate to its classes. A class whose `cap` (0: none) is not larger than that
-    share takes its cap first; ties: the lowest class.
-    """
-    left: dict[int, int] = {}
-    waiting: dict[int, int] = {}  # link -> flows without a rate; no link without such
-    ways_of: dict[int, list[int]] = {}
-    for way in sorted(flows):
-        for link in links_of[way]:
-            left[link] = capacity[link]
-            waiting[link] = waiting.get(link, 0) + flows[way]
-            ways_of.setdefault(link, []).append(way)
-    capped = sorted(((cap[way], way) for way in flows if cap[way]), reverse=True)
-    rates: dict[int, int] = {}
-    while waiting:
-        share, tightest = min([(left[link] // many, link) for link, many in waiting.items()])
-        while capped and capped[-1][1] in rates:
-            capped.pop()
-        if capped and capped[-1][0] <= share:
-            share, fixed = capped[-1][0], [capped[-1][1]]
-        else:
-            fixed = [way for way in ways_of[tightest] if way not in rates]
-        for way in fixed:
-            rates[way] = share
-            for link in links_of[way]:
-                left[link] -= share * flows[way]
-                waiting[link] -= flows[way]
-                if not waiting[link]:
-                    del waiting[link]
-    return rates
+    @inner
+    def put(route: int, rank: int, flows: Flows, size: int) -> None:
+        """Put a route where it belongs in the heap by the end of their first flow; there is room at `rank`."""
+        soonest, rank_of, next_ns = flows.soonest, flows.rank, flows.next_ns
+        hole = rank
+        while hole > 0 and next_ns[soonest[(hole - 1) >> 1]] > next_ns[route]:
+            soonest[hole] = soonest[(hole - 1) >> 1]
+            rank_of[soonest[hole]] = hole
+            hole = (hole - 1) >> 1
+        child = 2 * hole + 1
+        while child < size:
+            if child + 1 < size and next_ns[soonest[child + 1]] < next_ns[soonest[child]]:
+                child += 1
+            if next_ns[soonest[child]] >= next_ns[route]:
+                break
+            soonest[hole] = soonest[child]
+            rank_of[soonest[hole]] = hole
+            hole = child
+            child = 2 * hole + 1
+        soonest[hole] = route
+        rank_of[route] = hole
 
+    @inner
+    def serve(flows: Flows, route: int, now: int, turn: int) -> None:
+        """Count what the flows of a route were served until now; they change in this round."""
+        flows.served[route] += flows.rate[route] * (now - flows.since_ns[route])
+        flows.since_ns[route] = now
+        if flows.seen[route] != turn:
+            flows.seen[route] = turn
+            flows.changed[flows.sizes[1]] = route
+            flows.sizes[1] += 1
 
-class Sharing:
-    """The flows that are on their way. `next_ns`: when the first of them ends if nothing changes; NEVER: none is."""
-
-    def __init__(self, links_of: Sequence[Sequence[int]], capacity: Sequence[int], cap: Sequence[int]) -> None:
-        self.links_of, self.capacity, self.cap = links_of, capacity, cap
-        self.flows: dict[int, list[tuple[int, int]]] = {}  # class -> heap of (service at which it ends, transfer)
-        self.served: dict[int, int] = {}  # nanobytes, by class
-        self.rate: dict[int, int] = {}
-        self.now: Nanos = 0  # until when `served` counts
-        self.next_ns: Nanos = NEVER
-        self.changed = False
-
-    def join(self, transfer: int, way: int, nbytes: int, now: Nanos) -> None:
+    @inner
+    def join(flows: Flows, route: int, task: int, nbytes: int, now: int, turn: int) -> None:
         """A flow begins."""
-        self._advance(now)
-        if way not in self.flows:
-            self.flows[way], self.served[way] = [], 0
-        heappush(self.flows[way], (self.served[way] + nbytes * NANO, transfer))
-        self.changed = True
+        key, tasks, base, count = flows.key, flows.task, flows.base[route], flows.active[route]
+        serve(flows, route, now, turn)
+        if count == 0:
+            flows.served[route] = 0
+            flows.rate[route] = 0
+        elif flows.served[route] > _RECOUNT:
+            for at in range(base, base + count):
+                key[at] -= flows.served[route]
+            flows.served[route] = 0
+        hole = count
+        end = flows.served[route] + nbytes * NANO
+        while hole > 0 and key[base + ((hole - 1) >> 1)] > end:
+            above = base + ((hole - 1) >> 1)
+            key[base + hole] = key[above]
+            tasks[base + hole] = tasks[above]
+            hole = (hole - 1) >> 1
+        key[base + hole] = end
+        tasks[base + hole] = task
+        flows.active[route] = count + 1
 
-    def ended(self, now: Nanos) -> list[int]:
-        """Take out the transfers that end now."""
-        self._advance(now)
-        found = []
-        for way, heap in list(self.flows.items()):
-            while heap and heap[0][0] <= self.served[way]:
-                found.append(heappop(heap)[1])
-                self.changed = True
-            if not heap:
-                del self.flows[way]
+    @inner
+    def leave(flows: Flows, route: int) -> int:
+        """Take the first flow of a route from its heap."""
+        key, tasks, base = flows.key, flows.task, flows.base[route]
+        found: int = tasks[base]
+        size = flows.active[route] - 1
+        flows.active[route] = size
+        end, task = key[base + size], tasks[base + size]
+        hole, child = 0, 1
+        while child < size:
+            if child + 1 < size and key[base + child + 1] < key[base + child]:
+                child += 1
+            if key[base + child] >= end:
+                break
+            key[base + hole] = key[base + child]
+            tasks[base + hole] = tasks[base + child]
+            hole = child
+            child = 2 * hole + 1
+        key[base + hole] = end
+        tasks[base + hole] = task
         return found
 
-    def settle(self) -> None:
-        """Give every flow its rate, once all that begin or end now have done so."""
-        if not self.changed:
-            return
-        self.changed = False
-        self.rate = shares({way: len(heap) for way, heap in self.flows.items()}, self.links_of, self.capacity, self.cap)
-        self.next_ns = min(
-            (
-                self.now - (self.served[way] - heap[0][0]) // self.rate[way]  # rounded up
-                for way, heap in self.flows.items()
-            ),
-            default=NEVER,
-        )
+    @inner
+    def finish(flows: Flows, now: int, turn: int, ended: Ids, ending: int) -> int:
+        """Put the flows that end now behind the tasks that end; how many those are then."""
+        sizes, soonest, next_ns = flows.sizes, flows.soonest, flows.next_ns
+        while sizes[0] > 0 and next_ns[soonest[0]] <= now:
+            route = whole(soonest[0])
+            serve(flows, route, now, turn)
+            while flows.active[route] > 0 and flows.key[flows.base[route]] <= flows.served[route]:
+                ended[ending] = leave(flows, route)
+                ending += 1
+            next_ns[route] = NEVER
+            put(route, whole(0), flows, whole(sizes[0]))
+        return ending
 
-    def _advance(self, now: Nanos) -> None:
-        if now > self.now:
-            for way in self.flows:
-                self.served[way] += self.rate[way] * (now - self.now)
-        self.now = now
+    @inner
+    def add(flows: Flows, link: int, links: int, turn: int) -> int:
+        """Have a link filled anew."""
+        if flows.link_seen[link] == turn:
+            return links
+        flows.link_seen[link] = turn
+        flows.span[links] = link
+        return links + 1
+
+    @inner
+    def count_anew(flows: Flows, shared: Shared, turn: int) -> int:
+        """Count the flows on the routes that changed: how many links are in `span` on which there are more or less."""
+        count, counted, user, users = flows.active, flows.counted, flows.user, flows.users
+        links = whole(0)
+        for at in range(flows.sizes[1]):
+            route = flows.changed[at]
+            more = count[route] - counted[route]
+            for place in range(shared.link_ptr[route], shared.link_ptr[route + 1] if more != 0 else 0):
+                one = shared.link[place]
+                flows.many[one] += more
+                flows.load[one] += more * flows.share[route]
+                first = shared.user_ptr[one]
+                if counted[route] == 0:
+                    user[first + users[one]] = route
+                    users[one] += 1
+                elif count[route] == 0:
+                    users[one] -= 1
+                    hole = first
+                    while user[hole] != route:
+                        hole += 1
+                    user[hole] = user[first + users[one]]
+                links = add(flows, whole(one), links, turn)
+            counted[route] = count[route]
+            if count[route] == 0:
+                flows.share[route] = 0
+        return links
+
+    @inner
+    def limit(flows: Flows, shared: Shared, routes: int, turn: int) -> None:
+        """Find how much caps, and links that are not filled anew, let each route have; and where in the order."""
+        for at in range(routes):
+            route = flows.part[at]
+            most, by = NEVER, 0
+            if shared.cap[route] > 0:
+                most, by = shared.cap[route], route - len(shared.cap)
+            for place in range(shared.link_ptr[route], shared.link_ptr[route + 1]):
+                one = shared.link[place]
+                level = flows.level[one]
+                if flows.link_seen[one] != turn and (level < most or (level == most and one < by)):
+                    most, by = level, one
+            flows.trial[route] = most
+            flows.trial_by[route] = by
+
+    @inner
+    def pour(flows: Flows, shared: Shared, links: int) -> None:
+        """Fill the links of `span` in the order in which they fix rates.
+
+        `least` is the share that a link can give as far as is known: the more of its routes are fixed before it the
+        more it is. So the first of all has the least, if that is still its share.
+        """
+        span, least, level, many, user, count = (
+            flows.span,
+            flows.least,
+            flows.level,
+            flows.many,
+            flows.user,
+            flows.active,
+        )
+        trial, trial_by = flows.trial, flows.trial_by
+        for at in range(links):
+            one = span[at]
+            level[one], least[one] = NEVER, NEVER
+            if many[one] > 0:
+                least[one] = shared.capacity[one] // many[one]
+        while links > 0:
+            low, one, where = NEVER, 0, 0
+            for at in range(links):
+                other = span[at]
+                if least[other] < low or (least[other] == low and other < one):
+                    low, one, where = least[other], other, at
+            if low == NEVER:
+                return
+            left, waiting, first = shared.capacity[one], 0, shared.user_ptr[one]
+            for place in range(first, first + flows.users[one]):
+                route = user[place]
+                if trial[route] < low or (trial[route] == low and trial_by[route] < one):
+                    left -= trial[route] * count[route]
+                else:
+                    waiting += count[route]
+            if waiting > 0:
+                if waiting < many[one]:
+                    least[one] = left // waiting
+                    if least[one] > low:
+                        continue
+                level[one] = low
+                for place in range(first, first + flows.users[one]):
+                    route = user[place]
+                    if trial[route] > low or (trial[route] == low and trial_by[route] > one):
+                        trial[route] = low
+                        trial_by[route] = one
+            links -= 1  # it is done
+            span[where] = span[links]
+            span[links] = one
+
+    @inner
+    def reach(flows: Flows, shared: Shared, routes: int, links: int, turn: int) -> int:
+        """Take over the rates that were found: how many links are to be filled anew, now that they are known."""
+        for at in range(routes):
+            route = flows.part[at]
+            rate, by = flows.trial[route], flows.trial_by[route]
+            if flows.active[route] == 0 or (rate == flows.share[route] and by == flows.share_by[route]):
+                continue
+            more = (rate - flows.share[route]) * flows.active[route]
+            flows.share[route] = rate
+            flows.share_by[route] = by
+            for place in range(shared.link_ptr[route], shared.link_ptr[route + 1]):
+                one = shared.link[place]
+                flows.load[one] += more
+                if flows.level[one] < NEVER or flows.load[one] + flows.many[one] > shared.capacity[one]:
+                    links = add(flows, whole(one), links, turn)
+        return links
+
+    @inner
+    def fill(flows: Flows, shared: Shared, turn: int) -> int:
+        """Find the rates after flows began or ended: how many routes are in `part`, the changed ones first."""
+        part, span, user, seen = flows.part, flows.span, flows.user, flows.seen
+        routes, links, known = whole(flows.sizes[1]), count_anew(flows, shared, turn), 0
+        for at in range(routes):
+            part[at] = flows.changed[at]
+        while known < links:
+            for at in range(known, links):
+                one = span[at]
+                first = shared.user_ptr[one]
+                for place in range(first, first + flows.users[one]):
+                    route = user[place]
+                    if seen[route] != turn:
+                        seen[route] = turn
+                        part[routes] = route
+                        routes += 1
+            known = links
+            limit(flows, shared, routes, turn)
+            pour(flows, shared, links)
+            links = reach(flows, shared, routes, links, turn)
+        return routes
+
+    @inner
+    def settle(flows: Flows, shared: Shared, now: int, turn: int) -> int:
+        """Give flows that a change reaches their max-min rates: when the first of all flows ends; NEVER: none does."""
+        next_ns, rate, share, sizes = flows.next_ns, flows.rate, flows.share, flows.sizes
+        if sizes[1] > 0:
+            for at in range(fill(flows, shared, turn)):
+                route = whole(flows.part[at])
+                if flows.active[route] == 0:
+                    if flows.rank[route] >= 0:  # the last of the heap takes its place
+                        sizes[0] -= 1
+                        rank = whole(flows.rank[route])
+                        flows.rank[route] = -1
+                        if rank < sizes[0]:
+                            put(whole(flows.soonest[sizes[0]]), rank, flows, whole(sizes[0]))
+                elif at < sizes[1] or share[route] != rate[route]:
+                    flows.served[route] += rate[route] * (now - flows.since_ns[route])
+                    flows.since_ns[route] = now
+                    rate[route] = share[route]
+                    ahead = flows.key[flows.base[route]] - flows.served[route]
+                    next_ns[route] = now + (ahead + rate[route] - 1) // rate[route]
+                    if flows.rank[route] < 0:
+                        flows.rank[route] = sizes[0]
+                        sizes[0] += 1
+                    put(route, whole(flows.rank[route]), flows, whole(sizes[0]))
+            sizes[1] = 0
+        return next_ns[flows.soonest[0]] if sizes[0] > 0 else NEVER
+
+    return join, finish, settle

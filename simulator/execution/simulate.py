@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
-from simulator.execution.choosing import choose, load
+from simulator.execution.choosing import choose
 from simulator.execution.critical import critical_path
-from simulator.execution.crossings import no_route
-from simulator.execution.engine import Outcome, chosen_order
-from simulator.execution.engine import run as plain_run
+from simulator.execution.engine import Outcome, chosen_order, run
 from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.links import crossing_ns
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
+from simulator.execution.transfers import no_route
 from simulator.graph.op_classes import calling
 from simulator.graph.shapes import unsized
 from simulator.partitioning.partitions import carried
@@ -73,10 +72,8 @@ def simulate(
     tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
     _check_routes(partitions, tables)
     compiled = choose(engine, len(tables) + len(partitions.send))
-    run = load().run if compiled else plain_run
-    outcome = run(
-        tables, device, None if priority is None else priority[tables.node], order=order, contention=contention
-    )
+    own = None if priority is None else priority[tables.node]
+    outcome = run(tables, device, own, order=order, contention=contention, compiled=compiled)
     how = {"order": order, "contention": contention, "engine": "compiled" if compiled else "python"}
     return _trace(partitions, tables, outcome, how)
 
@@ -96,7 +93,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
     device, lane, start = outcome.device, outcome.lane, outcome.start_ns
     rows = shown[np.lexsort((shown, lane[shown], device[shown], start[shown]))]
     nothing = ids(np.zeros(len(rows), np.int32))
-    sender = tables.tensor_op[outcome.crossings.tensor]
+    sender = tables.tensor_op[outcome.transfers.tensor]
     transfer_of = np.full(len(partitions.graph), -1)
     transfer_of[partitions.send] = np.arange(len(partitions.send))
     held = allocations(tables, outcome)
@@ -123,7 +120,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
         transfer_start_ns=outcome.transfer_start_ns,
         wire_end_ns=outcome.wire_end_ns,
         crossing_ns=crossing_ns(
-            outcome.crossings.wire_ns, outcome.hold_ptr, outcome.transfer_start_ns, outcome.wire_end_ns
+            outcome.transfers.wire_ns, outcome.hold_ptr, outcome.transfer_start_ns, outcome.wire_end_ns
         ),
         transfer_end_ns=outcome.transfer_end_ns,
         unpack_start_ns=outcome.unpack_start_ns,
@@ -155,7 +152,7 @@ def _trace(partitions: Partitions, tables: Tables, outcome: Outcome, how: Mappin
 
 def _busy(tables: Tables, outcome: Outcome) -> Ints:
     """[D] time of lanes in which ops ran and transfers were packed and unpacked."""
-    busy, home, crossing = np.zeros(len(tables.devices), np.int64), tables.home, outcome.crossings
+    busy, home, crossing = np.zeros(len(tables.devices), np.int64), tables.home, outcome.transfers
     np.add.at(busy, outcome.device, outcome.end_ns - outcome.start_ns)
     np.add.at(busy, home[crossing.source], outcome.pack_end_ns - outcome.pack_start_ns)
     np.add.at(busy, home[crossing.target], outcome.unpack_end_ns - outcome.unpack_start_ns)

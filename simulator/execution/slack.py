@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, ids
-from simulator.execution.assembling import NO_KERNEL
+from simulator.execution.table_columns import NO_KERNEL
 from simulator.execution.trace import Trace
 from simulator.units import Nanos
 

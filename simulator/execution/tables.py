@@ -24,7 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.execution.assembling import (
+from simulator.execution.buffers import buffers
+from simulator.execution.layouts import Layouts
+from simulator.execution.loops import Choice, unrolled
+from simulator.execution.posting import posting_references, with_end, with_posts
+from simulator.execution.routes import Routes
+from simulator.execution.table_columns import (
     INEXPENSIVE,
     NO_KERNEL,
     Edges,
@@ -37,11 +42,6 @@ from simulator.execution.assembling import (
     plain,
     run_times,
 )
-from simulator.execution.buffers import buffers
-from simulator.execution.layouts import Layouts
-from simulator.execution.loops import Choice, unrolled
-from simulator.execution.posting import posting_references, with_end, with_posts
-from simulator.execution.ways import Ways
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import refuse_calls
 from simulator.graph.step import exchange
@@ -90,9 +90,8 @@ class Tables:
     kind: Ids  # [D] column of `kind_ns`
     home: Ids  # [D] where constants for a device stand: a CPU itself, a GPU's task's first CPU
     lanes: Ids  # [D]
-    routes: tuple[tuple[tuple[int, ...] | None, ...], ...]  # [D][D] as in Cluster
-    ways: Ways  # the distinct ones, with their links and protocols
-    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no way
+    routes: Routes  # the distinct ones, with their links and protocols
+    latency_ns: npt.NDArray[np.int64]  # [D, D] of the whole route, or the hand-over; 0 to itself, -1 no route
     bytes_per_s: npt.NDArray[np.int64]  # [D, D] of the slowest link; 0 where bytes cost no time
     notes: tuple[str, ...] = ()  # how often loops run, which branches are taken
     dead_fetches: tuple[str, ...] = ()  # what the client never gets, whatever is chosen: TensorFlow refuses the step

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Ints, ids, ints
-from simulator.execution.choosing import choose, load
-from simulator.execution.engine import Prepared, chosen_order, prepare
-from simulator.execution.loop import play
-from simulator.training.compiled import TRAINING
-from simulator.training.crew.assembling import crew_of, lay_out
+from simulator.execution.caching import TRAINING
+from simulator.execution.choosing import choose
+from simulator.execution.engine import chosen_order
+from simulator.training.control.run import Given, prepare, run
 from simulator.training.crew.background import background
+from simulator.training.crew.clients import crew_of, lay_out
 from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
-from simulator.training.crew.director import Director
 from simulator.training.crew.goal import Goal
 from simulator.training.crew.ledger import Noted
 from simulator.training.crew.recording import trace_of
@@ -110,7 +109,7 @@ def train(
     crew = replace(crew, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
-    given = prepare(laid.tables, laid.device, priority, order=chosen, contention=contention)
+    given = prepare(laid, priority, order=chosen, contention=contention)
     how = {"order": chosen, "contention": contention}
     noted, each = None, crew.limit // max(steps, most)
 
@@ -123,11 +122,13 @@ def train(
         return made
 
     if choose(engine, (1 + 3 * (most > steps)) * steps * _effort(laid, given), TRAINING):
-        noted = load(TRAINING).run(crew, laid, given, priority, **how, record=record, goal=goal())
+        noted = run(crew, laid, given, record=record, goal=goal(), compiled=True)
     how["engine"] = "python" if noted is None else "compiled"
     if noted is None:  # or it hangs, or its times are more than the compiled loop can count
-        noted = run(crew, laid, given, record=record, goal=goal())[1]
-    trace = trace_of(noted.recorder, clients, laid, given, how, noted.spent.device_busy_ns.tolist(), noted.end_ns)
+        noted = run(crew, laid, given, record=record, goal=goal())
+        assert noted is not None
+    busy_ns = noted.spent.device_busy_ns.tolist()
+    trace = trace_of(noted.recorder, clients, laid, given.lowered, how, busy_ns, noted.end_ns)
     made = _training(cluster, begins, crew, noted)
     pieces = tuple(client.partitions for client in clients)
     return replace(
@@ -140,26 +141,13 @@ def train(
     )
 
 
-def run(
-    crew: Crew, laid: Joined, given: Prepared, *, record: int = 0, goal: Goal | None = None
-) -> tuple[Director, Noted]:
-    """Let the crew work until its limit, or its goal: the director, and what it has noted.
-
-    Raises DeadlockError where nothing can happen any more before.
-    """
-    director = Director(crew, laid.tables, given, record, goal)
-    played = play(laid.tables, given.crossing, given.wiring, given.queues, given.wires, director)
-    if not director.over:
-        raise director.watch.error(director.gates, director.global_step)
-    return director, director.noted(played.makespan)
-
-
-def _effort(laid: Joined, given: Prepared) -> int:
+def _effort(laid: Joined, given: Given) -> int:
     """What a step of each client costs the plain loop, in events of a single step.
 
     A flow that begins or ends has it find the rates of all others: for both 0.4 ms with 16 workers and 8 ps tasks.
     """
-    return _EVENT * (len(laid.tables) + len(given.crossing)) + _FLOW * sum(given.wires.flows)
+    flows = given.lowered.tasks.resource >= len(laid.tables.devices) + len(laid.tables.routes.link_names)
+    return _EVENT * (len(laid.tables) + len(given.lowered.transfers)) + _FLOW * int(flows.sum())
 
 
 def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Sums: TypeAlias = npt.NDArray[np.int64]
 # Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
-# on its way from or to it; else it waits.
+# on its route from or to it; else it waits.
 COMPUTING, HANDLING, SENDING, WAITING = range(4)
 
 

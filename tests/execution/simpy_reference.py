@@ -143,9 +143,10 @@ class _Run:
                 self.working.append((PACK, crossing))
             else:
                 self.leaving.append(crossing)
-        for crossing in sorted(crossing for crossing in self.going_on if not self._nbytes(crossing)):
+        going_on, self.going_on = self.going_on, []  # those that get a link now join the next one in another round
+        for crossing in sorted(crossing for crossing in going_on if not self._nbytes(crossing)):
             self._go_on(crossing)  # it may have begun before others that go on
-        on_the_wire = [(crossing, self._go_on) for crossing in self.going_on if self._nbytes(crossing)]
+        on_the_wire = [(crossing, self._go_on) for crossing in going_on if self._nbytes(crossing)]
         for crossing, moves in sorted([*on_the_wire, *((crossing, self._leave) for crossing in self.leaving)]):
             moves(crossing)
         jobs += [self._work(kind, crossing) for kind, crossing in self.working]
@@ -153,9 +154,11 @@ class _Run:
             self.env.process(self._hold(job, self.lanes[job.where].request(self._rank(job))))
         for lane, request in self.over:  # after all that ask, among whom the most urgent is to get it
             lane.release(request)
-        self.asking, self.leaving, self.going_on, self.working, self.over = [], [], [], [], []
+        self.asking, self.leaving, self.working, self.over = [], [], [], []
         self.flows.settle()
         self.settling = False
+        if self.going_on:
+            self._settle_soon()
 
     def _op(self, node: int) -> _Job:
         urgency = (OP, node) if self.priority is None else (OP, self.priority[node], node)
@@ -219,14 +222,18 @@ class _Run:
             self._go_on(crossing)
 
     def _go_on(self, crossing: Crossing) -> None:
-        """Ask for one link after the other, as far as they are free at once; then wait for one, or arrive."""
+        """Ask for the next link, or arrive."""
         serial = [row for row in self._rows(crossing) if row in self.links]
-        for row in serial[len(self.began[crossing]) :]:
+        if len(self.began[crossing]) < len(serial):
+            row = serial[len(self.began[crossing])]
             request = self.links[row].request()
             if not request.triggered:
                 self.env.process(self._wait(crossing, row, request))
                 return
             self._hold_link(crossing, row, request)
+        if len(self.began[crossing]) < len(serial):
+            self.going_on.append(crossing)
+            return
         start = self.began[crossing][0][1] if serial else self._now
         self.env.process(self._arrive_from(crossing, start))
 

@@ -31,10 +31,10 @@ class Twin(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """`way` has two axes, as in `flat`."""
+    """`route_between` has two axes, as in `layouts`."""
 
     inner: Inner
-    way: npt.NDArray[np.int32]
+    route_between: npt.NDArray[np.int32]
     last: Ints
 
 
@@ -49,9 +49,9 @@ def told() -> Callable[..., None]:
     """A small function, which the compiler may merge with the code that lays the table out."""
 
     def tell(given: Outer, found: Ints) -> None:
-        found[0], found[1], found[2] = len(given.inner.long), len(given.inner.short), given.way.shape[0]
-        found[3], found[4] = given.way.shape[1], len(given.last)
-        found[5] = given.inner.long.sum() + given.inner.short.sum() + given.way.sum() + given[2].sum()
+        found[0], found[1], found[2] = len(given.inner.long), len(given.inner.short), given.route_between.shape[0]
+        found[3], found[4] = given.route_between.shape[1], len(given.last)
+        found[5] = given.inner.long.sum() + given.inner.short.sum() + given.route_between.sum() + given[2].sum()
 
     return compiled(tell, tuple_of(Outer, readonly=True), types.Array(int64, 1, "C"))
 
@@ -62,13 +62,13 @@ def matrix(rows: object) -> npt.NDArray[np.int32]:
     return made
 
 
-def of(long: Any = (), short: Any = (), way: Any = ((1, 2, 3), (4, 5, 6)), last: Any = (2**40,)) -> Outer:
-    return Outer(Inner(ints(long), ids(short)), matrix(way), ints(last))
+def of(long: Any = (), short: Any = (), route_between: Any = ((1, 2, 3), (4, 5, 6)), last: Any = (2**40,)) -> Outer:
+    return Outer(Inner(ints(long), ids(short)), matrix(route_between), ints(last))
 
 
 def expected(given: Outer) -> list[int]:
-    arrays = (*given.inner, given.way, given.last)
-    lengths = [len(given.inner.long), len(given.inner.short), *given.way.shape, len(given.last)]
+    arrays = (*given.inner, given.route_between, given.last)
+    lengths = [len(given.inner.long), len(given.inner.short), *given.route_between.shape, len(given.last)]
     return [*lengths, sum(int(array.sum(dtype=np.int64)) for array in arrays)]
 
 
@@ -84,7 +84,7 @@ def test_every_array_arrives_with_its_lengths_empty_ones_too(told: Callable[...,
 
 def test_no_call_keeps_or_drops_a_reference(told: Callable[..., None]) -> None:
     given, found = of([1], [2]), np.zeros(6, np.int64)
-    counted = (given, given.inner, *given.inner, given.way, given.last)
+    counted = (given, given.inner, *given.inner, given.route_between, given.last)
     before = [sys.getrefcount(one) for one in counted]
     for _ in range(100):
         told(given, found)
@@ -122,7 +122,7 @@ def strided() -> npt.NDArray[np.int64]:
         changed(last=strided()),
         changed(last=matrix([[1]])),
         changed(last=[1]),
-        changed(way=of().way.T),
+        changed(route_between=of().route_between.T),
         changed(inner=None),
         changed(inner=Twin(ints([]), ids([]))),
         changed(inner=(ints([]), ids([]))),

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,16 @@ from simulator.cluster.cluster import Cluster, Link
 from simulator.columns import ids, ints
 from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
 from simulator.execution import engine
-from simulator.execution.compiled import engine as compiled
+from simulator.execution.arrays import NEVER
+from simulator.execution.compiled.engine import play
 from simulator.execution.evaluate import BLOCK, OVER, evaluate
-from simulator.execution.flat import NEVER, SAFE_BYTES
-from simulator.execution.flattening import flattened, workspace
+from simulator.execution.flattening import arena, laid_out
+from simulator.execution.layouts import SAFE_BYTES
 from simulator.execution.lifetimes import allocations, usage
 from simulator.execution.preparing import Prepared, prepare
+from simulator.execution.routes import CONTENTIONS
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
-from simulator.execution.ways import CONTENTIONS
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from tests.execution.cases import (
@@ -50,7 +52,7 @@ from tests.execution.cases import (
 from tests.partitioning.cases import random_graph
 from tests.strategies import Rows, graphs
 
-FIELDS = [field.name for field in dataclasses.fields(engine.Outcome) if field.name not in ("makespan", "crossings")]
+FIELDS = [field.name for field in dataclasses.fields(engine.Outcome) if field.name not in ("makespan", "transfers")]
 
 
 def check_equal(
@@ -59,7 +61,7 @@ def check_equal(
     """Every figure of a run, and the peaks."""
     options = {"order": order, "contention": contention}
     theirs, complaint = outcome_of(engine.run, tables, device, priority, options)
-    ours, our_complaint = outcome_of(compiled.run, tables, device, priority, options)
+    ours, our_complaint = outcome_of(partial(engine.run, compiled=True), tables, device, priority, options)
     assert our_complaint == complaint
     if ours is None or theirs is None:
         return
@@ -147,7 +149,7 @@ def test_a_message_without_bytes_keeps_its_place_before_one_that_begins_when_it_
     times = [{"y": 20, "x": 10}.get(name, 5) for name in graph.names]
     tables, rows = of_step(graph, whole(graph), on, costs(graph, on, times)), [int("_" in name) for name in graph.names]
     check_equal(tables, rows)
-    assert compiled.run(tables, rows).hold_start_ns.tolist() == [0, 0, 400, 400, 400, 400]
+    assert engine.run(tables, rows, compiled=True).hold_start_ns.tolist() == [0, 0, 400, 400, 400, 400]
 
 
 def test_thousands_of_transfers_in_lines_are_the_same() -> None:
@@ -174,8 +176,8 @@ def test_a_way_that_is_refused_for_one_contention_runs_with_another() -> None:
     on = cluster(["p:0/CPU:0", "q:0/CPU:0"], [Link("a", 0, 10**9, "fair"), Link("b", 0, 10**9)], {(0, 1): (0, 1)})
     tables, rows = network(20, on=on)
     check_equal(tables, np.sort(rows), contention="fair")
-    with pytest.raises(ClusterError, match="but one way leads over both"):
-        compiled.run(tables, np.sort(rows))
+    with pytest.raises(ClusterError, match="but one route leads over both"):
+        engine.run(tables, np.sort(rows), compiled=True)
 
 
 def network(ops: int, seed: int = 0, devices: int = 8, on: Cluster | None = None) -> tuple[Tables, np.ndarray]:
@@ -240,12 +242,12 @@ def test_errors_are_those_of_the_plain_loop() -> None:
     ]
     for broken, device, kind in cases:
         with pytest.raises(kind) as ours:
-            compiled.run(broken, device)  # type: ignore[arg-type]  # wrong on purpose
+            engine.run(broken, device, compiled=True)  # type: ignore[arg-type]  # wrong on purpose
         with pytest.raises(kind) as theirs:
             engine.run(broken, device)  # type: ignore[arg-type]
         assert str(ours.value) == str(theirs.value)
     with pytest.raises(SimvizError, match="19 priorities for 20 ops"):
-        compiled.run(tables, rows, [0] * 19)
+        engine.run(tables, rows, [0] * 19, compiled=True)
 
 
 def many(count: int, ops: int = 300, seed: int = 0) -> tuple[Prepared, np.ndarray]:
@@ -339,37 +341,38 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
 def test_arrays_for_which_the_loop_is_not_compiled_are_refused() -> None:
     """It gets them by address, so that nothing would stop it later."""
     tables, _ = network(20)
-    flat, rows, nothing = flattened(tables, "serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
-    makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), flat.nodes.waits
-    given = (rows, 0, nothing, ints([]), NEVER, False, 0, 1, makespan, peaks)
-    with workspace(tables, "serial") as work:
-        compiled.play(flat, work, *given)
-        others: list[Any] = [ints(waits), np.repeat(waits, 2)[::2], waits[:, None], flat.nodes.instant, None]
+    laid, rows, nothing = laid_out(tables, "serial"), ids(np.zeros((1, 20))), ids(np.zeros((0, 20)))
+    makespan, peaks, waits = np.zeros(1, np.int64), np.zeros((0, 0), np.int64), laid.nodes.waits
+    given = (rows, 0, nothing, ints([]), NEVER, 0, 1, makespan, peaks)
+    with arena(tables, "serial") as own:
+        play(*laid, *own, *given)
+        others: list[Any] = [ints(waits), np.repeat(waits, 2)[::2], waits[:, None], laid.nodes.instant, None]
         for wrong in others:
-            other = flat._replace(nodes=flat.nodes._replace(waits=wrong))
+            other = laid._replace(nodes=laid.nodes._replace(waits=wrong))
             with pytest.raises(TypeError):
-                compiled.play(other, work, *given)
-        with pytest.raises(TypeError):  # it may not be written
-            compiled.play(flat, work._replace(found=work.found._replace(told=flat.nodes.reader)), *given)
+                play(*other, *own, *given)
+        unwritable = own._replace(tasks=own.tasks._replace(successor=laid.nodes.reader))
+        with pytest.raises(TypeError):
+            play(*laid, *unwritable, *given)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_works_in_memory_of_its_own() -> None:
     tables, _ = network(20)
-    with workspace(tables, "serial") as work:
-        work.queues.idle[0] = 1
+    with arena(tables, "serial") as own:
+        own.state.idle[0] = 1
         child = os.fork()
         if not child:
-            work.queues.idle[0] = 2
+            own.state.idle[0] = 2
             os._exit(0)
         os.waitpid(child, 0)
-        assert work.queues.idle[0] == 1
+        assert own.state.idle[0] == 1
 
 
 def test_tables_take_few_bytes_per_op() -> None:
     tables, _ = network(10_000)  # eight devices of one kind
-    flat = flattened(tables, "serial")
-    columns = [*vars(tables).values(), *flat.nodes, *flat.held]
+    laid = laid_out(tables, "serial")
+    columns = [*vars(tables).values(), *laid.nodes, *laid.held]
     sizes = {(column.ctypes.data, column.nbytes) for column in columns if isinstance(column, np.ndarray)}
     assert sum(nbytes for _, nbytes in sizes) < 130 * len(tables)

@@ -17,9 +17,9 @@ from simulator.cluster.cluster import CONTENTIONS, MAX_CORES, Cluster, with_prot
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError
-from simulator.execution.crossings import crossings
 from simulator.execution.engine import makespan, run
 from simulator.execution.tables import Tables, of_step
+from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from tests.execution.cases import PROTOCOLS, apart, attrs_of, cluster, costs, dags, whole, with_cores, worlds
 from tests.execution.test_compiled import check_equal
@@ -48,10 +48,10 @@ def test_one_core_works_on_one_message_after_the_other(graph: Graph, data: st.Da
     on, priced, rows, _ = data.draw(worlds(graph))
     on = with_cores(on, [1])
     tables = of_step(graph, whole(graph), on, priced)
-    crossing = crossings(tables, ids(rows))
+    crossing = transfers_of(tables, ids(rows))
     talk = [on.protocol(s, t) for s, t in zip(crossing.source.tolist(), crossing.target.tolist(), strict=True)]
     nbytes = tables.tensor_bytes[crossing.tensor].tolist()
-    assert crossing.latency_ns.tolist() == tables.ways.latency_ns[crossing.way].tolist()
+    assert crossing.latency_ns.tolist() == tables.routes.latency_ns[crossing.route].tolist()
     assert crossing.pack_ns.tolist() == [one.pack_ns(size) for one, size in zip(talk, nbytes, strict=True)]
     assert crossing.unpack_ns.tolist() == [one.unpack_ns(size) for one, size in zip(talk, nbytes, strict=True)]
 
@@ -138,7 +138,7 @@ def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it() -> None:
     on = replace(with_cores(on, [10, 3, 2]), between_tasks=COPIES)
     assert on.cores(1, 2) == (10, 2), "a GPU whose task has no CPU stands for itself"
     assert (on.pack_ns(1, 2, 1000), on.unpack_ns(1, 2, 1000)) == (900, 1000)
-    crossing = crossings(sending(on, [1000]), ids([1, 2]))
+    crossing = transfers_of(sending(on, [1000]), ids([1, 2]))
     assert (crossing.pack_ns.tolist(), crossing.unpack_ns.tolist()) == ([900], [1000])
     assert np.array_equal(crossing.latency_ns, [on.latency_ns(1, 2, 1000)])
 

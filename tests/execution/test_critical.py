@@ -56,9 +56,9 @@ def times_of(tables: Tables, outcome: Outcome, task: int) -> tuple[int, int]:
     if task >= 0:
         return int(outcome.start_ns[task]), int(outcome.end_ns[task])
     transfer, stretch = transfer_of(task)
-    asked, way = outcome.transfer_ready_ns, outcome.crossings.way
+    asked, route = outcome.transfer_ready_ns, outcome.transfers.route
     begins = (
-        asked - tables.ways.request_ns[way],
+        asked - tables.routes.request_ns[route],
         outcome.pack_start_ns,
         outcome.transfer_start_ns,
         outcome.wire_end_ns,
@@ -93,7 +93,7 @@ def test_a_transfer_may_be_on_the_path_for_two_of_its_links() -> None:
     rows = {"x": 0, "read_x": 1, "y": 0, "read_y": 2, "w": 3, "read_w": 4}
     tables = of_step(graph, whole(graph), on, costs(graph, on, 0))
     outcome = run(tables, [rows[name] for name in graph.names])
-    senders = tables.tensor_op[outcome.crossings.tensor]
+    senders = tables.tensor_op[outcome.transfers.tensor]
     path = critical_path(tables, outcome)
     wires = [tables.names[senders[transfer_of(task)[0]]] for task, _ in path if task < 0]
     assert wires == ["x", "y", "x"]  # a until 100, b until 348, b until 448

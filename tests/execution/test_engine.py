@@ -64,7 +64,7 @@ def test_a_transfer_takes_latency_and_bytes() -> None:
 def test_readers_on_one_device_share_a_transfer() -> None:
     tables = table(story("x = Const", "a = Neg x", "b = Neg a", "c = Neg a", "d = Neg a"), apart(3, shared=True))
     outcome = run(tables, [0, 0, 1, 1, 2])
-    assert outcome.crossings.target.tolist() == [1, 2]
+    assert outcome.transfers.target.tolist() == [1, 2]
     assert outcome.transfer_start_ns.tolist() == [10, 110]  # one after the other on the shared link
     assert outcome.end_ns.tolist() == [0, 10, 220, 230, 320]
 
@@ -75,7 +75,7 @@ def test_transfers_of_one_instant_go_by_tensor_then_device() -> None:
     outcome = run(tables, [0, 0, 0, 1, 2, 1])
     # x to device 1 at once; at 10 the bus is taken till 100: then a to 2, a's control to 1, and, as that holds nothing,
     # b to 1
-    assert outcome.crossings.target.tolist() == [1, 2, 1, 1]
+    assert outcome.transfers.target.tolist() == [1, 2, 1, 1]
     assert outcome.transfer_ready_ns.tolist() == [0, 10, 10, 10]
     assert outcome.transfer_start_ns.tolist() == [0, 100, 200, 200]
 
@@ -137,8 +137,8 @@ def test_a_gpu_that_reads_in_both_memories_gets_the_value_twice() -> None:
     draft.add("copy", "Snapshot", ["x"], T=type_attr(3))
     on = cluster(["w:0/CPU:0", "w:0/GPU:0"])
     outcome = run(table(draft, on, [[0, 0]] * 2 + [[1, 1]] * 2), [0, 1, 1, 1])
-    assert outcome.crossings.host.tolist() == [False, True]
-    assert len(run(table(draft, on, [[0, 0]] * 2 + [[1, 1]] * 2), [1, 0, 0, 0]).crossings) == 1  # a CPU has one memory
+    assert outcome.transfers.host.tolist() == [False, True]
+    assert len(run(table(draft, on, [[0, 0]] * 2 + [[1, 1]] * 2), [1, 0, 0, 0]).transfers) == 1  # a CPU has one memory
 
 
 def test_readers_of_a_reference_share_nothing() -> None:
@@ -146,7 +146,7 @@ def test_readers_of_a_reference_share_nothing() -> None:
     draft.add("v", "VariableV2", **typed("VariableV2", (25,)))
     draft.add("a", "Mul", ["v", "v"], **typed("Mul", (25,)))
     draft.add("b", "Neg", ["v"], **typed("Neg", (25,)))
-    assert len(run(table(draft, apart(2)), [0, 1, 1]).crossings) == 3  # Mul reads it twice
+    assert len(run(table(draft, apart(2)), [0, 1, 1]).transfers) == 3  # Mul reads it twice
 
 
 def test_small_constants_are_copied_to_their_readers() -> None:
@@ -155,8 +155,8 @@ def test_small_constants_are_copied_to_their_readers() -> None:
     draft.add("a", "Neg", ["k"], **typed("Neg", (4,)))
     draft.add("b", "Neg", ["k"], **typed("Neg", (4,)))
     tables = table(draft, apart(3))
-    assert len(run(tables, [0, 1, 2]).crossings) == 0
-    assert len(run(tables, [0, 1, 1]).crossings) == 1  # one place only: sent like any other value
+    assert len(run(tables, [0, 1, 2]).transfers) == 0
+    assert len(run(tables, [0, 1, 1]).transfers) == 1  # one place only: sent like any other value
 
 
 @settings(deadline=None, max_examples=60)
@@ -182,10 +182,10 @@ def test_time_scales(data: st.DataObject, factor: int) -> None:
     longer = replace(
         whole_ns,
         kind_ns=tables.kind_ns * factor,
-        ways=replace(
-            tables.ways,
+        routes=replace(
+            tables.routes,
             **{
-                name: getattr(tables.ways, name) * factor
+                name: getattr(tables.routes, name) * factor
                 for name in ("latency_ns", "request_ns", "send_ns", "receive_ns")
             },
         ),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
-from simulator.execution.compiled import engine as compiled
 from simulator.execution.engine import Outcome, run
 from simulator.execution.laws import check_trace
 from simulator.execution.simulate import simulate
@@ -34,7 +34,7 @@ def sent(
     rows = [messages[name.removeprefix("read_")][name.startswith("read_")] for name in graph.names]
     tables = of_step(graph, whole(graph), on, costs(graph, on, 0))
     outcome = engine(tables, rows)
-    return outcome, [tables.names[op] for op in tables.tensor_op[outcome.crossings.tensor].tolist()]
+    return outcome, [tables.names[op] for op in tables.tensor_op[outcome.transfers.tensor].tolist()]
 
 
 def held(outcome: Outcome, names: list[str]) -> dict[str, list[tuple[int, int, int]]]:
@@ -72,6 +72,15 @@ def test_those_that_come_to_a_link_at_the_same_instant_go_in_order() -> None:
         assert [name for _, name in at_s] == [name for name in order if name in "bc"]
 
 
+def test_all_join_their_first_links_before_any_joins_its_second() -> None:
+    """The example of decision 0035: x goes over a and b, y over b alone; x has the lower number."""
+    links = [Link(name, 0, 10**9) for name in "ab"]
+    on = cluster([f"{name}:0/CPU:0" for name in "pqr"], links, {(0, 2): (0, 1), (1, 2): (1,)})
+    for engine in (run, partial(run, compiled=True)):
+        outcome, names = sent(on, {"x": (0, 2, 100), "y": (1, 2, 100)}, engine)
+        assert held(outcome, names) == {"x": [(0, 0, 100), (1, 100, 200)], "y": [(1, 0, 100)]}
+
+
 def test_what_has_no_bytes_waits_in_each_line_and_keeps_nobody() -> None:
     links = [Link(name, 0, 10**9) for name in "ab"]
     on = cluster([f"{name}:0/CPU:0" for name in "pqr"], links, {(0, 1): (0, 1), (2, 1): (1,), (0, 2): (0,)})
@@ -95,7 +104,7 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
         joined = int(outcome.pack_end_ns[transfer])
         for hold in range(a, b):
             begin, link = int(outcome.hold_start_ns[hold]), int(outcome.hold_link[hold])
-            nbytes = int(tables.tensor_bytes[outcome.crossings.tensor[transfer]])
+            nbytes = int(tables.tensor_bytes[outcome.transfers.tensor[transfer]])
             lasts = -(-nbytes * 10**9 // on.links[link].bytes_per_s)
             assert outcome.hold_end_ns[hold] == begin + lasts
             lines.setdefault(link, []).append((joined, begin, lasts))
@@ -177,7 +186,7 @@ def test_a_slow_link_on_which_nobody_waits_lets_what_is_small_overtake() -> None
     """It carries all at once, each at its rate: b, behind a on the first link, is through before it."""
     links = [Link("port", 0, 10**9), Link("slow", 0, 10**8, "none")]
     on = cluster(["p:0/CPU:0", "q:0/CPU:0"], links, {(0, 1): (0, 1)})
-    for engine in (run, compiled.run):
+    for engine in (run, partial(run, compiled=True)):
         outcome, names = sent(on, {"a": (0, 1, 100), "b": (0, 1, 40)}, engine)
         assert held(outcome, names) == {"a": [(0, 0, 100)], "b": [(0, 100, 140)]}
         assert outcome.wire_end_ns.tolist() == [1000, 500]
@@ -189,7 +198,7 @@ def test_nobody_is_earlier_than_alone_and_links_carry_their_bytes(crowd: Crowd) 
     graph, on, times, rows = crowd
     tables = of_step(graph, whole(graph), on, costs(graph, on, times))
     outcome = run(tables, rows)
-    crossing = outcome.crossings
+    crossing = outcome.transfers
     nbytes = tables.tensor_bytes[crossing.tensor].tolist()
     spent = [0] * len(on.links)
     for link, lasts in zip(

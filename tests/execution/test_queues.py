@@ -14,8 +14,8 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.errors import SimvizError, UnsupportedError
 from simulator.execution.engine import Outcome, makespan, run
+from simulator.execution.executor import INEXPENSIVE_NS
 from simulator.execution.tables import Tables, of_step
-from simulator.execution.wiring import INEXPENSIVE_NS
 from tests.execution.cases import apart, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
 
@@ -156,7 +156,7 @@ def test_the_executor_keeps_lanes_busy_and_runs_everything_once(data: st.DataObj
     outcome = run(tables, rows, order="tensorflow")
     assert makespan(tables, rows, order="tensorflow") == outcome.makespan
     assert (outcome.start_ns >= outcome.ready_ns).all()
-    assume(not tables.ways.receive_ps_per_byte.any())  # else the work of transfers takes lanes, too
+    assume(not tables.routes.receive_ps_per_byte.any())  # else the work of transfers takes lanes, too
     for device in np.flatnonzero(tables.cpu & (tables.lanes == 1)).tolist():  # while an op waits, another one runs
         ops = np.flatnonzero((outcome.device == device) & (outcome.end_ns > outcome.start_ns))
         for op in ops.tolist():

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Contention, Link
 from simulator.errors import ClusterError
 from simulator.execution.engine import run
-from simulator.execution.sharing import MAX_FLOW_BYTES, shares
+from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from tests.execution.cases import apart, cluster, costs, dags, runs, whole
+from tests.execution.reference_shares import shares
 from tests.execution.test_engine import story
 
 LINKS = 4
@@ -162,17 +163,17 @@ def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None
     tables = of_step(graph, whole(graph), on, priced)
     rows = [data.draw(st.integers(0, 2)) for _ in graph.names]
     outcome = run(tables, rows, contention="fair")
-    ways, crossing = tables.ways, outcome.crossings
+    routes, crossing = tables.routes, outcome.transfers
     flows = [
         (
             int(outcome.transfer_start_ns[x]),
             int(tables.tensor_bytes[crossing.tensor[x]]),
-            ways.links[crossing.way[x]],
+            routes.links[crossing.route[x]],
             int(crossing.latency_ns[x]),
         )
         for x in range(len(crossing))
     ]
-    exact = fluid(flows, ways.link_bytes_per_s.tolist())
+    exact = fluid(flows, routes.link_bytes_per_s.tolist())
     for x, end in enumerate(exact):  # each end is rounded up, and what began later at such an end began late, too
         assert -1e-3 <= outcome.transfer_end_ns[x] - end <= 2 * len(flows)
 
@@ -190,10 +191,10 @@ def test_transfers_that_never_meet_take_the_same_time_in_every_discipline(graph:
     on, priced, rows = data.draw(runs(graph))
     tables = of_step(graph, whole(graph), on, priced)
     one, fair, none = (run(tables, rows, contention=kind) for kind in ("serial", "fair", "none"))
-    crossing = none.crossings
+    crossing = none.transfers
     spans: dict[int, list[tuple[int, int]]] = {}
     for x in range(len(crossing)):
-        for link in tables.ways.links[crossing.way[x]]:
+        for link in tables.routes.links[crossing.route[x]]:
             spans.setdefault(link, []).append((int(none.transfer_start_ns[x]), int(none.transfer_end_ns[x])))
     met = any(a[0] <= b[1] and b[0] <= a[1] for rows_ in spans.values() for a, b in combinations(sorted(rows_), 2))
     if not met:

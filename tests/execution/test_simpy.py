@@ -102,7 +102,7 @@ def holds(graph: Graph, tables: Tables, outcome: Outcome) -> dict[tuple[str, int
 
 def named(graph: Graph, tables: Tables, outcome: Outcome) -> list[tuple[str, int]]:
     """What each transfer brings, and to which device."""
-    crossing = outcome.crossings
+    crossing = outcome.transfers
     rows = tables.tensor_row[crossing.tensor].tolist()
     values = [graph.tensor_name(row) if row >= 0 else "^" + graph.names[-1 - row] for row in rows]
     return list(zip(values, crossing.target.tolist(), strict=True))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
-from simulator.execution.crossings import copied
 from simulator.execution.engine import run
 from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.routes import CONTENTIONS
 from simulator.execution.tables import of_partitions, of_step
-from simulator.execution.ways import CONTENTIONS
+from simulator.execution.transfers import copied
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step
@@ -80,7 +80,7 @@ def check(
     for column in ("transfer_ready_ns", "pack_start_ns", "transfer_start_ns", "transfer_end_ns", "unpack_end_ns"):
         assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
     if not options:
-        assert theirs.crossings.target.tolist() == pieces.dst_device.tolist()
+        assert theirs.transfers.target.tolist() == pieces.dst_device.tolist()
     peaks = [usage(t, o, allocations(t, o)).peak_bytes.tolist() for t, o in ((tables, ours), (cut, theirs))]
     assert peaks[0] == peaks[1]
 

@@ -14,10 +14,10 @@ from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
 from simulator.cluster.description import load_cluster
 from simulator.columns import ids
-from simulator.execution.crossings import hands_on
 from simulator.execution.evaluate import evaluate
 from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
+from simulator.execution.transfers import hands_on
 from simulator.partitioning import FLAVOURS, partition
 from tests.execution.cases import TWO_BY_TWO, assigned, cluster, costs, runs, steps, whole
 from tests.laws.test_cut_and_whole import free_constants

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.execution.laws import check_trace
+from simulator.execution.routes import CONTENTIONS
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
-from simulator.execution.ways import CONTENTIONS
 from simulator.partitioning import FLAVOURS, Partitions, partition
 from tests.execution.cases import apart, assigned, costs, runs, steps, whole
 from tests.strategies import Rows, graphs, loop, typed

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from simulator.training.crew.synchronising import Accumulator, TokenQueue
 from simulator.training.regimes import read_regime, settled, tokens_per_update
+from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
 pytestmark = pytest.mark.tensorflow
 WORKERS, CHIEF, START = 2, 2, 3  # who asks the machines

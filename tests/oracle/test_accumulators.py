@@ -15,7 +15,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from simulator.oracle import child
-from simulator.training.crew.synchronising import Accumulator, TokenQueue
+from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
 pytestmark = pytest.mark.tensorflow
 

@@ -20,8 +20,8 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
 from simulator.execution.engine import ORDERS
+from simulator.execution.routes import CONTENTIONS
 from simulator.execution.simulate import simulate
-from simulator.execution.ways import CONTENTIONS
 from simulator.partitioning import partition
 from tests.execution.loops.cases import counting
 from tests.placement.problems import cluster_of, costs_of, problem_of, tasks, whole

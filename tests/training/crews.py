@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.costs.table import CostTable
-from simulator.execution.engine import prepare
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
-from simulator.training.crew.assembling import crew_of, lay_out
+from simulator.training.control.run import prepare, run
+from simulator.training.crew.clients import crew_of, lay_out
 from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
-from simulator.training.crew.director import Director
+from simulator.training.crew.ledger import Noted
 from simulator.training.programs.program import Program, Role
-from simulator.training.train import run
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
 from tests.training import queues
@@ -178,7 +177,9 @@ def updating(
 
 def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
-) -> Director:
+) -> Noted:
     """Let the crew run to its limit."""
     together, laid = crew(given, on, **options)  # type: ignore[arg-type]
-    return run(together, laid, prepare(laid.tables, laid.device, order=order, contention=contention))[0]
+    noted = run(together, laid, prepare(laid, None, order=order, contention=contention))
+    assert noted is not None
+    return noted

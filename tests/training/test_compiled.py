@@ -16,14 +16,26 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
-from simulator.execution.engine import prepare
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from simulator.training import train as training
-from simulator.training.compiled import engine as compiled
-from simulator.training.crew.combining import COUNT, DRAW, READ, Client, Crew, Joined, Marks, Shared, Sources
+from simulator.training.control import run as control
+from simulator.training.control.run import prepare, run
+from simulator.training.crew.combining import (
+    APPLY,
+    COUNT,
+    DEQUEUE,
+    DRAW,
+    ENQUEUE,
+    READ,
+    TAKE,
+    Client,
+    Crew,
+    Joined,
+    Marks,
+    Shared,
+    Sources,
+)
 from simulator.training.crew.ledger import Noted
-from simulator.training.crew.synchronising import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.disturbances.noise import QUANTILES
@@ -117,13 +129,12 @@ def noted(
     made: Crew, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
 ) -> list[Noted | None]:
     """What either director notes; None: it hangs."""
-    column = None if priority is None else ints(priority)
-    ready = [prepare(laid.tables, laid.device, column, **how) for _ in range(2)]
+    ready = prepare(laid, None if priority is None else ints(priority), **how)
     try:
-        plain = training.run(made, laid, ready[0], record=record)[1]
+        plain = run(made, laid, ready, record=record)
     except DeadlockError:
         plain = None
-    return [plain, compiled.run(made, laid, ready[1], column, record=record, **how)]
+    return [plain, run(made, laid, ready, record=record, compiled=True)]
 
 
 def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
@@ -193,8 +204,8 @@ def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     given = [chain(on, "fast", [(0, 10), (1, 0)], task=0), chain(on, "slow", [(1, 35)], task=1)]
     made, laid = crew(given, on, steps=50)
     how = {"order": "fifo", "contention": "serial"}
-    monkeypatch.setattr("simulator.training.compiled.laying.LOG_ROWS", 1)
-    monkeypatch.setattr(compiled, "_MANY_ROUNDS", 1)
+    monkeypatch.setattr("simulator.training.control.layout.LOG_ROWS", 1)
+    monkeypatch.setattr(control, "_MANY_ROUNDS", 1)
     assert_noted_alike(*noted(made, laid, None, how, 1))
 
 
@@ -203,8 +214,8 @@ def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     on = apart(1)
     assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
     made, laid = crew([chain(on, "w", [(0, 2**58)])], on, steps=12)
-    ready = prepare(laid.tables, laid.device, order="fifo", contention="serial")
-    assert compiled.run(made, laid, ready, order="fifo", contention="serial") is None
+    ready = prepare(laid, None, order="fifo", contention="serial")
+    assert run(made, laid, ready, compiled=True) is None
 
 
 def test_a_hang_is_told_in_the_same_words() -> None:

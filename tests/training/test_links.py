@@ -17,7 +17,7 @@ def ported() -> Cluster:
     """Tasks with a port out and a port in of 1 byte per nanosecond each."""
     names = [f"ps:{at}/CPU:0" for at in range(SERVERS)] + [f"worker:{at}/CPU:0" for at in range(WORKERS)]
     count = len(names)
-    links = [Link(f"{name} {way}", 10, 10**9) for way in ("out", "in") for name in names]
+    links = [Link(f"{name} {route}", 10, 10**9) for route in ("out", "in") for name in names]
     return cluster(names, links, {(s, t): (s, count + t) for s in range(count) for t in range(count) if s != t})
 
 

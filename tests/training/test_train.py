@@ -14,10 +14,10 @@ from simulator.cluster.cluster import Cluster, Contention
 from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
-from simulator.execution.crossings import crossings
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
 from simulator.execution.trace import Trace
+from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
 from simulator.training.crew.combining import Client
@@ -98,7 +98,7 @@ def test_transfers_of_unknown_size_are_said() -> None:
 
 def busy_links(trace: Trace, pieces: Partitions, on: Cluster, priced: CostTable) -> list[int]:
     """How long some bytes were on each link, from one moment at which some come or go to the next."""
-    latency_ns = crossings(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
+    latency_ns = transfers_of(*of_partitions(pieces, on, priced)).latency_ns.tolist()  # what other cores work included
     spans: list[list[tuple[int, int]]] = [[] for _ in on.links]
     lasts = trace.crossing_ns.tolist()
     held = list(zip(trace.hold_link.tolist(), trace.hold_start_ns.tolist(), trace.hold_end_ns.tolist(), strict=True))

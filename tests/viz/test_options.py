@@ -40,7 +40,7 @@ def result(
 def test_the_help_knows_what_the_engine_knows() -> None:
     from simulator.execution.choosing import ENGINES
     from simulator.execution.engine import ORDERS
-    from simulator.execution.ways import CONTENTIONS
+    from simulator.execution.routes import CONTENTIONS
 
     assert options.ENGINES == ENGINES
     assert ("auto", *ORDERS) == options.ORDERS

@@ -70,9 +70,8 @@ def main(arguments: Sequence[str] | None = None, *, begin: Callable[[], None] = 
 
 
 def _warm_up(begin: Callable[[], None]) -> int:
-    from simulator.execution.caching import STEP
+    from simulator.execution.caching import STEP, TRAINING
     from simulator.execution.choosing import warm_up
-    from simulator.training.compiled import TRAINING
 
     begin()
     try:

@@ -26,7 +26,7 @@ from numba.extending import (
 from numba.np.arrayobj import make_array, populate_array
 
 from simulator.execution.declared import fields
-from simulator.execution.flat import MATRICES
+from simulator.execution.layouts import MATRICES
 
 _WORD = cgutils.intp_t  # of 64 bits, as all that is compiled here
 

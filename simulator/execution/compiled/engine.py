@@ -1,4 +1,4 @@
-"""The way into the compiled loop: one run with its record, or many for their makespans."""
+"""The way into the compiled loop."""
 
 from __future__ import annotations
 
@@ -6,125 +6,131 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, int32, int64, types, void
+from numba import int32, int64, types, void
 
 from simulator.columns import ids, ints
-from simulator.execution import engine
+from simulator.execution.arrays import EXECUTOR, NEVER, PRIORITY, Flows, Found, Lives, Shared, State, Tasks, Threads
 from simulator.execution.caching import STEP
 from simulator.execution.compiled.addressing import tuple_of
-from simulator.execution.compiled.kernel import made
-from simulator.execution.compiled.loop import loop
-from simulator.execution.crossings import checked, crossings
-from simulator.execution.engine import Outcome, chosen_order, lanes, outcome
-from simulator.execution.flat import CODES, EXECUTOR, NEVER, RANKED, Flat, Work
-from simulator.execution.flattening import begun_on, flattened, workspace
-from simulator.execution.links import holds
-from simulator.execution.loop import Played
-from simulator.execution.ways import discipline
-from simulator.execution.wiring import ranks
+from simulator.execution.compiled.backend import ARRAYS
+from simulator.execution.compiled.kernel import inner, made
+from simulator.execution.compiled.memory_peaks import measure
+from simulator.execution.compiled.task_graph import find, write
+from simulator.execution.event_loop import event_loop
+from simulator.execution.flattening import arena, laid_out
+from simulator.execution.layouts import Held, Nodes, Places
+from simulator.execution.running import Ran, times
 
 if TYPE_CHECKING:
-    from simulator.columns import Ids, Ints
-    from simulator.execution.crossings import Crossings
-    from simulator.execution.engine import Column
+    from simulator.columns import Ints
     from simulator.execution.tables import Tables
-    from simulator.execution.ways import Discipline
-    from simulator.units import Nanos
+    from simulator.execution.task_graph import TaskGraph
 
     Rows = npt.NDArray[np.int32]
 
-_PLAIN_LOOP, _FULL_LOOP = loop(False), loop(True)
+_loop = event_loop(ARRAYS)
 
 
-def _signature() -> object:
-    """The one type of `play`."""
-    flat, work = tuple_of(Flat, readonly=True), tuple_of(Work, readonly=False)
-    rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
-    return void(flat, work, rows, int64, rows, tail, int64, boolean, int64, int64, int64[::1], int64[:, ::1])
+@inner
+def _clear(
+    nodes: Nodes, places: Places, tasks: Tasks, state: State, threads: Threads, flows: Flows, found: Found, order: int
+) -> None:
+    """Clear what a run needs clear."""
+    for where in range(len(state.idle)):
+        state.idle[where], state.head[where], state.touched_in[where] = places.lanes[where], -1, 0
+    for link in range(len(state.free_ns)):
+        state.free_ns[link] = 0
+    for op in range(len(state.merged) if nodes.merges[0] else 0):
+        state.merged[op] = False
+    if tasks.shares[0]:
+        base = np.int64(0)
+        for route in range(len(flows.base)):
+            flows.base[route], flows.active[route], flows.rank[route], flows.seen[route] = base, 0, -1, 0
+            flows.served[route], flows.since_ns[route], flows.rate[route] = 0, 0, 0
+            flows.counted[route], flows.share[route] = 0, 0
+            base += found.flows[route]
+        for link in range(len(flows.users)):
+            flows.users[link], flows.many[link], flows.load[link] = 0, 0, 0
+            flows.level[link], flows.link_seen[link] = NEVER, 0
+        flows.sizes[0], flows.sizes[1] = 0, 0
+    if order == EXECUTOR:
+        for lane in range(len(threads.free)):
+            threads.free[lane], threads.own_head[lane] = True, -1
+        for where in range(len(threads.pool_head)):
+            threads.pool_head[where], threads.message_head[where] = -1, -1
+        for op in range(len(threads.unlaunched)):
+            threads.unlaunched[op], threads.merged[op] = tasks.needs[op], False
 
 
 def _play(
-    flat: Flat,
-    work: Work,
+    nodes: Nodes,
+    places: Places,
+    shared: Shared,
+    held: Held,
+    tasks: Tasks,
+    state: State,
+    threads: Threads,
+    flows: Flows,
+    found: Found,
+    lives: Lives,
     devices: Rows,
     order: int,
     ops: Rows,
     tail: Ints,
     limit: int,
-    record: bool,
     start: int,
     step: int,
     makespans: Ints,
     peaks: npt.NDArray[np.int64],
 ) -> None:
-    """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `loop`.
+    """Runs start, start + step, ... of `devices` [B, n] without Python's lock; see `event_loop`.
 
-    `ops` has a row for all runs, or one per run; the order RANKED alone reads it. Fills in `makespans` [B] and, where
-    it has rows, `peaks` [B, D]; a record of the last run is in the `Work`.
+    `ops` has a row for all runs, or one per run: ops in order of priority; the order PRIORITY alone reads it. Fills in
+    `makespans` [B] and, where it has rows, `peaks` [B, D]. Of the last run the state remains.
     """
-    waits = flat.places.requests[0] or flat.places.works[0] or len(flat.shared.link) > 0
-    plain = not (record or waits or order == EXECUTOR)
+    noting = len(peaks) > 0
     for run in range(start, len(devices), step):
-        ranked = ops[min(run, len(ops) - 1)] if order == RANKED else devices[run][:0]
-        if plain:
-            makespans[run] = _PLAIN_LOOP(flat, work, devices[run], order, ranked, tail, limit, False, ())
-        else:
-            makespans[run] = _FULL_LOOP(flat, work, devices[run], order, ranked, tail, limit, record, ())
-        for where in range(peaks.shape[1] if len(peaks) > 0 else 0):
-            peaks[run, where] = work.memory.peak[where]
+        device = devices[run]
+        ranked = ops[min(run, len(ops) - 1)] if order == PRIORITY else device[:0]
+        transfers = find(nodes, places, shared, tasks, found, device, order)
+        makespans[run] = transfers
+        if transfers < 0:
+            continue
+        count = write(nodes, places, shared, tasks, threads, found, device, ranked, order, transfers)
+        if order == EXECUTOR:
+            for op in range(len(device)):
+                threads.device[op] = device[op]
+        _clear(nodes, places, tasks, state, threads, flows, found, order)
+        makespans[run] = _loop(tasks, state, threads, flows, shared, order, count, tail, limit, noting, ())
+        if noting and makespans[run] >= 0:
+            measure(nodes, places, held, state, found, lives, device, transfers)
+            for where in range(peaks.shape[1]):
+                peaks[run, where] = lives.peak[where]
+
+
+def _signature() -> object:
+    """The one type of `play`."""
+    given = [tuple_of(kind, readonly=True) for kind in (Nodes, Places, Shared, Held)]
+    work = [tuple_of(kind, readonly=False) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
+    rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
+    return void(*given, *work, rows, int64, rows, tail, int64, int64, int64, int64[::1], int64[:, ::1])
 
 
 play, kept = made(_play, _signature(), STEP)
 
 
-def run(
-    tables: Tables,
-    device: Column,
-    priority: Column | None = None,
-    *,
-    order: str | None = None,
-    contention: str = "serial",
-) -> Outcome:
-    """The same as `engine.run`, errors included: what the compiled loop refuses it leaves to the specification."""
-    column = checked(tables, device)
-    chosen = chosen_order(priority, order)
-    crossing = crossings(tables, column)
-    ops = np.zeros((0, len(column)), np.int32)
-    if chosen == "priority" and priority is not None:
-        ops = np.argsort(ranks(tables, priority))[None].astype(np.int32)
-    makespan = np.zeros(1, np.int64)
-    given = (ids(column[None]), CODES[chosen], ids(ops), ints([]))
-    with workspace(tables, contention) as work:
-        play(flattened(tables, contention), work, *given, NEVER, True, 0, 1, makespan, np.zeros((0, 0), np.int64))
+def run_one(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> Ran | None:
+    """Run one step; None: its times are more than compiled code can count, or it hangs, which the plain loop tells."""
+    tasks, makespan = lowered.tasks, np.zeros(1, np.int64)
+    ranked = np.zeros((0, len(tables)), np.int32)
+    if order == PRIORITY:
+        ranked = np.argsort(tasks.rank[: len(tables)])[None].astype(np.int32)
+    given = (ids(lowered.device[None]), order, ids(ranked), ints([]), NEVER, 0, 1)
+    with arena(tables, contention) as own:
+        play(*laid_out(tables, contention), *own, *given, makespan, np.zeros((0, 0), np.int64))
         if makespan[0] < 0:
-            return engine.run(tables, device, priority, order=order, contention=contention)
-        rule = discipline(tables.ways, contention)
-        return _outcome(tables, column, crossing, rule, work, int(makespan[0]), own_lanes=chosen == "tensorflow")
-
-
-def _outcome(
-    tables: Tables, device: Ids, crossing: Crossings, rule: Discipline, work: Work, makespan: Nanos, *, own_lanes: bool
-) -> Outcome:
-    n, edges, transfers = len(tables), len(tables.consumer), len(crossing)
-    links = ids(np.diff(holds(tables, crossing, rule.held).ptr))
-
-    def of_jobs(column: Column) -> npt.NDArray[np.integer]:  # those that there are; 0 where no protocol has work
-        if len(column) == n:
-            return np.append(column, np.zeros(2 * transfers, np.int64))
-        return np.concatenate([column[:n], column[n : n + transfers], column[n + edges : n + edges + transfers]])
-
-    start_ns = ints(of_jobs(work.record.start_ns))
-    took_ns = np.append(work.found.took_ns[:n], [crossing.pack_ns, crossing.unpack_ns])
-    played = Played(
-        makespan=makespan,
-        ready=work.record.ready_ns.tolist(),
-        first=work.pending.first.tolist(),
-        start=[],
-        asked=[],
-        sent=work.record.sent_ns[:transfers].tolist(),
-        came=work.record.came_ns[:transfers].tolist(),
-        begun_on=begun_on(work.lines, work.record.sent_ns, ids(range(transfers)), links)[1].tolist(),
-    )
-    lane = ids(of_jobs(work.threads.lane)) if own_lanes else lanes(tables, device, crossing, start_ns)
-    times = (start_ns, ints(start_ns + took_ns), ints(work.record.asked_ns[:transfers]))
-    return outcome(tables, device, crossing, rule, played, *times, lane)
+            return None
+        state, count = own.state, len(tasks.length)
+        lane = own.threads.lane if order == EXECUTOR else np.zeros(count, np.int32)
+        ready, start, ended = (ints(column[:count]) for column in (state.ready_ns, state.start_ns, state.end_ns))
+        return times(tables, tasks, int(makespan[0]), ready, start, ended, ids(lane[:count]))

@@ -18,7 +18,7 @@ from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import printable
 
 if TYPE_CHECKING:
-    from simulator.execution.assembling import Edges, Ops
+    from simulator.execution.table_columns import Edges, Ops
     from simulator.graph.graph import Attrs, Graph
 
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from simulator.columns import Ints, flags, ids, ints
 from simulator.errors import DeadlockError, SimvizError, UnsupportedError
-from simulator.execution.assembling import Edges, Ops, forward, join
 from simulator.execution.loops.choices import decide
 from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
 from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
@@ -29,6 +28,7 @@ from simulator.execution.loops.liveness import Liveness
 from simulator.execution.loops.predicates import Choice, branch_notes, check_branches, check_seed
 from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
+from simulator.execution.table_columns import Edges, Ops, forward, join
 from simulator.graph.op_classes import MERGES
 from simulator.partitioning.partitions import RECVS
 from simulator.wording import printable

@@ -17,7 +17,7 @@ from simulator.cluster.master import short_task
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
-from simulator.execution.ways import alone_ns, ways_of
+from simulator.execution.routes import alone_ns, routes_of
 from simulator.graph.building import build
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
@@ -41,14 +41,14 @@ class Background(NamedTuple):
 def background(disturbed: Disturbed) -> Background:
     """The senders of a run.
 
-    A message begins every period where it finds its way free. One that waits delays those after it, as a sender's
+    A message begins every period where it finds its route free. One that waits delays those after it, as a sender's
     window of one message does, so that a full link carries less than was asked for, and so does a free one where a
     message is longer under way than its period; `notes` say that. Raises ClusterError for a target that is not
     the CPU by which its task gets messages.
     """
     cluster, clients, notes = disturbed.cluster, [], []
     columns = (disturbed.traffic_source, disturbed.traffic_target, disturbed.traffic_bytes, disturbed.traffic_period_ns)
-    of, paces = ways_of(cluster).paces
+    of, paces = routes_of(cluster).paces
     for row, (source, target, nbytes, period) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
         name = f"traffic {row}, " + " to ".join(short_task(cluster.devices[end].task) for end in (source, target))
         pace = paces[of[source, target]]

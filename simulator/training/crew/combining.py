@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from simulator.training.disturbances.disturbed import Disturbed
     from simulator.training.programs.program import Program
 
-# What an op does besides taking time, after the kinds of `synchronising`, when it ends: COUNT counts an update of the
-# global step, and READ takes the value of a variable that its client trains. DRAW waits for elements of an input.
-COUNT, READ, DRAW = 4, 5, 6
+# The kinds of marked ops. Four use accumulators and queues: TAKE and DEQUEUE block until they get what they ask for.
+# COUNT counts an update of the global step when it ends, and READ takes the value of a variable that its client trains.
+# DRAW waits for elements of an input.
+APPLY, TAKE, ENQUEUE, DEQUEUE, COUNT, READ, DRAW = range(7)
 UNBOUNDED = -1  # capacity of a queue, bound of clocks
 
 
@@ -132,7 +133,7 @@ _ROWS_OF = {
     "tensor_rank": "tensor",
 }
 _POINTERS = ("tensor_ptr", "consumer_ptr", "in_ptr")
-_OF_CLUSTER = ("devices", "cpu", "kind", "home", "lanes", "routes", "ways", "latency_ns", "bytes_per_s")
+_OF_CLUSTER = ("devices", "cpu", "kind", "home", "lanes", "routes", "latency_ns", "bytes_per_s")
 
 
 def join(parts: Sequence[tuple[Tables, Ids]], maps: Sequence[Ids | None]) -> Joined:

@@ -7,45 +7,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.errors import DeadlockError
-from simulator.training.crew.synchronising import TAKE
-from simulator.wording import some
+from simulator.training.control.arrays import GLOBAL_STEP, SINCE_UPDATE
+from simulator.training.crew.combining import TAKE
+from simulator.wording import counted, some
 
 if TYPE_CHECKING:
+    from simulator.training.control.arrays import Control
     from simulator.training.crew.combining import Crew
-    from simulator.training.crew.gating import Gates
 
 PATIENCE = 100  # steps of each client
 
 
-class Watch:
-    """Counts the steps since the last update; `hung` once there will be none. Axis: C clients."""
+def patience_of(crew: Crew) -> int:
+    """After how many steps without an update a run hangs: an update may need so many gradients, some of them late."""
+    most = int(crew.marks.amount.max(initial=0)) + int(crew.shared.tokens.sum())
+    return (PATIENCE + most) * len(crew)
 
-    def __init__(self, crew: Crew, limit: int) -> None:
-        """`limit` is how many updates are asked for."""
-        self.names, self.limit = crew.names, limit
-        self.idle: list[bool] = crew.idle.tolist()
-        most = int(crew.marks.amount.max(initial=0)) + int(crew.shared.tokens.sum())
-        self.patience = (PATIENCE + most) * len(crew)  # an update may need so many gradients, some of them too late
-        self.owed = _owed(crew)
-        self.steps = 0
-        self.hung = False
 
-    def updated(self) -> None:
-        """There was an update."""
-        self.steps = 0
+def hangs(crew: Crew, control: Control, limit: int) -> DeadlockError:
+    """The error for a run that stops before its limit of updates: who waits for what, and what that holds."""
+    totals = control.steps.totals
+    waiting = {crew.names[client]: needs for client, needs in sorted(_waiting(crew, control).items())}
+    told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
+    what = "nothing can happen any more" if totals[SINCE_UPDATE] <= patience_of(crew) else "none comes any more"
+    message = f"After {totals[GLOBAL_STEP]:,} of {limit:,} updates {what}: {told}.{_owed(crew)}"
+    return DeadlockError(message, waiting=waiting)
 
-    def stepped(self, client: int) -> None:
-        """A client has finished a step."""
-        self.steps += not self.idle[client]
-        self.hung |= self.steps > self.patience
 
-    def error(self, gates: Gates, global_step: int) -> DeadlockError:
-        """Who waits for what, and what that holds."""
-        waiting = {self.names[client]: needs for client, needs in sorted(gates.waiting().items())}
-        told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
-        what = "nothing can happen any more" if self.steps <= self.patience else "none comes any more"
-        message = f"After {global_step:,} of {self.limit:,} updates {what}: {told}.{self.owed}"
-        return DeadlockError(message, waiting=waiting)
+def _waiting(crew: Crew, control: Control) -> dict[int, list[str]]:
+    """What each client waits for, and what that holds."""
+    marks, lines, found = control.rules.marks, control.lines, dict[int, list[str]]()
+    for shared, queue in enumerate(crew.shared.queue.tolist()):
+        for first in (lines.taker[shared], lines.adder[shared]):
+            who = first
+            while who >= 0:
+                if who < len(marks.op):  # not the first tokens
+                    what = counted(int(lines.there[shared]), "token" if queue else "gradient")
+                    needs = f"{int(marks.amount[who]):,} of the {crew.shared.names[shared]}, which has {what}"
+                    found.setdefault(int(marks.client[who]), []).append(needs)
+                who = lines.behind[who]
+    return found
 
 
 def _owed(crew: Crew) -> str:

@@ -11,102 +11,71 @@ import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.engine import pack_lanes
-from simulator.execution.links import Holds, crossing_ns, holds, wire_end
-from simulator.execution.queues import Executor
+from simulator.execution.links import crossing_ns, wire_end
 from simulator.execution.trace import Trace
-from simulator.execution.ways import discipline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.execution.engine import Prepared
-    from simulator.execution.loop import Column, State
-    from simulator.training.crew.combining import Client, Joined
+    from simulator.execution.arrays import State, Tasks
+    from simulator.execution.engine import Column
+    from simulator.execution.task_graph import TaskGraph
+    from simulator.training.crew.combining import Client, Crew, Joined
     from simulator.units import Nanos
 
-MAX_ROWS = 2_000_000  # jobs that are recorded at most, over all steps
+MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
 
 
 class Recorded(NamedTuple):
-    """One step. Axes: n ops of its client, X transfers, J = n + 2X jobs as in `Wiring`; holds as in `Wires`."""
+    """One step. Axis: J the tasks of its client, as `Recorder.tasks` has them."""
 
     client: int
     number: int
-    ready_ns: Ints  # [n]
+    ready_ns: Ints  # [J]
     start_ns: Ints  # [J]
-    took_ns: Ints  # [J]
+    end_ns: Ints  # [J]
     lane: Ints | None  # [J] where the device chose one; None: found afterwards
-    asked_ns: Ints  # [X]
-    sent_ns: Ints  # [X]
-    came_ns: Ints  # [X]
-    begun_ns: Ints  # of its holds
-
-
-class Times(NamedTuple):
-    """Where the times of the steps under way are; lists and arrays that the loop goes on to write."""
-
-    ready: Column  # [n]
-    start: Column  # of jobs
-    took: Column
-    lane: Column | None
-    asked: Column  # [X]
-    sent: Column
-    came: Column
-    begun_on: Column  # of holds
-    packs: int  # the first job that packs
-    unpacks: int  # the first that unpacks
-
-
-def times_of(state: State, ops: int, transfers: int) -> Times:
-    """Those of the loop's state."""
-    return Times(
-        ready=state.ready,
-        start=state.start,
-        took=state.run_ns,
-        lane=state.queues.lane if isinstance(state.queues, Executor) else None,
-        asked=state.asked,
-        sent=state.sent,
-        came=state.came,
-        begun_on=state.begun_on,
-        packs=ops,
-        unpacks=ops + transfers,
-    )
 
 
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    def __init__(self, op_ptr: list[int], transfer_ptr: list[int], held_ptr: list[int], steps: int) -> None:
-        """`op_ptr` and `transfer_ptr` are by client, `held_ptr` is that of `Wires`."""
-        self.op_ptr, self.transfer_ptr, self.held_ptr, self.steps = op_ptr, transfer_ptr, held_ptr, steps
-        self.room = MAX_ROWS
+    def __init__(self, crew: Crew, laid: Joined, lowered: TaskGraph, steps: int) -> None:
+        self.op_ptr: list[int] = crew.op_ptr.tolist()
+        self.steps, self.room = steps, MAX_ROWS
         self.recorded: list[Recorded] = []
+        sender = laid.tables.tensor_op[lowered.transfers.tensor]
+        self.transfer_ptr: list[int] = np.searchsorted(sender, crew.op_ptr).tolist()
+        chain = np.flatnonzero(lowered.transfer >= 0)
+        of_chain = lowered.transfer[chain]
+        self.tasks = [  # [C] the tasks of each client
+            np.concatenate([np.arange(a, b), chain[(of_chain >= x) & (of_chain < y)]])
+            for (a, b), (x, y) in zip(pairwise(self.op_ptr), pairwise(self.transfer_ptr), strict=True)
+        ]
+        links = len(laid.tables.routes.link_names)
+        self.on_shared = lowered.tasks.resource >= len(laid.tables.devices) + links
+        self.lag_ns = lowered.tasks.lag_ns
 
-    def note(self, client: int, number: int, times: Times) -> None:
-        """A step is over, of which all times are still there."""
-        a, b = self.op_ptr[client], self.op_ptr[client + 1]
-        x, y = self.transfer_ptr[client], self.transfer_ptr[client + 1]
-        rows = b - a + 2 * (y - x)
-        if number >= self.steps or rows > self.room:
+    def note(self, client: int, number: int, tasks: Tasks, state: State, took: Ints, lane: Ids | None) -> None:
+        """A step is over, of which all times are still there; `took` is how long each task lasted."""
+        rows = self.tasks[client]
+        if number >= self.steps or len(rows) > self.room:
             return
-        self.room -= rows
+        self.room -= len(rows)
 
-        def jobs(column: Column) -> Ints:
-            packs, unpacks = slice(times.packs + x, times.packs + y), slice(times.unpacks + x, times.unpacks + y)
-            return ints(np.concatenate([column[a:b], column[packs], column[unpacks]]))
+        def own(column: Column) -> npt.NDArray[np.integer]:
+            return np.asarray(column)[rows] if isinstance(column, np.ndarray) else np.array([column[r] for r in rows])
 
+        start = own(state.start_ns)
+        end = np.where(self.on_shared[rows], own(state.end_ns), start + own(took) + self.lag_ns[rows])
         self.recorded.append(
             Recorded(
                 client=client,
                 number=number,
-                ready_ns=ints(times.ready[a:b]),
-                start_ns=jobs(times.start),
-                took_ns=jobs(times.took),
-                lane=None if times.lane is None else jobs(times.lane),
-                asked_ns=ints(times.asked[x:y]),
-                sent_ns=ints(times.sent[x:y]),
-                came_ns=ints(times.came[x:y]),
-                begun_ns=ints(times.begun_on[self.held_ptr[x] : self.held_ptr[y]]),
+                ready_ns=ints(np.maximum(own(state.ready_ns), own(tasks.release_ns))),
+                start_ns=ints(start),
+                end_ns=ints(end),
+                lane=None if lane is None else ints(own(lane)),
             )
         )
 
@@ -115,53 +84,55 @@ def trace_of(
     recorder: Recorder,
     clients: Sequence[Client],
     laid: Joined,
-    given: Prepared,
+    lowered: TaskGraph,
     how: Mapping[str, str],
     busy_ns: Sequence[int],
     end_ns: Nanos,
 ) -> Trace:
     """All recorded steps, in order of (client, step) where nothing else orders rows; memory is not reckoned with."""
     steps = sorted(recorder.recorded, key=lambda one: one[:2])
-    tables, crossing = laid.tables, given.crossing
-    op, wire, jobs = _rows(recorder, steps, laid, given)
-    ran, packed, unpacked = (jobs[kind] for kind in range(3))
-    client, number = (np.repeat([one[at] for one in steps], [len(one.ready_ns) for one in steps]) for at in range(2))
+    tables, crossing = laid.tables, lowered.transfers
+    rows = _Rows(recorder, steps, laid, lowered)
+    op, wire = rows.ops, rows.transfers
+    client, number = (np.repeat([one[at] for one in steps], rows.op_counts) for at in range(2))
+    where, start, lane = lowered.device[op], rows.of_ops("start_ns"), rows.lane_of_ops
     shown = np.flatnonzero(~(_inserted(clients, laid)[op] | tables.silent[op]))
-    rows = shown[np.lexsort((shown, ran.lane[shown], ran.where[shown], ran.start[shown]))]
-    asked, sent, came = (_column(steps, name) for name in ("asked_ns", "sent_ns", "came_ns"))
-    flows = flags(given.wires.flows)[wire]
-    every = holds(tables, crossing, discipline(tables.ways, how["contention"]).held)
-    through = wire_end(tables, crossing.way[wire], crossing.latency_ns[wire], flows, ints(came))
-    held = _held(every, ids(wire), _column(steps, "begun_ns"))
+    shown = shown[np.lexsort((shown, lane[shown], where[shown], start[shown]))]
+    asked, sent, came = (
+        rows.of_transfers(name, which)
+        for name, which in (("ready_ns", "first"), ("start_ns", "wire"), ("end_ns", "arrive"))
+    )
+    flows = lowered.tasks.resource[lowered.arrive[wire]] >= len(tables.devices) + len(tables.routes.link_names)
+    through = wire_end(tables, crossing.route[wire], crossing.latency_ns[wire], flags(flows), ints(came))
+    held = rows.holds()
     sender = tables.tensor_op[crossing.tensor[wire]]
-    packs, unpacks = crossing.pack_ns[wire] > 0, crossing.unpack_ns[wire] > 0
-    of_transfer = [len(one.asked_ns) for one in steps]
+    packs, unpacks = lowered.pack[wire] >= 0, lowered.unpack[wire] >= 0
     return Trace(
-        node=ids(tables.node[op][rows]),
-        iteration=ids(tables.iteration[op][rows]),
-        device=ids(ran.where[rows]),
-        lane=ids(ran.lane[rows]),
-        client=ids(client[rows]),
-        step=ids(number[rows]),
-        ready_ns=ints(_column(steps, "ready_ns")[rows]),
-        start_ns=ints(ran.start[rows]),
-        end_ns=ints(ran.end[rows]),
+        node=ids(tables.node[op][shown]),
+        iteration=ids(tables.iteration[op][shown]),
+        device=ids(where[shown]),
+        lane=ids(lane[shown]),
+        client=ids(client[shown]),
+        step=ids(number[shown]),
+        ready_ns=ints(rows.of_ops("ready_ns")[shown]),
+        start_ns=ints(start[shown]),
+        end_ns=ints(rows.of_ops("end_ns")[shown]),
         transfer=ids(_transfers(clients, laid)[sender]),
         transfer_iteration=ids(tables.iteration[sender]),
         transfer_dead=flags(tables.silent[sender]),
-        transfer_client=ids(np.repeat([one.client for one in steps], of_transfer)),
-        transfer_step=ids(np.repeat([one.number for one in steps], of_transfer)),
+        transfer_client=ids(np.repeat([one.client for one in steps], rows.transfer_counts)),
+        transfer_step=ids(np.repeat([one.number for one in steps], rows.transfer_counts)),
         transfer_ready_ns=ints(asked),
-        pack_start_ns=ints(np.where(packs, packed.start, asked)),
-        pack_end_ns=ints(np.where(packs, packed.end, asked)),
+        pack_start_ns=ints(np.where(packs, rows.of_transfers("start_ns", "pack"), asked)),
+        pack_end_ns=ints(np.where(packs, rows.of_transfers("end_ns", "pack"), asked)),
         transfer_start_ns=ints(sent),
         wire_end_ns=through,
         crossing_ns=crossing_ns(crossing.wire_ns[wire], held["hold_ptr"], ints(sent), through),
         transfer_end_ns=ints(came),
-        unpack_start_ns=ints(np.where(unpacks, unpacked.start, came)),
-        unpack_end_ns=ints(np.where(unpacks, unpacked.end, came)),
-        pack_lane=ids(packed.lane),
-        unpack_lane=ids(unpacked.lane),
+        unpack_start_ns=ints(np.where(unpacks, rows.of_transfers("start_ns", "unpack"), came)),
+        unpack_end_ns=ints(np.where(unpacks, rows.of_transfers("end_ns", "unpack"), came)),
+        pack_lane=ids(np.where(packs, rows.lane_of("pack"), 0)),
+        unpack_lane=ids(np.where(unpacks, rows.lane_of("unpack"), 0)),
         **held,
         busy_ns=ints(busy_ns),
         makespan=end_ns,
@@ -174,16 +145,69 @@ def trace_of(
     )
 
 
-def _held(every: Holds, wire: Ids, begun: Ints) -> dict[str, Any]:  # Any: columns of two types
-    """When each of the recorded transfers had each of its serial links."""
-    first, last = every.ptr[wire], every.ptr[wire + 1]
-    hold = _joined([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
-    return {
-        "hold_ptr": ids(np.append(0, np.cumsum(last - first))),
-        "hold_link": ids(every.link[hold]),
-        "hold_start_ns": begun,
-        "hold_end_ns": ints(begun + every.ns[hold]),
-    }
+class _Rows:
+    """Recorded steps side by side: where the times of ops and of stretches of transfers stand."""
+
+    def __init__(self, recorder: Recorder, steps: Sequence[Recorded], laid: Joined, lowered: TaskGraph) -> None:
+        self.steps, self.lowered = steps, lowered
+        ops = [np.arange(recorder.op_ptr[one.client], recorder.op_ptr[one.client + 1]) for one in steps]
+        wires = [np.arange(recorder.transfer_ptr[one.client], recorder.transfer_ptr[one.client + 1]) for one in steps]
+        self.ops, self.transfers = _joined(ops), _joined(wires)
+        self.op_counts, self.transfer_counts = [len(rows) for rows in ops], [len(rows) for rows in wires]
+        place = np.zeros(len(lowered.transfer) + 1, np.int64)  # of each task among those of its client
+        for rows in recorder.tasks:
+            place[rows] = np.arange(len(rows))
+        self.place = place
+        sizes = [len(recorder.tasks[one.client]) for one in steps]
+        self.begin = np.cumsum([0, *sizes[:-1]], dtype=np.int64)[: len(sizes)]  # where the tasks of each step begin
+        tasks = _joined([recorder.tasks[one.client] for one in steps])
+        if steps and steps[0].lane is not None:
+            self.lane = _joined([one.lane for one in steps if one.lane is not None])
+        else:
+            where, start, end = lowered.tasks.resource[tasks], self._column("start_ns"), self._column("end_ns")
+            taken = flags((where >= 0) & (where < len(laid.tables.devices)))
+            self.lane = ints(pack_lanes(ids(where), start, ints(end - start), taken, laid.tables.lanes))
+
+    def _column(self, name: str) -> Ints:
+        return _joined([getattr(one, name) for one in self.steps])
+
+    def of_ops(self, name: str) -> Ints:
+        """That column of the ops of all steps."""
+        return ints(self._column(name)[np.repeat(self.begin, self.op_counts) + self.place[self.ops]])
+
+    @property
+    def lane_of_ops(self) -> Ints:
+        """The lane of each op; 0 for those that take none."""
+        return ints(self.lane[np.repeat(self.begin, self.op_counts) + self.place[self.ops]])
+
+    def _at(self, which: str) -> npt.NDArray[np.int64]:
+        """Where the tasks stand that are that stretch of each transfer; anywhere, where there is none."""
+        task: Ids = getattr(self.lowered, which)[self.transfers]
+        at = np.repeat(self.begin, self.transfer_counts) + self.place[task]
+        return np.where(task >= 0, at, 0)
+
+    def of_transfers(self, name: str, which: str) -> Ints:
+        """That column of a stretch of all transfers."""
+        column = self._column(name)
+        return ints(column[self._at(which)]) if len(column) else column
+
+    def lane_of(self, which: str) -> Ints:
+        """The lane of that work of each transfer."""
+        return ints(self.lane[self._at(which)]) if len(self.lane) else self.lane
+
+    def holds(self) -> dict[str, Any]:  # Any: columns of two types
+        """When each of the recorded transfers had each of its serial links."""
+        lowered = self.lowered
+        first, last = lowered.hold_ptr[self.transfers], lowered.hold_ptr[self.transfers + 1]
+        hold = _joined([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
+        begins = np.repeat(np.repeat(self.begin, self.transfer_counts), last - first)
+        start = self._column("start_ns")[begins + self.place[lowered.hold[hold]]]
+        return {
+            "hold_ptr": ids(np.append(0, np.cumsum(last - first))),
+            "hold_link": ids(lowered.hold_link[hold]),
+            "hold_start_ns": ints(start),
+            "hold_end_ns": ints(start + lowered.tasks.length[lowered.hold[hold]]),
+        }
 
 
 def _not_reckoned(devices: int) -> dict[str, Any]:  # Any: columns of several types
@@ -200,40 +224,6 @@ def _not_reckoned(devices: int) -> dict[str, Any]:  # Any: columns of several ty
         "allocations": None,
         "residents": None,
     }
-
-
-class _Jobs(NamedTuple):
-    """Jobs of all steps, of one kind: ops, or the work at one end of transfers."""
-
-    where: Ints  # device
-    start: Ints
-    end: Ints
-    lane: Ints
-
-
-def _rows(
-    recorder: Recorder, steps: Sequence[Recorded], laid: Joined, given: Prepared
-) -> tuple[Ints, Ints, tuple[_Jobs, _Jobs, _Jobs]]:
-    """The ops and transfers of all steps, and when and where what ran: ops, packing, unpacking."""
-    ops = [np.arange(recorder.op_ptr[one.client], recorder.op_ptr[one.client + 1]) for one in steps]
-    wires = [np.arange(recorder.transfer_ptr[one.client], recorder.transfer_ptr[one.client + 1]) for one in steps]
-    count, total = recorder.op_ptr[-1], recorder.transfer_ptr[-1]
-    job = _joined([np.concatenate([o, count + x, count + total + x]) for o, x in zip(ops, wires, strict=True)])
-    start, took = _column(steps, "start_ns"), _column(steps, "took_ns")
-    where = np.array(given.wiring.device, np.int64)[job]
-    crossing = given.crossing
-    taken = np.concatenate([~laid.tables.instant, crossing.pack_ns > 0, crossing.unpack_ns > 0])[job]
-    if isinstance(given.queues, Executor):
-        lane = _joined([one.lane for one in steps if one.lane is not None])
-    else:
-        lane = ints(pack_lanes(ids(where), start, took, taken, laid.tables.lanes))
-    bounds = (job < count, (job >= count) & (job < count + total), job >= count + total)
-    first, second, third = (_Jobs(where[is_], start[is_], (start + took)[is_], lane[is_]) for is_ in bounds)
-    return _joined(ops), _joined(wires), (first, second, third)
-
-
-def _column(steps: Sequence[Recorded], name: str) -> Ints:
-    return _joined([getattr(one, name) for one in steps])
 
 
 def _joined(parts: Sequence[npt.NDArray[np.integer]]) -> Ints:

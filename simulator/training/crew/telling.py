@@ -37,34 +37,6 @@ def word(tasks: Sequence[str], kept_by: str, cluster: Cluster) -> Word:
     return Word(ints([tell[task] for task in tasks]), ints([hear[task] for task in tasks]))
 
 
-class News:
-    """What workers know of the slowest clock. Nobody has to be told that it began at 0.
-
-    That the slowest has come to a clock is known where clocks are kept when the last word of a step that ended with it
-    is there, which need not be that of the last step to end. The bound lets a worker show as much more than the slowest
-    and end a step then, and ask about as much less, so the news of twice `bound` + 1 clocks is enough.
-    """
-
-    def __init__(self, word: Word, bound: int) -> None:
-        self.tell_ns: list[Nanos] = word.tell_ns.tolist()  # [C]
-        self.hear_ns: list[Nanos] = word.hear_ns.tolist()  # [C]
-        self.bound = bound
-        self.said_ns = [0] * (2 * (max(bound, 0) + 1))  # who keeps the clocks knows of it
-
-    def told(self, client: int, clock: int, now: Nanos) -> None:
-        """The end of a client's step has let its clock go on to that."""
-        at = clock % len(self.said_ns)
-        self.said_ns[at] = max(self.said_ns[at], now + self.tell_ns[client])
-
-    def known_ns(self, client: int, clock: int) -> Nanos:
-        """When a client knows that it may begin its next step, which its clock lets it: one is told after the other."""
-        needed = clock - self.bound
-        if self.bound < 0 or needed <= 0:
-            return 0
-        self.said_ns[needed % len(self.said_ns)] += 1
-        return self.said_ns[needed % len(self.said_ns)] + self.hear_ns[client]
-
-
 def _cpu(task: str, cluster: Cluster) -> int:
     return replace(cluster, master=task).client
 
@@ -79,5 +51,5 @@ def _message_ns(source: int, target: int, cluster: Cluster) -> Nanos:
             f"The cluster has no route from {start} to {end}, which word of the workers' clocks would have to take; "
             "add a link, or train without a bound."
         )
-    ways = (cluster.pack_ns, cluster.transfer_ns, cluster.unpack_ns)
-    return sum(took(source, target, 0) for took in ways)
+    routes = (cluster.pack_ns, cluster.transfer_ns, cluster.unpack_ns)
+    return sum(took(source, target, 0) for took in routes)

@@ -15,9 +15,9 @@ import numpy as np
 
 from simulator.errors import SimvizError
 from simulator.graph.shapes import Infer
+from simulator.training.crew.combining import DEQUEUE, ENQUEUE
 from simulator.training.crew.operations import origins
 from simulator.training.crew.resources import Key, crossing, find, key_of
-from simulator.training.crew.synchronising import DEQUEUE, ENQUEUE
 from simulator.training.inputs.core_costs import processor
 from simulator.training.inputs.datasets import Datasets
 from simulator.training.inputs.pipeline import (

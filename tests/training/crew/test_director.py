@@ -13,7 +13,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
 from simulator.training.crew.combining import Client
-from simulator.training.crew.director import Director
+from simulator.training.crew.ledger import Noted
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.noise import entry, lognormal, scaled
 from simulator.training.train import train
@@ -25,9 +25,9 @@ from tests.training.crews import Priced, chain, pushing, ran, updating
 HOP, TOKEN, WORD = 104, 108, 100  # ns on the way: 100 and one per byte
 
 
-def spans(director: Director, client: int) -> list[tuple[int, int]]:
+def spans(noted: Noted, client: int) -> list[tuple[int, int]]:
     """Start and end of the steps of a client."""
-    return [step[2:4] for step in director.ledger.steps if step[0] == client]
+    return [step[2:4] for step in noted.ledger.steps if step[0] == client]
 
 
 def workers(on: Cluster, *times: int, **options: int) -> list[Priced]:
@@ -46,7 +46,7 @@ def test_a_backup_worker_s_gradient_comes_too_late_and_is_dropped() -> None:
     assert run.ledger.updates[0] == (updated, 3, 0, 2, 0)
     assert spans(run, 0)[0] == spans(run, 1)[0] == (0, updated + TOKEN)
     assert spans(run, 2) == [(0, 600 + HOP + TOKEN)]
-    assert run.gates.dropped == 2
+    assert run.dropped == 2
     second = updated + TOKEN + 100 + HOP + 10
     assert run.ledger.updates[1][:1] == (second,)
 
@@ -61,7 +61,7 @@ def test_a_fast_worker_takes_two_tokens_of_one_update() -> None:
     step = 10 + HOP + TOKEN
     assert [update[0] for update in run.ledger.updates] == [10 + HOP, step + 10 + HOP, 3 * step + 10 + HOP]
     assert spans(run, 0) == [(0, step), (step, 2 * step), (2 * step, 3 * step)]
-    assert run.gates.dropped == 2
+    assert run.dropped == 2
 
 
 def test_fewer_workers_than_gradients_take_several_steps_for_an_update() -> None:
@@ -73,7 +73,7 @@ def test_fewer_workers_than_gradients_take_several_steps_for_an_update() -> None
     assert run.ledger.updates[0] == (updated, 2, 0, 4, 0)
     assert spans(run, 0)[:2] == [(0, fast), (fast, updated + TOKEN)]
     assert spans(run, 1)[:2] == [(0, slow), (slow, updated + TOKEN)]
-    assert run.gates.dropped == 0
+    assert run.dropped == 0
 
 
 def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
@@ -242,8 +242,8 @@ def test_workers_that_are_alike_may_come_in_any_order(times: list[int], data: st
     crew = [chain(on, f"w{k}", [(k + 1, ns), (0, 13)], task=k + 1) for k, ns in enumerate(times)]
     first = ran(crew, on, steps=3, contention="none")
     second = ran([crew[k] for k in order], on, steps=3, contention="none")
-    known = sorted((first.crew.names[step[0]], *step[1:4]) for step in first.ledger.steps)
-    assert sorted((second.crew.names[step[0]], *step[1:4]) for step in second.ledger.steps)[: len(known)] == known
+    known = sorted((step[0], *step[1:4]) for step in first.ledger.steps)
+    assert sorted((order[step[0]], *step[1:4]) for step in second.ledger.steps)[: len(known)] == known
 
 
 def test_workers_that_no_update_needs_do_not_run_for_ever() -> None:

@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
-from simulator.training.crew.combining import Crew, Sources
-from simulator.training.crew.feeding import Feeders
+from simulator.execution.backend import PYTHON
+from simulator.training.control import layout
+from simulator.training.control import run as control
+from simulator.training.control.durations import durations_of
+from simulator.training.control.inputs import inputs_of
+from simulator.training.crew.combining import Crew, Joined, Sources
+from simulator.training.disturbances.noise import entry, scaled
+from simulator.training.disturbances.pauses import stretched
 from tests.execution.cases import apart
 from tests.training.crews import chain, crew
 
@@ -25,11 +31,44 @@ def source(
     return Sources(("input",), ids([threads]), *columns, ids([0]), ids([0]), ints([start_ns]))
 
 
-def fed(sources: Sources, clients: int = 1) -> Crew:
+class Feeders:
+    """The inputs of a crew, as the controller has them over lists."""
+
+    def __init__(self, made: tuple[Crew, Joined]) -> None:
+        crew_, laid = made
+        given = control.prepare(laid, None, order="fifo", contention="serial")
+        tasks = layout.with_timers(crew_, given.lowered)
+        rules = layout.rules_of(crew_, laid.tables, given.lowered, tasks, "serial", record=0)
+        self.control = control.as_lists(control.arrays_of(laid, given, tasks, rules)).control
+        lasting = durations_of(PYTHON, entry, scaled, stretched)
+        begin, self._take, self._restart = inputs_of(PYTHON, lasting)
+        begin(self.control)
+
+    def take(self, source: int, client: int, count: int, now: int) -> int:
+        """When a client that asks now for so many elements has them."""
+        found: int = self._take(self.control, source, client, count, now)
+        return found
+
+    def restart(self, task: int, back_ns: int) -> None:
+        """A task dies and is back then."""
+        self._restart(self.control, task, back_ns)
+
+    @property
+    def waited_ns(self) -> Sequence[int]:
+        """[C] in a step."""
+        return list(self.control.feeds.waited_ns)
+
+    @property
+    def for_ns(self) -> Sequence[int]:
+        """[I] for which each input was waited for."""
+        return list(self.control.feeds.for_ns)
+
+
+def fed(sources: Sources, clients: int = 1) -> tuple[Crew, Joined]:
     """A crew that has these inputs."""
     on = apart(1)
-    made, _ = crew([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
-    return replace(made, sources=sources)
+    made, laid = crew([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
+    return replace(made, sources=sources), laid
 
 
 class _World:
@@ -134,7 +173,6 @@ def test_the_rate_is_that_of_the_slower(threads: int, period_ns: int, batch: int
 def test_time_that_two_ops_of_a_step_wait_at_once_counts_once() -> None:
     """Elements come every 100 ns; of two that ask at 10 the second waits longer, and the step 190 in all."""
     feeders = Feeders(fed(source(period_ns=100)))
-    feeders.begin(0)
     assert [feeders.take(0, 0, 1, 10), feeders.take(0, 0, 1, 10)] == [100, 200]
     assert (feeders.waited_ns, feeders.for_ns) == ([190], [90 + 190])
 

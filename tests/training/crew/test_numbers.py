@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.crew.director import Director
+from simulator.training.crew.ledger import Noted
 from tests.execution.cases import apart
 from tests.training.crews import Priced, chain, pushing, ran, updating
 
@@ -20,20 +20,21 @@ Made = Callable[[int, int], Priced]  # a worker, on the task under whose number 
 
 def renumbered(
     made: Made, on: Cluster, random: Random, more: Sequence[Priced] = (), **options: object
-) -> list[Director]:
-    """Two runs: workers as they are, and under other numbers; each begins when it begins."""
+) -> list[tuple[Noted, list[str]]]:
+    """Two runs, and the names of their clients: workers as they are, and under other numbers."""
     count = len(on) - 1
     runs, start = [], [random.randrange(LONG) for _ in range(count)]
     for who in (range(count), random.sample(range(count), count)):
         crew = [made(one, row) for row, one in enumerate(who, 1)]
         begins = [*(start[one] for one in who), *[0] * len(more)]
-        runs.append(ran([*crew, *more], on, start=begins, **options))  # type: ignore[arg-type]
+        names = [client.program.name for client, _ in [*crew, *more]]
+        runs.append((ran([*crew, *more], on, start=begins, **options), names))  # type: ignore[arg-type]
     return runs
 
 
-def done(run: Director) -> list[tuple[object, ...]]:
+def done(run: Noted, names: list[str]) -> list[tuple[object, ...]]:
     """All updates and all steps that ended before the run did, by their makers' names."""
-    names, end = run.crew.names, run.ledger.updates[-1][0]
+    end = run.ledger.updates[-1][0]
     updates = [("update", names[client], now, *rest) for now, client, *rest in run.ledger.updates]
     steps = [("step", names[client], *rest) for client, *rest in run.ledger.steps if rest[2] < end]
     return sorted([*updates, *steps])
@@ -51,7 +52,7 @@ def test_asynchronous_workers_and_bounded_clocks(workers: int, bound: int, share
         return chain(on, f"{one}", [(row, load[one]), (0, read_ns), (row, work[one]), (0, apply_ns)], task=row)
 
     first, second = renumbered(made, on, random, steps=12, bound=bound)
-    assert done(first) == done(second)
+    assert done(*first) == done(*second)
 
 
 @settings(max_examples=50)
@@ -70,4 +71,4 @@ def test_synchronous_workers(workers: int, aggregate: int, more: int, random: Ra
 
     tokens = max(0, aggregate - workers) + more
     first, second = renumbered(made, on, random, [chief], steps=8, tokens=tokens, contention="none")
-    assert done(first) == done(second)
+    assert done(*first) == done(*second)

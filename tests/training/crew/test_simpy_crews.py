@@ -46,7 +46,7 @@ def test_synchronous_crews(workers: int, aggregate: int, variables: int, more: i
     theirs = simpy_crews.simulate(crew, on, updates=6, tokens=tokens)
     assert finished([step[:4] for step in ours.ledger.steps], theirs) == finished(theirs.steps, theirs)
     assert [update[:3] for update in ours.ledger.updates] == theirs.updates
-    assert ours.gates.dropped == theirs.dropped
+    assert ours.dropped == theirs.dropped
 
 
 @settings(max_examples=40)

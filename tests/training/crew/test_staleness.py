@@ -13,7 +13,6 @@ from simulator.cluster.cluster import Cluster
 from simulator.partitioning import partition
 from simulator.training.crew.combining import READ
 from simulator.training.crew.reading import reads
-from simulator.training.crew.staleness import Staleness
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -47,17 +46,6 @@ def test_a_step_that_reads_nothing_computes_with_what_there_was_when_it_began() 
     on = apart(3)
     run = ran([chain(on, "slow", [(1, 100)], task=1), chain(on, "fast", [(2, 40)], task=2)], on, steps=2)
     assert [update[:3] for update in run.ledger.updates] == [(40, 1, 0), (80, 1, 0), (100, 0, 2), (120, 1, 1)]
-
-
-def test_the_first_value_counts_and_updates_of_one_s_own_do_not() -> None:
-    staleness = Staleness(1)
-    staleness.begin(0, 3)
-    staleness.read(0, 5)
-    staleness.read(0, 7)
-    assert staleness.count(0, 8) == 3
-    assert staleness.count(0, 10) == 4  # one of the five is its own
-    staleness.begin(0, 11)
-    assert staleness.count(0, 9) == 0  # a parameter server fell back
 
 
 def test_what_reads_is_told_by_what_is_trained() -> None:

@@ -1,0 +1,346 @@
+"""Lower a step under an assignment to tasks, as `execution.task_graph` does, in two passes: over edges and transfers.
+
+The first pass finds the transfers in the order of `crossings`, and counts the tasks of each kind. So the second can
+number them as `execution.task_graph` does, and write them down.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, NEVER, NOWHERE, PRIORITY, REFUSED
+from simulator.execution.compiled.heaps import row, sort
+from simulator.execution.compiled.kernel import inner
+from simulator.execution.layouts import SAFE_BYTES, Nodes, Places
+from simulator.execution.sharing import MAX_FLOW_BYTES
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids
+    from simulator.execution.arrays import Found, Shared, Tasks, Threads
+
+_COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
+_LOW = 0xFFFFFFFF
+# places in `Found.counts`: tasks of each kind, in the order of their numbers
+PACKS, UNPACKS, PASSING, LINKS, FLOWS, RESTS, ARRIVALS, DELAYS, REQUESTS, KINDS = range(10)
+
+
+@inner
+def bytes_ns(nbytes: int, rate: int) -> int:
+    """Time of the bytes, rounded up; their number times 10**9 fits 64 bits."""
+    # unsigned: one division without the corrections of a signed one
+    taken: int = np.int64((np.uint64(nbytes) * np.uint64(10**9) + np.uint64(rate) - np.uint64(1)) // np.uint64(rate))
+    return taken
+
+
+@inner
+def _work_ns(fixed: int, nbytes: int, ps_per_byte: int) -> int:
+    """Time of a core for a transfer, rounded up; -1: more than can be counted."""
+    if float(nbytes) * float(ps_per_byte) > _COUNTABLE_NS:
+        return -1
+    return fixed + (nbytes * ps_per_byte + 999) // 1000
+
+
+@inner
+def _share(work_ns: int, cores: int) -> int:
+    """For how long that takes a lane that stands for so many cores, rounded up."""
+    return (work_ns + cores - 1) // cores
+
+
+@inner
+def _beside(places: Places, path: int, packed: int, unpacked: int, wire_ns: int) -> int:
+    """What the work outside the lanes adds to a message's latency; see `protocols.beside_ns`."""
+    sends, receives = places.send_ns[path], places.receive_ns[path]
+    here, there = places.send_cores[path], places.receive_cores[path]
+    alone = sends + receives - _share(sends, here) - _share(receives, there)
+    stream = max(wire_ns, packed - sends, unpacked - receives)
+    lanes = _share(packed, here) + _share(unpacked, there)
+    beside: int = max(alone, sends + receives + stream - wire_ns - lanes)
+    return beside
+
+
+@inner
+def place_of(values: Ids, value: int) -> int:
+    """Where a value is."""
+    for at in range(len(values)):
+        if values[at] == value:
+            return at
+    return 0
+
+
+@inner
+def find(nodes: Nodes, places: Places, shared: Shared, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
+    """The transfers of an assignment, as `crossings`; how many there are, or REFUSED. Ops become tasks.
+
+    Long, because its arrays are in local names.
+    """
+    slot, group_ptr, group_edge, edge_tensor = nodes.slot, nodes.group_ptr, nodes.group_edge, nodes.edge_tensor
+    consumer, reader, host, kind_ns, kind = nodes.consumer, nodes.reader, nodes.host, nodes.kind_ns, places.kind
+    cpu, home, route_between, replicable = places.cpu, places.home, places.route_between, nodes.replicable
+    bytes_per_s, tensor_bytes = places.bytes_per_s, nodes.tensor_bytes
+    successor, length, resource, needs = tasks.successor, tasks.length, tasks.resource, tasks.needs
+    next_from, next_to = tasks.next_from, tasks.next_to
+    counts, across, came_by = found.counts, found.across, found.came_by
+    works = places.works[0]
+    transfers, slowest, total = np.int64(0), np.int64(NEVER), 0.0
+    for at in range(KINDS):
+        counts[at] = 0
+    for path in range(len(found.flows)):
+        found.flows[path] = 0
+    for op in range(len(device)):
+        here = row(device[op])
+        taken = kind_ns[op, row(kind[here])]
+        if taken < 0:
+            return REFUSED
+        length[op] = taken
+        resource[op] = here
+        if nodes.instant[op] and not (order == EXECUTOR and nodes.threaded[op] and cpu[here]):
+            resource[op] = AT_ONCE
+        needs[op] = nodes.waits[op]
+        total += taken
+        low, high = row(slot[op]), row(slot[op + 1])
+        next_from[op] = low
+        for group in range(row(group_ptr[op]), row(group_ptr[op + 1])):
+            first, last = row(group_edge[group]), row(group_edge[group + 1])
+            copied = False
+            if replicable[row(edge_tensor[first])] and cpu[here]:
+                for edge in range(first + 1, last):
+                    copied |= home[device[consumer[edge]]] != home[device[consumer[first]]]
+            crossing = 0
+            for edge in range(first, last):
+                target = row(device[row(consumer[edge])])
+                source = row(home[target]) if copied else here
+                if source == target or nodes.stays[row(edge_tensor[edge])]:
+                    successor[low] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
+                    low += 1
+                    came_by[edge] = -1
+                else:
+                    across[crossing] = (np.int64(target) << 1 | (cpu[target] or host[edge])) << 32 | edge
+                    crossing += 1
+            if crossing > 1:
+                sort(across, crossing)
+            high -= crossing
+            known, carried = np.int64(-1), np.int64(-1)
+            for at in range(crossing):
+                key, edge = across[at] >> 32, across[at] & _LOW
+                if key != known or edge_tensor[edge] != carried:
+                    known, carried = key, np.int64(edge_tensor[edge])
+                    target = row(key >> 1)
+                    source = row(home[target]) if copied else here
+                    path = np.int64(route_between[source, target])
+                    if path < 0:
+                        return REFUSED
+                    nbytes, rate, wire_ns = tensor_bytes[carried], bytes_per_s[path], np.int64(0)
+                    if rate > 0 and nbytes <= SAFE_BYTES:
+                        wire_ns = bytes_ns(nbytes, rate)
+                    elif rate > 0:
+                        wire_ns = places.big_ns[place_of(places.big, carried), path]
+                        if wire_ns < 0:
+                            return REFUSED
+                    late, pack, unpack = np.int64(places.latency_ns[path]), np.int64(0), np.int64(0)
+                    if works:
+                        pack = _work_ns(places.send_ns[path], nbytes, places.send_ps[path])
+                        unpack = _work_ns(places.receive_ns[path], nbytes, places.receive_ps[path])
+                        if pack < 0 or unpack < 0:
+                            return REFUSED
+                        total += pack + unpack
+                        late += _beside(places, path, pack, unpack, wire_ns)
+                        pack = _share(pack, places.send_cores[path])
+                        unpack = _share(unpack, places.receive_cores[path])
+                        found.pack_ns[transfers], found.unpack_ns[transfers] = pack, unpack
+                        counts[PACKS] += pack > 0
+                        counts[UNPACKS] += unpack > 0
+                    links = places.held_ptr[path + 1] - places.held_ptr[path]
+                    total += late + wire_ns * max(links, 1)
+                    if places.flowing[path] and nbytes > 0:
+                        if nbytes > MAX_FLOW_BYTES:
+                            return REFUSED
+                        counts[FLOWS] += 1
+                        counts[DELAYS] += late > 0
+                        found.flows[path] += 1
+                        slowest = min(slowest, rate)
+                    elif links == 0:
+                        counts[DELAYS] += 1
+                    elif links == 1 and places.even[path]:
+                        counts[LINKS] += 1
+                    else:
+                        counts[PASSING if nbytes == 0 else LINKS] += links - 1
+                        counts[LINKS] += 1
+                        rest = wire_ns > _longest(places, shared, carried, nbytes, path, wire_ns)
+                        counts[RESTS] += rest
+                        counts[ARRIVALS] += rest or links > 1
+                    if nodes.post[carried] >= 0 and places.request_ns[path] > 0:
+                        counts[REQUESTS] += 1
+                    found.tensor_of[transfers], found.route_of[transfers], found.op_of[transfers] = carried, path, op
+                    found.source_of[transfers], found.target_of[transfers] = source, target
+                    found.wire_ns[transfers], found.late_ns[transfers] = wire_ns, late
+                    found.span_from[transfers] = high + at
+                    transfers += 1
+                successor[high + at] = reader[edge] if reader[edge] >= 0 else ~consumer[edge]
+                found.span_to[transfers - 1] = high + at + 1
+                came_by[edge] = transfers - 1
+        next_to[op] = low
+    return transfers if total < _COUNTABLE_NS and counts[FLOWS] <= slowest else REFUSED
+
+
+@inner
+def held_ns(places: Places, shared: Shared, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
+    """How long a link is held; `wire_ns` is the time of the slowest link of the route."""
+    rate = shared.capacity[places.held[place]]
+    if rate == places.bytes_per_s[path]:
+        return wire_ns
+    if nbytes <= SAFE_BYTES:
+        taken: int = bytes_ns(nbytes, rate)
+        return taken
+    return places.big_held_ns[place_of(places.big, tensor), place]  # type: ignore[no-any-return]
+
+
+@inner
+def _longest(places: Places, shared: Shared, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:
+    """For how long the slowest of its serial links is held."""
+    longest: int = np.int64(0)
+    for place in range(places.held_ptr[path], places.held_ptr[path + 1]):
+        longest = max(longest, held_ns(places, shared, tensor, nbytes, place, path, wire_ns))
+    return longest
+
+
+@inner
+def write(
+    nodes: Nodes,
+    places: Places,
+    shared: Shared,
+    tasks: Tasks,
+    threads: Threads,
+    found: Found,
+    device: Ids,
+    ranked: Ids,
+    order: int,
+    transfers: int,
+) -> int:
+    """Write the transfers down as tasks, and the beginning of the step: how many tasks there are."""
+    counts, at_number = found.counts, found.numbers
+    length, resource, needs, lag_ns, onward = tasks.length, tasks.resource, tasks.needs, tasks.lag_ns, tasks.onward
+    next_from, next_to, successor, release_ns = tasks.next_from, tasks.next_to, tasks.successor, tasks.release_ns
+    devices, own = len(places.lanes), nodes.slot[len(nodes.slot) - 1] + len(nodes.roots)
+    routes = devices + len(shared.capacity)
+    requests = places.requests[0]
+    begin = np.int64(len(device))
+    for kind in range(KINDS):
+        at_number[kind] = begin
+        begin += counts[kind]
+    for one in range(len(device), begin + 1 if requests else 0):
+        release_ns[one] = 0
+    for transfer in range(transfers):
+        tensor, path = found.tensor_of[transfer], found.route_of[transfer]
+        nbytes, wire_ns, late = nodes.tensor_bytes[tensor], found.wire_ns[transfer], found.late_ns[transfer]
+        low, high = found.span_from[transfer], found.span_to[transfer]
+        from_place, to_place = places.held_ptr[path], places.held_ptr[path + 1]
+        links, poster = to_place - from_place, nodes.post[tensor]
+        # from its end to its beginning: who tells the readers, and who is told by whom before
+        end = np.int64(-1)
+        wire = np.int64(-1)
+        if places.flowing[path] and nbytes > 0:
+            end = _new(at_number, FLOWS)
+            length[end], resource[end], needs[end] = nbytes, routes + path, 1
+            wire = end
+            if late > 0:
+                wire = _new(at_number, DELAYS)
+                length[wire], resource[wire], needs[wire] = late, NOWHERE, 1
+                _follow(tasks, own, wire, end)
+        elif links == 0:
+            end = _new(at_number, DELAYS)
+            length[end], resource[end], needs[end] = late + wire_ns, NOWHERE, 1
+            wire = end
+        elif links == 1 and places.even[path]:
+            end = _new(at_number, LINKS)
+            length[end], resource[end], needs[end] = wire_ns, devices + places.held[from_place], 1
+            lag_ns[end], onward[end] = late, -1
+            wire = end
+        else:
+            rest = np.int64(-1)
+            if wire_ns > _longest(places, shared, tensor, nbytes, path, wire_ns):
+                rest = _new(at_number, RESTS)
+            if rest >= 0 or links > 1:
+                end = _new(at_number, ARRIVALS)
+                length[end], resource[end], needs[end] = late, NOWHERE, links
+            before = np.int64(-1)
+            for place in range(from_place, to_place):
+                one = _new(at_number, PASSING if place > from_place and nbytes == 0 else LINKS)
+                length[one] = held_ns(places, shared, tensor, nbytes, place, path, wire_ns)
+                resource[one], needs[one] = devices + places.held[place], 1
+                lag_ns[one], onward[one] = 0, -1
+                if before < 0:
+                    wire = one
+                else:
+                    onward[before] = one
+                if end < 0:
+                    lag_ns[one] = late
+                    end = one
+                elif before < 0 and rest >= 0:
+                    length[rest], resource[rest], needs[rest] = wire_ns - length[one], NOWHERE, 1
+                    _follow(tasks, own, one, rest)
+                    _follow(tasks, own, rest, end)
+                else:
+                    _follow(tasks, own, one, end)
+                before = one
+        first, last = wire, end
+        if places.works[0]:
+            if found.unpack_ns[transfer] > 0:
+                last = _new(at_number, UNPACKS)
+                length[last], resource[last] = found.unpack_ns[transfer], places.home[found.target_of[transfer]]
+                needs[last] = 1
+                _follow(tasks, own, end, last)
+                if order == EXECUTOR:
+                    threads.packs[last] = False
+            if found.pack_ns[transfer] > 0:
+                first = _new(at_number, PACKS)
+                length[first], resource[first] = found.pack_ns[transfer], places.home[found.source_of[transfer]]
+                needs[first] = 1
+                _follow(tasks, own, first, wire)
+                if order == EXECUTOR:
+                    threads.packs[first] = places.cpu[found.source_of[transfer]] and places.send_cores[path] == 1
+        next_from[last], next_to[last] = low, high
+        if requests and poster < 0:
+            release_ns[first] = places.request_ns[path]
+        op = found.op_of[transfer]
+        successor[next_to[op]] = first
+        next_to[op] += 1
+        found.first_of[transfer], found.wire_of[transfer] = first, wire
+        found.end_of[transfer], found.last_of[transfer] = end, last
+    for transfer in range(transfers if places.posts[0] else 0):
+        poster, first = nodes.post[found.tensor_of[transfer]], found.first_of[transfer]
+        if poster >= 0:
+            needs[first] += 1
+            if places.request_ns[found.route_of[transfer]] > 0:
+                one = _new(at_number, REQUESTS)
+                length[one], resource[one], needs[one] = places.request_ns[found.route_of[transfer]], NOWHERE, 1
+                _follow(tasks, own, one, first)
+                first = one
+            successor[next_to[poster]] = first
+            next_to[poster] += 1
+    length[begin], resource[begin], needs[begin] = 0, NOWHERE, 1
+    next_from[begin], next_to[begin] = own - len(nodes.roots), own
+    if order == PRIORITY:
+        for position in range(len(ranked)):
+            tasks.rank[ranked[position]] = position
+        for one in range(len(device), len(device) + counts[PACKS] + counts[UNPACKS]):
+            tasks.rank[one] = one - len(tasks.rank)
+    tasks.shares[0] = counts[FLOWS] > 0
+    count: int = begin + 1
+    return count
+
+
+@inner
+def _new(at_number: Ids, kind: int) -> int:
+    """The next task of a kind."""
+    number: int = np.int64(at_number[kind])
+    at_number[kind] = number + 1
+    return number
+
+
+@inner
+def _follow(tasks: Tasks, own: int, task: int, other: int) -> None:
+    """The end of a task is an event for one other alone."""
+    tasks.next_from[task], tasks.next_to[task] = own + task, own + task + 1
+    tasks.successor[own + task] = other

@@ -1,0 +1,373 @@
+"""The event loop: tasks on resources. Written once; it runs over lists, and compiled over arrays (`backend`).
+
+A task is ready when as many events have come as it needs. It starts when its resource takes it, and ends after its
+length. Its end is an event for its successors; its start is an event for at most one other task (`onward`), so that
+bytes cut through from link to link. An op is a task on its device, and a transfer is a chain of tasks
+(`lowering`); the loop does not know one from the other. Resources are
+
+    a device    has lanes and a ready queue: first come first served, by priority, or TensorFlow's executor (`executor`)
+    a link      serves one task after the other in the order in which they come; so the start is known at once
+    a route     whose links are shared: all tasks on it advance at the max-min fair rate (`sharing`)
+    NOWHERE     a delay: it starts when it is ready
+    AT_ONCE     no time and no lane: it ends when it is ready, in the same round
+
+At each instant, in rounds until nothing more happens at it,
+
+    1. all tasks that end now are retired, and their successors hear of it;
+    2. tasks that are ready join their resources, in order of their numbers;
+    3. idle lanes take from the ready queues of their devices.
+
+A task of no length ends at the instant at which it starts, in a round of its own. Bytes that cut through join their
+next link a round after their last. Of the data inputs of a Merge the first alone is an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO, GIVEN_UP, NEVER, PRIORITY, STUCK
+from simulator.execution.backend import Backend
+from simulator.execution.executor import executor_of
+from simulator.execution.sharing import sharing_of
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids, Ints
+    from simulator.execution.arrays import Flows, Shared, State, Tasks, Threads
+    from simulator.execution.hooks import Hooks
+
+
+def meld_of(backend: Backend) -> Callable[..., int]:
+    """The function that joins two ready queues by priority, over what that backend runs on."""
+
+    @backend.inner
+    def meld(one: int, other: int, behind: Ids, beside: Ids, rank: Ids) -> int:
+        """The root of the skew heap by rank that two become; -1 is an empty one."""
+        if one < 0:
+            return other
+        if other < 0:
+            return one
+        if rank[other] < rank[one]:
+            one, other = other, one
+        root = one
+        while True:  # along the right sides, which change places with the left ones
+            below = beside[one]
+            beside[one] = behind[one]
+            if below < 0:
+                behind[one] = other
+                return root
+            if rank[other] < rank[below]:
+                below, other = other, below
+            behind[one] = below
+            one = below
+
+    return meld  # type: ignore[no-any-return]  # whatever compiles it
+
+
+def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., int]:
+    """The loop over what that backend runs on. Without hooks there is one step, which begins at once."""
+    inner, whole, events_of, push, pop, replace, when_of, event_of, sort = backend
+    join, finish, settle = sharing_of(backend)
+    touch, launch, schedule, enqueue, assign = executor_of(backend)
+    meld = meld_of(backend)
+    directed = hooks is not None
+    if hooks is not None:  # numba leaves out code under `if directed` where it is not, if that is all that it asks
+        asked_of, begin_run, ended_, awaits, released_, joins, carries, works, act = hooks
+
+    @inner
+    def play(
+        tasks: Tasks,
+        state: State,
+        threads: Threads,
+        flows: Flows,
+        shared: Shared,
+        order: int,
+        count: int,
+        tail: Ints,
+        limit: int,
+        noting: bool,
+        control: Any,  # Any: the arrays of the hooks
+    ) -> int:
+        """Run a step of so many tasks: its makespan, or why there is none. With hooks it runs until these stop it.
+
+        `tail` is empty or says for each op how long the step takes at least from its start; a run that can't end by
+        `limit` is given up. `noting`: note in which instant each task starts and ends. Long, because a call per event
+        would double its time.
+        """
+        length, resource, lag_ns, release_ns = tasks.length, tasks.resource, tasks.lag_ns, tasks.release_ns
+        onward, next_from, next_to, successor = tasks.onward, tasks.next_from, tasks.next_to, tasks.successor
+        rank, needs, merged, ready_ns, start_ns = tasks.rank, state.needs, state.merged, state.ready_ns, state.start_ns
+        idle, head, last, behind, beside = state.idle, state.head, state.last, state.behind, state.beside
+        free_ns, batch, fresh, later, starting = state.free_ns, state.batch, state.fresh, state.later, state.starting
+        chain, woken, sending, touched, touched_in = (
+            state.chain,
+            state.woken,
+            threads.sending,
+            state.touched,
+            state.touched_in,
+        )
+        began_in, ended_in = state.began_in, state.ended_in
+        events, ops, ends_ns = events_of(state), len(merged), state.end_ns
+        devices, routes, twice = len(idle), len(idle) + len(free_ns), 2 * count
+        fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
+        released, sharing = tasks.released[0], tasks.shares[0]
+        now, size, turn, instant, left, news, waiting = whole(0), whole(0), whole(0), 0, count - 1, whole(1), 0
+        asks = whole(0)
+        if directed:
+            asked, progress = asked_of(control)
+            news = whole(0)
+            if progress[3] == 0:
+                progress[1], progress[3] = begin_run(control, state), 1
+            now, size, turn, news = whole(progress[0]), whole(progress[1]), whole(progress[2]), whole(progress[5])
+        if not directed:
+            fresh[0] = count - 1  # the beginning of the step
+            ready_ns[count - 1] = 0
+        while True:
+            # 1. what ends now
+            turn += 1
+            ending, starts, touches = whole(0), whole(0), whole(0)
+            while size > 0 and when_of(events) <= now:
+                task = event_of(events)
+                if task < count:
+                    where = resource[task]
+                    if 0 <= where < devices:
+                        if fifo and not directed:
+                            other = head[where]
+                            if other < 0:
+                                idle[where] += 1
+                            else:  # the next takes the lane, and its end the place in the event queue
+                                head[where] = behind[other]
+                                if length[other] == 0:
+                                    starting[starts] = other
+                                    starts += 1
+                                else:
+                                    if bounded and other < ops and now + tail[other] > limit:
+                                        return GIVEN_UP
+                                    start_ns[other] = now
+                                    if noting:
+                                        began_in[other] = instant
+                                    replace(events, size, now + length[other], other)
+                                    batch[ending] = task
+                                    ending += 1
+                                    continue
+                        else:
+                            if executor:
+                                threads.free[threads.lane_ptr[where] + threads.lane[task]] = 1
+                            else:
+                                idle[where] += 1
+                            touches = touch(whole(where), touched, touched_in, turn, touches)
+                size = pop(events, size)
+                batch[ending] = task
+                ending += 1
+            if sharing:
+                first = ending
+                ending = finish(flows, now, turn, batch, ending)
+                for at in range(first, ending):
+                    ends_ns[batch[at]] = now
+            if executor and ending > 1:
+                sort(batch, ending)
+            for at in range(ending):
+                task = batch[at]
+                if task >= count:
+                    if task >= twice:  # it is released
+                        task -= twice
+                        if directed:  # noqa: SIM102  # see above
+                            if released_(control, whole(task), now):
+                                continue
+                        fresh[news] = task
+                        news += 1
+                        continue
+                    task -= count  # a link begins with it
+                    if directed:
+                        carries(control, whole(task), now)
+                    if noting:
+                        began_in[task] = instant
+                    task = onward[task]
+                    if task >= 0:
+                        needs[task] -= 1
+                        if needs[task] == 0:
+                            ready_ns[task] = now
+                            left -= 1
+                            fresh[news] = task
+                            news += 1
+                    continue
+                if directed:  # noqa: SIM102  # see above
+                    if ended_(control, tasks, state, threads, whole(task), now, order):
+                        continue
+                if noting:
+                    ended_in[task] = instant
+                by, low, high, chained, done, woke, sends = task, next_from[task], next_to[task], 0, 0, 0, 0
+                if executor and task >= ops:
+                    by = -1
+                    touches = launch(threads, tasks, state, whole(-1), whole(low), whole(high), turn, touches)
+                while True:
+                    for place in range(low, high):
+                        task = successor[place]
+                        if task < 0:
+                            task = ~task
+                            if merged[task]:
+                                continue
+                            merged[task] = 1
+                        needs[task] -= 1
+                        if needs[task] == 0:
+                            ready_ns[task] = now
+                            left -= 1
+                            if resource[task] == AT_ONCE:
+                                start_ns[task] = now
+                                if noting:
+                                    began_in[task] = instant
+                                    ended_in[task] = instant
+                                chain[chained] = task
+                                chained += 1
+                            elif directed and resource[task] == ASKS:
+                                asked[asks] = task
+                                asks += 1
+                            elif released and release_ns[task] > now:
+                                size = push(events, size, release_ns[task], twice + task)
+                                if directed:
+                                    awaits(control, whole(task))
+                            elif not executor:
+                                fresh[news] = task
+                                news += 1
+                            elif task < ops:
+                                woken[woke] = task
+                                woke += 1
+                            elif by >= 0 and threads.packs[task] and resource[task] == threads.device[by]:
+                                sending[sends] = task
+                                sends += 1
+                            else:
+                                fresh[news] = task
+                                news += 1
+                    if done == chained:
+                        break
+                    task = chain[done]
+                    low, high = next_from[task], next_to[task]
+                    done += 1
+                if executor:
+                    touches = schedule(threads, tasks, state, whole(by), whole(woke), whole(sends), turn, touches)
+            # 2. what is ready joins its resource
+            waiting = 0
+            if news > 1:
+                sort(fresh, news)
+            for at in range(news):
+                task = fresh[at]
+                where = resource[task]
+                if directed:  # noqa: SIM102  # see above
+                    if where < 0 or where >= devices:
+                        joins(control, tasks, state, whole(task), now)
+                if devices <= where < routes:
+                    begin = free_ns[where - devices]
+                    if begin < now:
+                        begin = now
+                    end = begin + length[task]
+                    start_ns[task] = begin
+                    free_ns[where - devices] = end
+                    size = push(events, size, end + lag_ns[task], task)
+                    if begin > now:
+                        if noting or directed or onward[task] >= 0:
+                            size = push(events, size, begin, count + task)
+                        continue
+                    if directed:
+                        carries(control, whole(task), now)
+                    if noting:
+                        began_in[task] = instant
+                    task = onward[task]
+                    if task >= 0:
+                        needs[task] -= 1
+                        if needs[task] == 0:
+                            ready_ns[task] = now
+                            left -= 1
+                            later[waiting] = task
+                            waiting += 1
+                elif where < 0:
+                    start_ns[task] = now
+                    if directed:
+                        carries(control, whole(task), now)
+                    if noting:
+                        began_in[task] = instant
+                    size = push(events, size, now + length[task], task)
+                elif where >= routes:
+                    start_ns[task] = now
+                    if directed:
+                        carries(control, whole(task), now)
+                    if noting:
+                        began_in[task] = instant
+                    join(flows, whole(where - routes), whole(task), length[task], now, turn)
+                elif fifo:
+                    if idle[where] > 0 and head[where] < 0:
+                        idle[where] -= 1
+                        starting[starts] = task
+                        starts += 1
+                    else:
+                        behind[task] = -1
+                        if head[where] < 0:
+                            head[where] = task
+                        else:
+                            behind[last[where]] = task
+                        last[where] = task
+                elif ranked:
+                    behind[task] = -1
+                    beside[task] = -1
+                    head[where] = meld(whole(head[where]), whole(task), behind, beside, rank)
+                    touches = touch(whole(where), touched, touched_in, turn, touches)
+                else:
+                    touches = enqueue(threads, state, whole(task), whole(where), turn, touches)
+            # 3. idle lanes take from the ready queues
+            for at in range(touches):
+                where = touched[at]
+                if executor:
+                    starts = assign(threads, whole(where), behind, starting, starts)
+                else:
+                    while idle[where] > 0 and head[where] >= 0:
+                        task = head[where]
+                        if fifo:
+                            head[where] = behind[task]
+                        else:
+                            head[where] = meld(whole(behind[task]), whole(beside[task]), behind, beside, rank)
+                        idle[where] -= 1
+                        starting[starts] = task
+                        starts += 1
+            for at in range(starts):
+                task = starting[at]
+                if bounded and task < ops and now + tail[task] > limit:
+                    return GIVEN_UP
+                start_ns[task] = now
+                if noting:
+                    began_in[task] = instant
+                taken = length[task]
+                if directed:
+                    taken = works(control, tasks, whole(task), whole(resource[task]), now)
+                size = push(events, size, now + taken, task)
+            if directed:
+                size = act(control, tasks, state, threads, size, now, order, asks)
+                asks = whole(0)
+            for at in range(waiting):
+                fresh[at] = later[at]
+            news = waiting
+            upcoming = when_of(events) if size > 0 else NEVER
+            if sharing:
+                soonest = settle(flows, shared, now, turn)
+                if soonest < upcoming or size == 0:
+                    upcoming = soonest
+            if news > 0:
+                upcoming = now
+            if directed:
+                if progress[4] > 0:  # to be stopped, for good or to be emptied
+                    progress[0], progress[1], progress[2], progress[5] = now, size, turn, news
+                    stopped: int = progress[4]
+                    return stopped
+                if upcoming == NEVER:
+                    progress[0], progress[1] = now, size
+                    return STUCK
+            if upcoming == NEVER:
+                break
+            if upcoming > now:
+                instant += 1
+                now = upcoming
+                if now > limit:
+                    return GIVEN_UP
+        if noting:
+            state.noted[0] = instant
+        return now if left == 0 else STUCK
+
+    return play  # type: ignore[no-any-return]  # whatever compiles it

@@ -1,0 +1,290 @@
+"""Lay out the columns of `Tables` from ops and edges, whole columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import ClusterError, SimvizError
+from simulator.execution.routes import Routes, routes_of
+from simulator.graph import ops as registry
+from simulator.graph.dtypes import REF
+from simulator.graph.op_classes import MERGES
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.graph.graph import Graph
+
+# The executor finishes these without calling a kernel (tensorflow/core/common_runtime/executor.cc).
+NO_KERNEL = frozenset({"Const", "NoOp"})
+# Kernels that say of themselves that they are not worth a thread of their own (IsExpensive in tensorflow/core/kernels:
+# control_flow_ops.h, identity_op.h, identity_n_op.h, reshape_op.h, shape_ops.h, variable_ops.h, function_ops.h, ...).
+INEXPENSIVE = frozenset(
+    (
+        "ControlTrigger",
+        "Enter",
+        "EnsureShape",
+        "Exit",
+        "ExpandDims",
+        "HostConst",
+        "Identity",
+        "IdentityN",
+        "LoopCond",
+        "Merge",
+        "NextIteration",
+        "Placeholder",
+        "PlaceholderWithDefault",
+        "PreventGradient",
+        "Rank",
+        "RefEnter",
+        "RefExit",
+        "RefIdentity",
+        "RefMerge",
+        "RefNextIteration",
+        "RefSelect",
+        "RefSwitch",
+        "Reshape",
+        "Shape",
+        "ShapeN",
+        "Size",
+        "Squeeze",
+        "StopGradient",
+        "Switch",
+        "VarHandleOp",
+        "Variable",
+        "VariableV2",
+        "_Arg",
+        "_Retval",
+        "_SwitchN",
+    )
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Ops:
+    """The ops of a `Tables` to be. Axes: n ops, N graph rows, I iterations."""
+
+    node: Ids  # [n] graph row; for what the client hands in or gets, that of the tensor's node
+    names: tuple[str, ...]  # [n] for messages
+    kind: tuple[str, ...]  # [n] op of the node
+    row_op: Ids  # [N] op of each graph row before loops are unrolled, -1: does not run
+    inserted: Flags  # [n] takes no time and no memory of its own: made by the cut, or the client's
+    bound: Ids  # [n] the client's device, to which what it hands in or gets is bound; -1: any device
+    cost_row: Ids  # [n] row of the cost table
+    merge: Flags  # [n] as Tables.merge
+    silent: Flags  # [n] as Tables.silent
+    iteration: Ids  # [n] row of `iterations`
+    iterations: tuple[tuple[int, ...], ...]  # [I] as Tables.iterations
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of a `Tables` to be, duplicates included, in graph order."""
+
+    source: Ids  # op
+    target: Ids  # op
+    port: Ids  # of the source; larger than every port of the graph for a control edge
+    row: Ids  # as Tables.tensor_row
+    nbytes: Ints  # 0 where unknown
+    apart: Flags  # reads a reference output, whose transfers are never shared (graph_partition.cc)
+    host: Flags  # the input is in host memory when a GPU reads it
+    post: Ids  # op at whose end the reader begins to wait for it, where it crosses devices; -1: when the step begins
+    back: Flags  # a loop's way back, which is left out or unrolled
+    dead: Flags  # brings no value, but says so
+    stays: Flags  # as Tables.stays
+
+
+class Once(TypedDict):
+    """Columns of `Ops` that say what runs in which iteration."""
+
+    merge: Flags
+    silent: Flags
+    iteration: Ids
+    iterations: tuple[tuple[int, ...], ...]
+
+
+def once(kinds: Sequence[str]) -> Once:
+    """As long as nothing is unrolled."""
+    nothing = np.zeros(len(kinds), np.int32)
+    merge = flags([kind in MERGES for kind in kinds])
+    return Once(merge=merge, silent=flags(nothing), iteration=ids(nothing), iterations=((),))
+
+
+class Plain(TypedDict):
+    """Columns of `Edges` that say what is special about some."""
+
+    back: Flags
+    dead: Flags
+    stays: Flags
+
+
+def plain(count: int) -> Plain:
+    """Of edges with nothing special."""
+    return Plain(back=flags(np.zeros(count)), dead=flags(np.zeros(count)), stays=flags(np.zeros(count)))
+
+
+def forward(edges: Edges) -> Edges:
+    """Without the routes back of loops."""
+    rows = ~edges.back
+    return edges if rows.all() else Edges(*(getattr(edges, f.name)[rows] for f in fields(Edges)))
+
+
+def join(edges: Edges, others: Edges) -> Edges:
+    """Both, the others last."""
+    return Edges(*(np.concatenate([getattr(edges, f.name), getattr(others, f.name)]) for f in fields(Edges)))
+
+
+class Layout(TypedDict):
+    """Columns of `Tables` that say who waits for what."""
+
+    tensor_ptr: Ids
+    tensor_op: Ids
+    tensor_row: Ids
+    tensor_bytes: Ints
+    tensor_rank: Ids
+    stays: Flags
+    consumer_ptr: Ids
+    consumer: Ids
+    consumer_host: Flags
+    in_ptr: Ids
+    in_edge: Ids
+
+
+class ClusterColumns(TypedDict):
+    """Columns of `Tables` that describe devices and routes."""
+
+    devices: tuple[str, ...]
+    cpu: Flags
+    kind: Ids
+    home: Ids
+    lanes: Ids
+    routes: Routes
+    latency_ns: npt.NDArray[np.int64]
+    bytes_per_s: npt.NDArray[np.int64]
+
+
+def graph_edges(graph: Graph, ops: Ops, edge: Ids, *, host: bool) -> Edges:
+    """The given edges of the graph; with `host`, also which inputs are in host memory on a GPU."""
+    tensor = graph.edge_tensor[edge]
+    source = graph.edge_src[edge]
+    control = tensor < 0
+    ports = int(graph.tensor_port.max(initial=0)) + 1
+
+    def of_tensor(values: Ids | Ints, otherwise: int) -> npt.NDArray[np.int64]:
+        padded = np.append(values, otherwise).astype(np.int64)
+        return padded[np.where(control, len(values), tensor)]
+
+    return Edges(
+        source=ids(ops.row_op[source]),
+        target=ids(ops.row_op[graph.edge_dst[edge]]),
+        port=ids(of_tensor(graph.tensor_port, ports)),
+        row=ids(np.where(control, -1 - source, tensor)),
+        nbytes=ints(np.maximum(of_tensor(graph.tensor_bytes, 0), 0)),
+        apart=flags(of_tensor(graph.tensor_dtype, 0) > REF),
+        host=_in_host_memory(graph, edge) if host else flags(np.zeros(len(edge), bool)),
+        post=ids(np.full(len(edge), -1)),
+        back=flags(graph.edge_back[edge]),
+        dead=flags(np.zeros(len(edge))),
+        stays=flags(np.zeros(len(edge))),
+    )
+
+
+def _in_host_memory(graph: Graph, edge: Ids) -> Flags:
+    """Whether each edge is a data input that a GPU reads in host memory."""
+    target = graph.edge_dst[edge]
+    slots = {
+        row: registry.host_memory(graph.ops[row], graph.attrs[row], "GPU", graph.library)[0]
+        for row in np.unique(target).tolist()
+    }
+    position = edge - graph.in_ptr[target]
+    found = [slot in slots[row] for row, slot in zip(target.tolist(), position.tolist(), strict=True)]
+    return flags(np.array(found, bool) & (graph.edge_tensor[edge] >= 0))
+
+
+def layout(edges: Edges, count: int) -> tuple[Layout, npt.NDArray[np.int64]]:
+    """Number the tensors and merge duplicate edges; also the tensor of each given edge. `count` ops."""
+    ports = int(edges.port.max(initial=0)) + 1
+    place = edges.source.astype(np.int64) * ports + edges.port  # control comes after the values
+    share = np.where(edges.apart, np.arange(len(place)) + 1, 0)  # one tensor per reader of a reference output
+    order = np.lexsort((share, place))
+    new = starts(place[order], share[order])
+    tensor_of = np.empty(len(place), np.int64)
+    tensor_of[order] = np.cumsum(new) - 1
+    first = order[new]  # one edge per tensor
+    pairs = np.sort((tensor_of * count + edges.target) * 2 + edges.host)
+    pairs = pairs[starts(pairs)]
+    edge_tensor, consumer = pairs // (2 * max(count, 1)), pairs // 2 % max(count, 1)
+    tensor_op = edges.source[first]
+    columns = Layout(
+        tensor_ptr=pointers(tensor_op, count),
+        tensor_op=ids(tensor_op),
+        tensor_row=ids(edges.row[first]),
+        tensor_bytes=ints(edges.nbytes[first]),
+        tensor_rank=ids(np.cumsum(starts(place[first])) - 1),
+        stays=flags(edges.stays[first]),
+        consumer_ptr=pointers(edge_tensor, len(first)),
+        consumer=ids(consumer),
+        consumer_host=flags(pairs % 2),
+        in_ptr=pointers(consumer, count),
+        in_edge=ids(np.argsort(consumer, kind="stable")),
+    )
+    return columns, tensor_of
+
+
+def starts(*columns: Ids | Ints) -> Flags:
+    """Where a run of equal rows begins, in sorted columns."""
+    new = np.ones(len(columns[0]), bool)
+    if len(new):
+        new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return new
+
+
+def pointers(sorted_or_not: Ids | Ints, count: int) -> Ids:
+    """[count + 1] where each value's rows begin once the column is sorted."""
+    return ids(np.concatenate([[0], np.cumsum(np.bincount(sorted_or_not, minlength=count))]))
+
+
+def run_times(ops: Ops, instant: Flags, cluster: Cluster, costs: CostTable) -> npt.NDArray[np.int64]:
+    """[n, K] time of each op on each kind of device; -1 where there is no kernel, else 0 if it is instant."""
+    unpriced = [kind for kind in cluster.kinds if kind not in costs.kinds]
+    if unpriced:
+        raise ClusterError(f"The cost table has no column for {unpriced[0]!r}; estimate costs for this cluster.")
+    if ops.cost_row.max(initial=-1) >= len(costs):
+        raise SimvizError(
+            f"The cost table has {len(costs)} rows, too few for this graph; estimate costs for this graph."
+        )
+    column = [costs.kinds.index(kind) for kind in cluster.kinds]
+    times = np.ascontiguousarray(costs.run_ns[:, column][ops.cost_row], np.int64)  # the compiled loop shares it
+    times[instant] = np.minimum(times[instant], 0)
+    times[ops.inserted] = 0
+    times.setflags(write=False)
+    return times
+
+
+def cluster_columns(cluster: Cluster) -> ClusterColumns:
+    """Devices and the routes between them; lanes are checked here, before any work."""
+    for device in cluster.devices:
+        if device.lanes < 1:
+            raise ClusterError(f"{device.name} has {device.lanes} lanes; a device that runs ops has at least one.")
+    routes = routes_of(cluster)
+    joined, itself = routes.of >= 0, np.eye(len(cluster), dtype=bool)
+    latency = np.where(joined, np.append(routes.latency_ns, 0)[routes.of], np.where(itself, 0, -1))
+    rate = np.where(joined, np.append(routes.bytes_per_s, 0)[routes.of], 0)
+    latency.setflags(write=False)
+    rate.setflags(write=False)
+    return ClusterColumns(
+        devices=tuple(device.name for device in cluster.devices),
+        cpu=flags([device.type == "CPU" for device in cluster.devices]),
+        kind=ids(cluster.kind_of),
+        home=cluster.home,
+        lanes=ids([device.lanes for device in cluster.devices]),
+        routes=routes,
+        latency_ns=latency,
+        bytes_per_s=rate,
+    )

@@ -1,0 +1,254 @@
+"""Lower a step under an assignment to tasks on resources: an op is one task, a transfer a chain of tasks.
+
+    value ─▶ pack ─▶ first link ─▶ arrive ─▶ unpack ─▶ readers
+                        ┆               ▲
+                        └▶ next link ───┘
+
+    pack        the processor at the source works; left out where the protocol asks for no work
+    links       one task for each serial link of the route, for the time of its bytes there; the next joins its link
+                when the one before it starts. Bytes of a later link that has no bytes to wait for go before all others
+    rest        the route has a slower link that is no serial one: what is left of its time after the first link
+    arrive      the latency, once all links have had their time; with one link alone it is the `lag_ns` of its task
+    latency     before bytes share links; a delay alone where the route has no serial link
+    flow        bytes on shared links
+    unpack      the processor at the target works
+
+A posted Recv is an event more that the first of these waits for; its request is a delay in between. Where a Recv is
+posted when the step begins, the request is the time before which that task is not released.
+
+Tasks are numbered: ops, packs, unpacks, later links without bytes, links, flows, rests, arrivals, latencies, requests,
+each in order of transfers; and the beginning of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Ids, ids, ints
+from simulator.errors import SimvizError
+from simulator.execution.arrays import AT_ONCE, EXECUTOR, NOWHERE, PRIORITY, Tasks
+from simulator.execution.links import check_flows, flowing, holds
+from simulator.execution.routes import discipline
+from simulator.execution.table_columns import pointers
+from simulator.execution.tables import Tables
+from simulator.execution.transfers import MAX_NS, Transfers
+
+Rows = npt.NDArray[np.int64]
+_NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGraph:
+    """Tasks, and the ones that stand for each stretch of a transfer. Axes: n ops, X transfers, H holds of links."""
+
+    tasks: Tasks
+    transfers: Transfers
+    device: Ids  # [n] of each op
+    first: Ids  # [X] the first of the chain
+    pack: Ids  # [X] -1: no work
+    wire: Ids  # [X] the first on the wires
+    arrive: Ids  # [X] its end is the arrival
+    unpack: Ids  # [X] -1: no work
+    last: Ids  # [X] it tells the readers
+    hold_ptr: Ids  # [X+1]
+    hold_link: Ids  # [H]
+    hold: Ids  # [H] task
+    transfer: Ids  # [J] of each task; -1: it is none of a transfer
+
+
+class _Chains:
+    """Transfers as tasks: numbers, and who follows whom."""
+
+    def __init__(self, begin: int) -> None:
+        self.count = begin
+        self.parts: list[tuple[Rows, Rows, Rows]] = []  # tasks, lengths, resources
+        self.edges: list[tuple[Rows, Rows]] = []
+
+    def number(self, there: npt.NDArray[np.bool_]) -> Rows:
+        """A new task for each row that is there, in order; -1 for the others."""
+        found = np.full(len(there), _NONE, np.int64)
+        found[there] = self.count + np.arange(int(there.sum()))
+        self.count += int(there.sum())
+        return found
+
+    def describe(self, task: Rows, length: npt.ArrayLike, resource: npt.ArrayLike) -> None:
+        """Length and resource of the tasks that are there."""
+        own = np.flatnonzero(task >= 0)
+        ns, where = (np.broadcast_to(np.asarray(column), task.shape)[own] for column in (length, resource))
+        self.parts.append((task[own], ns, where))
+
+    def follow(self, task: Rows, other: Rows) -> None:
+        """The end of each task is an event for the other, where both are there."""
+        both = np.flatnonzero((task >= 0) & (other != _NONE))
+        self.edges.append((task[both], other[both]))
+
+
+def lower(
+    tables: Tables,
+    device: Ids,
+    crossing: Transfers,
+    contention: str,
+    order: int = 0,
+    place: Sequence[int] | npt.NDArray[np.integer] = (),
+    op_ptr: Sequence[int] | npt.NDArray[np.integer] = (),
+) -> TaskGraph:
+    """The tasks of a step, given the device of each op and the transfers that follow.
+
+    `place` is that of each op in order of priority, for the order PRIORITY. `op_ptr` says where the ops of each client
+    begin, if there are several: each has a beginning of its own. Raises ClusterError for transfers that
+    shared links can't count, and SimvizError where times add up to more than a 64-bit integer can count.
+    """
+    n, routes, devices = len(tables), tables.routes, len(tables.devices)
+    rule = discipline(routes, contention)
+    nbytes = tables.tensor_bytes[crossing.tensor]
+    flows = flowing(tables, crossing, rule)
+    check_flows(tables, crossing, flows, nbytes)
+    hold = holds(tables, crossing, rule.held)
+    links = np.diff(hold.ptr)
+    owner = np.repeat(np.arange(len(crossing)), links)
+    place_on = np.arange(len(owner)) - hold.ptr[:-1][owner]
+    longest = np.zeros(len(crossing), np.int64)
+    np.maximum.at(longest, owner, hold.ns)
+    head = np.zeros(len(crossing), np.int64)
+    head[owner[place_on == 0]] = hold.ns[place_on == 0]
+    made = _Chains(n)
+    pack, unpack = made.number(crossing.pack_ns > 0), made.number(crossing.unpack_ns > 0)
+    early = (place_on > 0) & (nbytes[owner] == 0)
+    passing, held = made.number(early), made.number(~early)
+    link = np.where(early, passing, held)
+    flow = made.number(flows)
+    rest = made.number((links > 0) & (crossing.wire_ns > longest))
+    alone = (links == 1) & (rest < 0)
+    arrive = made.number(~alone & ~flows & (links > 0))
+    delay = made.number(((links == 0) & ~flows) | (flows & (crossing.latency_ns > 0)))
+    request_ns = routes.request_ns[crossing.route]
+    poster = tables.post[crossing.tensor].astype(np.int64)
+    request = made.number((poster >= 0) & (request_ns > 0))
+    bounds = np.array(op_ptr if len(op_ptr) else [0, n], np.int64)  # of clients
+    begin, count = made.count, made.count + len(bounds) - 1
+
+    first_link = np.full(len(crossing), _NONE, np.int64)
+    first_link[owner[place_on == 0]] = link[place_on == 0]
+    wire = np.where(links > 0, first_link, np.where(delay >= 0, delay, flow))
+    end = np.where(flows, flow, np.where(links == 0, delay, np.where(alone, first_link, arrive)))
+    first = np.where(pack >= 0, pack, wire)
+    out = np.where(unpack >= 0, unpack, end)
+
+    run_ns = tables.kind_ns[np.arange(n), tables.kind[device]]
+    at_once = tables.instant
+    if order == EXECUTOR:
+        at_once = at_once & ~(tables.threaded & tables.cpu[device])
+    made.describe(np.arange(n), run_ns, np.where(at_once, AT_ONCE, device))
+    made.describe(pack, crossing.pack_ns, tables.home[crossing.source])
+    made.describe(unpack, crossing.unpack_ns, tables.home[crossing.target])
+    made.describe(link, hold.ns, devices + hold.link)
+    made.describe(flow, nbytes, devices + len(routes.link_names) + crossing.route)
+    made.describe(rest, crossing.wire_ns - head, NOWHERE)
+    made.describe(arrive, crossing.latency_ns, NOWHERE)
+    made.describe(delay, crossing.latency_ns + np.where(flows, 0, crossing.wire_ns), NOWHERE)
+    made.describe(request, request_ns, NOWHERE)
+    made.describe(np.arange(begin, count), 0, NOWHERE)
+
+    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
+    reader = np.where(gate, ~tables.consumer.astype(np.int64), tables.consumer)
+    stays = np.flatnonzero(crossing.of_edge < 0)
+    crosses = np.flatnonzero(crossing.of_edge >= 0)
+    made.edges.append((tables.tensor_op[tables.edge_tensor[stays]].astype(np.int64), reader[stays]))
+    made.follow(tables.tensor_op[crossing.tensor].astype(np.int64), first)
+    made.follow(poster, np.where(request >= 0, request, first))
+    made.follow(request, first)
+    made.follow(pack, wire)
+    made.follow(np.where(flows, delay, _NONE), flow)
+    last = np.where(place_on == 0, np.where(rest >= 0, rest, arrive)[owner], arrive[owner])
+    made.follow(link, np.where(alone[owner], _NONE, last))
+    made.follow(rest, arrive)
+    made.follow(end, unpack)
+    made.edges.append((out[crossing.of_edge[crosses]], reader[crosses]))
+
+    length, resource = np.zeros(count, np.int64), np.full(count, NOWHERE, np.int64)
+    for task, ns, where in made.parts:
+        length[task], resource[task] = ns, where
+    lag, release, onward = np.zeros(count, np.int64), np.zeros(count, np.int64), np.full(count, _NONE, np.int64)
+    lag[first_link[alone]] = crossing.latency_ns[alone]
+    release[first[poster < 0]] = request_ns[poster < 0]
+    onward[link[np.flatnonzero(place_on > 0) - 1]] = link[place_on > 0]
+
+    source, target = (np.concatenate(column) for column in zip(*made.edges, strict=True))
+    needs = np.bincount(target[target >= 0], minlength=count)
+    needs[np.unique(~target[target < 0])] += 1
+    np.add.at(needs, onward[onward >= 0], 1)
+    roots = np.flatnonzero(needs[:begin] == 0)
+    needs[roots] = 1
+    needs[begin:] = 1
+    beginning = begin + np.searchsorted(bounds, roots, side="right") - 1
+    source, target = np.append(source, beginning), np.append(target, roots)
+    by_source = np.argsort(source, kind="stable")
+    ptr = pointers(ids(source), count)
+    _check_total(length, resource, crossing, devices + len(routes.link_names))
+    ranks = np.zeros(count, np.int64)
+    if order == PRIORITY:
+        ranks = np.arange(count) - count  # the work of transfers comes before all ops
+        ranks[:n] = place
+    tasks = Tasks(
+        length=ints(length),
+        resource=ids(resource),
+        lag_ns=ints(lag),
+        release_ns=ints(release),
+        needs=ids(needs),
+        onward=ids(onward),
+        next_from=ids(ptr[:-1]),
+        next_to=ids(ptr[1:]),
+        successor=ids(target[by_source]),
+        rank=ids(ranks),
+        released=ids([release.any()]).astype(bool),
+        shares=ids([flows.any()]).astype(bool),
+    )
+    return TaskGraph(
+        tasks=tasks,
+        transfers=crossing,
+        device=device,
+        first=ids(first),
+        pack=ids(pack),
+        wire=ids(wire),
+        arrive=ids(end),
+        unpack=ids(unpack),
+        last=ids(out),
+        hold_ptr=hold.ptr,
+        hold_link=hold.link,
+        hold=ids(link),
+        transfer=_transfers(count, (pack, unpack, flow, rest, arrive, delay, request), link, owner),
+    )
+
+
+def _transfers(count: int, columns: Sequence[Rows], link: Rows, owner: Rows) -> Ids:
+    """[J] the transfer of each task, given columns of a task per transfer, and those of links."""
+    found = np.full(count, _NONE, np.int64)
+    for column in columns:
+        there = np.flatnonzero(column >= 0)
+        found[column[there]] = there
+    found[link] = owner
+    return ids(found)
+
+
+def _check_total(length: Rows, resource: Rows, crossing: Transfers, routes: int) -> None:
+    """Times must not add up to more than can be counted."""
+    total = float(length[resource < routes].astype(np.float64).sum()) + float(
+        crossing.latency_ns.astype(np.float64).sum() + crossing.wire_ns.astype(np.float64).sum()
+    )
+    if total > MAX_NS:
+        raise SimvizError("The times of this step add up to more than 2^61 ns (73 years); check the cost table.")
+
+
+def ranks(tables: Tables, priority: Sequence[int] | npt.NDArray[np.integer]) -> list[int]:
+    """[n] the place of each op in order of (priority, row)."""
+    column = ints(priority)
+    if column.shape != (len(tables),):
+        raise SimvizError(f"There are {column.size} priorities for {len(tables)} ops; give one per op that runs.")
+    place = np.empty(len(column), np.int64)
+    place[np.argsort(column, kind="stable")] = np.arange(len(column))
+    found: list[int] = place.tolist()
+    return found

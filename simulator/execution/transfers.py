@@ -1,0 +1,174 @@
+"""Which tensors cross under an assignment: one transfer per (tensor, destination device, host or device memory).
+
+These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
+memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
+small constant with readers on several CPUs is copied to each instead (replicate_constants_pass.cc), and a GPU takes
+it from the CPU of its task. Values that change between the two memories of one GPU (shapes and counters, a few bytes)
+do so in no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import ClusterError, InfeasibleError, SimvizError
+from simulator.execution.routes import PS_PER_NS
+from simulator.execution.tables import Tables
+
+MAX_NS = 2**61  # no sum of times may pass this: twice it still fits a signed 64-bit integer
+_SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The transfers of an assignment, in the order in which those of one instant are served. X transfers, E edges."""
+
+    tensor: Ids  # [X]
+    source: Ids  # [X] device
+    target: Ids  # [X] device
+    host: Flags  # [X] arrives in host memory
+    route: Ids  # [X] row of Tables.routes
+    wire_ns: Ints  # [X] its bytes at the slowest link, rounded up
+    latency_ns: Ints  # [X] of its route, and what its ends work that takes no lane while no bytes are on the wires
+    pack_ns: Ints  # [X] for which it takes a lane of the processor that stands for the source, 0: none
+    unpack_ns: Ints  # [X] of the one that stands for the target
+    of_edge: Ids  # [E] transfer that brings the tensor to the consumer, -1: it is there when its producer ends
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+
+def checked(tables: Tables, device: Sequence[int] | npt.NDArray[np.integer]) -> Ids:
+    """The device of each op as a column; an error if there are too few, an unknown one, or one without a kernel."""
+    column = ids(device)
+    if column.shape != (len(tables),):
+        raise SimvizError(f"The assignment has {column.size} devices for {len(tables)} ops; give one per op that runs.")
+    known = (column >= 0) & (column < len(tables.devices))
+    if not known.all():
+        op = int(np.argmin(known))
+        raise SimvizError(
+            f"Node {tables.names[op]!r} is on device {int(column[op])}; the cluster has {len(tables.devices)} devices."
+        )
+    unable = tables.kind_ns[np.arange(len(tables)), tables.kind[column]] < 0
+    unable |= (tables.bound >= 0) & (tables.bound != column)
+    if unable.any():
+        op = int(np.argmax(unable))
+        name, where = tables.names[op], tables.devices[column[op]]
+        raise InfeasibleError(f"Node {name!r} has no kernel for {where}; place it elsewhere.", members=[name])
+    return column
+
+
+def transfers_of(tables: Tables, device: Ids) -> Transfers:
+    """The transfers that the device of each op asks for. Raises ClusterError where two devices have no route."""
+    tensor, target = tables.edge_tensor, device[tables.consumer]
+    source = _sources(tables, device, target)
+    host = tables.cpu[target] | tables.consumer_host
+    edge = np.flatnonzero((source != target) & ~tables.stays[tensor])
+    key = _keys(tables, tensor[edge], target[edge], host[edge])
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    of_edge = np.full(len(tensor), -1)
+    of_edge[edge] = which
+    chosen = edge[first]
+    start, end = ids(source[chosen]), ids(target[chosen])
+    _check_routes(tables, tensor[chosen], start, end)
+    routes, route, nbytes = tables.routes, tables.routes.of[start, end], tables.tensor_bytes[tensor[chosen]]
+    packed = _work(routes.send_ns[route], routes.send_ps_per_byte[route], nbytes)
+    unpacked = _work(routes.receive_ns[route], routes.receive_ps_per_byte[route], nbytes)
+    pack, unpack = -(-packed // routes.send_cores[route]), -(-unpacked // routes.receive_cores[route])
+    wire = bytes_ns(routes.bytes_per_s[route], nbytes)
+    sends, receives = routes.send_ns[route], routes.receive_ns[route]  # as `beside_ns`
+    alone = sends + receives - -(-sends // routes.send_cores[route]) - -(-receives // routes.receive_cores[route])
+    stream = np.maximum(np.maximum(packed - sends, unpacked - receives), wire)
+    beside = np.maximum(alone, sends + receives + stream - wire - pack - unpack)
+    return Transfers(
+        tensor=ids(tensor[chosen]),
+        source=start,
+        target=end,
+        host=flags(host[chosen]),
+        route=ids(route),
+        wire_ns=wire,
+        latency_ns=ints(routes.latency_ns[route] + beside),
+        pack_ns=ints(pack),
+        unpack_ns=ints(unpack),
+        of_edge=ids(of_edge),
+    )
+
+
+def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
+    """Whether a master's cut makes other transfers than `crossings`: some tensor goes to several devices of a task.
+
+    It crosses to the first of them alone, whose worker hands it on. `task` is that of each device, [D].
+    """
+    tensor, target = tables.edge_tensor.astype(np.int64), device[tables.consumer]
+    away = (task[_sources(tables, device, target)] != task[target]) & ~tables.stays[tensor]
+    tensor, target = tensor[away], target[away]
+    host = tables.cpu[target] | tables.consumer_host[away]
+    tasks, devices = int(task.max(initial=0)) + 1, len(task)
+    of_device = np.unique((tensor * devices + target) * 2 + host)
+    return len(np.unique((tensor * tasks + task[target]) * 2 + host)) < len(of_device)
+
+
+def copied(tables: Tables, device: Ids) -> Flags:
+    """[T] constants that are copied to the CPUs where they are read; with one such CPU a constant stays."""
+    found = tables.replicable & tables.cpu[device[tables.tensor_op]]
+    if found.any():
+        near, first = tables.home[device[tables.consumer]], tables.consumer_ptr[:-1]
+        found &= np.minimum.reduceat(near, first) != np.maximum.reduceat(near, first)
+    return flags(found)
+
+
+def _sources(tables: Tables, device: Ids, target: Ids) -> npt.NDArray[np.int32]:
+    """[E] the device from which each consumer gets its tensor: the producer's, or a copied constant's."""
+    source = device[tables.tensor_op][tables.edge_tensor]
+    return np.where(copied(tables, device)[tables.edge_tensor], tables.home[target], source)
+
+
+def _keys(tables: Tables, tensor: Ids, target: Ids, host: Flags) -> npt.NDArray[np.int64]:
+    """Rows of (rank of the tensor, target, host memory, tensor), each as one number that sorts alike."""
+    rank = tables.tensor_rank.astype(np.int64)
+    apart = np.arange(len(rank)) - np.searchsorted(rank, rank)  # which reader of a reference output
+    key = (rank[tensor] * len(tables.devices) + target) * 2 + host
+    return np.asarray(key * (apart.max(initial=0) + 1) + apart[tensor])
+
+
+def _check_routes(tables: Tables, tensor: Ids, start: Ids, end: Ids) -> None:
+    lost = np.flatnonzero(tables.latency_ns[start, end] < 0)
+    if len(lost):
+        first = lost[0]
+        name = tables.names[tables.tensor_op[tensor[first]]]
+        raise no_route(tables.devices[start[first]], tables.devices[end[first]], f"the output of {name!r}")
+
+
+def no_route(start: str, end: str, what: str) -> ClusterError:
+    """The error for what would have to be sent from one device to the other."""
+    return ClusterError(
+        f"The cluster has no route from {start} to {end}, which {what} would have to take; add a link or place its "
+        "consumers elsewhere."
+    )
+
+
+def bytes_ns(rate: Ints, nbytes: Ints) -> Ints:
+    """Time of so many bytes at each rate, bytes per second, rounded up; 0 where they cost no time, which a rate of 0
+    says. Raises ClusterError for what takes longer than MAX_NS.
+    """
+    bounded = np.minimum(nbytes, _SAFE_BYTES)
+    wire = np.where(rate > 0, -(-bounded * 10**9 // np.maximum(rate, 1)), 0)
+    for row in np.flatnonzero((nbytes > _SAFE_BYTES) & (rate > 0)).tolist():  # Python's integers have no bound
+        exact = -(-int(nbytes[row]) * 10**9 // int(rate[row]))
+        if exact > MAX_NS:
+            raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(rate[row])} bytes/s takes too long.")
+        wire[row] = exact
+    return ints(wire)
+
+
+def _work(fixed_ns: Ints, ps_per_byte: Ints, nbytes: Ints) -> Ints:
+    """[X] time of a core at one end of each transfer, rounded up."""
+    if (nbytes.astype(np.float64) * ps_per_byte > MAX_NS).any():
+        row = int(np.argmax(nbytes.astype(np.float64) * ps_per_byte))
+        raise ClusterError(f"A transfer of {int(nbytes[row])} bytes at {int(ps_per_byte[row])} ps/byte takes too long.")
+    return ints(fixed_ns + -(-nbytes * ps_per_byte // PS_PER_NS))

@@ -1,0 +1,1 @@
+"""The controller of a training: clients, synchronisation resources, counters, inputs; see `controller`."""

@@ -1,0 +1,271 @@
+"""Arrays that the controller of a training reads and writes, beside those of the event loop (`execution.arrays`).
+
+Axes: C clients, M marked ops, H synchronisation resources, K tasks of the cluster, D devices, W routes, L links, Z
+crashes, n ops, X transfers, J tasks of the loop. A *who* is a marked op or M + the number of the filling of a queue,
+done again by each chief after a crash: F = M + H (1 + C Z).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from simulator.columns import Flags, Ids, Ints
+
+LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
+COLUMNS = 6  # of both, of which an update has one less
+ROUNDS_AT_ONCE = 1 << 18  # a tenth of a second or so
+DONE, MORE, HUNG = 1, 2, 3  # why the loop stopped: enough updates; to be emptied; no update comes any more
+
+
+class Clients(NamedTuple):
+    """Whose rows are whose; part of `Rules`."""
+
+    op_ptr: Ids  # [C+1]
+    own_ptr: Ids  # [C+1]
+    own: Ids  # tasks of a client's transfers
+    mark_ptr: Ids  # [C+1]
+    start_ns: Ints  # [C]
+    gap_ns: Ints  # [C]
+    tell_ns: Ints  # [C]
+    hear_ns: Ints  # [C]
+    clocked: Flags  # [C]
+    counts: Flags  # [C]
+    idle: Flags  # [C]
+    own_step: Flags  # [C] it reads the global step itself
+    chief: Flags  # [C] it makes others' updates
+    examples: Ints  # [C]
+
+
+class Work(NamedTuple):
+    """Tasks of the loop as the controller knows them; part of `Rules`. The last of them are timers: first the
+    beginnings of clients' steps, then marked ops that go on, then crashes.
+    """
+
+    owner: Ids  # [J] client; -1: a crash
+    role: Ids  # [J] sum of FIRST, LAST, WATCHED
+    transfer: Ids  # [J] -1: it is of none
+    needs: Ids  # [J] events that it waits for in a step
+    request_ns: Ints  # [J] from the beginning of the step, before which it is not released
+    mark_of: Ids  # [J] of an op; M + client for an END; -1: nothing
+    source: Ids  # [X] task of the cluster
+    target: Ids  # [X]
+    route: Ids  # [X]
+    nbytes: Ints  # [X]
+    wire_ns: Ints  # [X] time of its bytes on links that are not its own; 0 of a flow, until whose end that is
+    flows: Flags  # [X]
+
+
+class Marks(NamedTuple):
+    """Ops that do more than take time; part of `Rules`."""
+
+    op: Ids  # [M]
+    resource: Ids  # [M] of the op
+    client: Ids  # [M]
+    kind: Ids  # [M]
+    shared: Ids  # [M]
+    amount: Ints  # [M]
+    reserve: Ints  # [M]
+
+
+class Objects(NamedTuple):
+    """Accumulators and queues; part of `Rules`."""
+
+    queue: Flags  # [H]
+    capacity: Ints  # [H]
+    tokens: Ints  # [H]
+    task: Ids  # [H]
+    run_ptr: Ids  # [H+1] its region of `Lines.run_token`
+
+
+class Inputs(NamedTuple):
+    """Inputs that may run dry; part of `Rules`. Axis: I inputs."""
+
+    period_ns: Ints  # [I]
+    item: Ints  # [I]
+    capacity: Ints  # [I]
+    reserve: Ints  # [I]
+    task: Ids  # [I]
+    kept_by: Ids  # [I]
+    start_ns: Ints  # [I]
+    thread_ptr: Ids  # [I+1] its region of `Feeds.made_ns`
+    place_ptr: Ids  # [I+1] its region of `Feeds.taken_at`
+
+
+class Meets(NamedTuple):
+    """What disturbs the run; part of `Rules`."""
+
+    crash_task: Ids  # [Z]
+    crash_at_ns: Ints  # [Z]
+    away_ns: Ints  # [Z]
+    checkpoint_ns: Ints  # [Z] the last one before it; -1: nothing is lost
+    restores: Flags  # [Z] the task keeps variables or shared objects
+    hit_ptr: Ids  # [Z+1]
+    hit: Ids  # clients with an op on the task
+    noise: Ints  # a table of factors after the other
+    noise_of: Ids  # [K] which; -1: none
+    phase_ns: Ints  # [K]
+    period_ns: Ints  # [K]
+    length_ns: Ints  # [K] 0: never
+
+
+class Rules(NamedTuple):
+    """Read-only."""
+
+    clients: Clients
+    work: Work
+    marks: Marks
+    objects: Objects
+    inputs: Inputs
+    meets: Meets
+    task_of: Ids  # [D]
+    on_ptr: Ids  # [W+1]
+    on: Ids  # links on which a transfer is not alone
+    numbers: Ints  # LIMIT .. PATIENCE
+
+
+LIMIT, BOUND, SEED, PATIENCE, RECORDED, TIMERS = range(6)  # of `Rules.numbers`; TIMERS: the first timer
+FIRST, LAST, WATCHED = (
+    1,
+    2,
+    4,
+)  # it is the first on the wires; the last; while it lasts bytes are on links of others, too
+
+
+class Lines(NamedTuple):
+    """The synchronising machines and who waits in their lines; part of `Control`."""
+
+    there: Annotated[Ints, "H"]  # gradients since the last take; tokens
+    step: Annotated[Ints, "H"]  # of an accumulator
+    gathered: Annotated[Ints, "H"]
+    taker: Annotated[Ids, "H"]  # who waits first, -1: nobody
+    last_taker: Annotated[Ids, "H"]
+    adder: Annotated[Ids, "H"]
+    last_adder: Annotated[Ids, "H"]
+    behind: Annotated[Ids, "F"]  # who waits behind each
+    needs: Annotated[Ints, "F"]  # what it still takes or adds
+    token: Annotated[Ints, "F"]  # that it adds
+    run_token: Annotated[Ints, "runs"]  # rings of equal tokens
+    run_count: Annotated[Ints, "runs"]
+    run_head: Annotated[Ids, "H"]
+    runs: Annotated[Ids, "H"]  # how many in the ring
+    touched: Annotated[Ints, "H"]
+    is_touched: Annotated[Flags, "H"]
+    found: Annotated[Ints, "2F"]  # who waits no longer
+    found_size: Annotated[Ints, "1"]
+    local_step: Annotated[Ints, "C"]
+    takes: Annotated[Ints, "C"]
+    gradients: Annotated[Ints, "C"]
+    taken_examples: Annotated[Ints, "C"]
+    adding: Annotated[Ints, "C"]
+    held: Annotated[Ints, "C"]
+    held_ns: Annotated[Ints, "C"]
+    waited_ns: Annotated[Ints, "C"]
+
+
+class Feeds(NamedTuple):
+    """Inputs as `feeding` has them; part of `Control`. Axis: I inputs."""
+
+    made_ns: Annotated[Ints, "threads"]  # when each thread's item is made
+    taken_at: Annotated[Ints, "places"]  # rings: when what had each place was taken
+    numbers: Annotated[Ints, "I"]  # items that were ever begun
+    entering: Annotated[Ids, "I"]  # the thread whose elements enter
+    left: Annotated[Ints, "I"]  # how many of them still have to
+    entered: Annotated[Ints, "I"]
+    taken: Annotated[Ints, "I"]
+    entered_ns: Annotated[Ints, "I"]
+    taken_ns: Annotated[Ints, "I"]
+    for_ns: Annotated[Ints, "I"]
+    waited_ns: Annotated[Ints, "C"]
+    until_ns: Annotated[Ints, "C"]
+
+
+class Steps(NamedTuple):
+    """Where each client is; part of `Control`."""
+
+    progress: Annotated[
+        Ints, "6"
+    ]  # now, size of the event queue, round, whether it is under way, why it stops, tasks that are ready
+    totals: Annotated[Ints, "totals"]  # GLOBAL_STEP ..
+    going_on_ns: Annotated[Ints, "M"]  # -1: it does not
+    acted: Annotated[Ints, "M+C"]  # marked ops that ended in this round
+    asked: Annotated[Ints, "M+C"]  # marked ops and ENDs that are ready in it
+    ends: Annotated[Ids, "M+C"]  # clients whose step ends in it
+    number: Annotated[Ints, "C"]
+    running: Annotated[Flags, "C"]
+    begin_ns: Annotated[Ints, "C"]
+    back_ns: Annotated[Ints, "C"]
+    base: Annotated[Ints, "C"]
+    own: Annotated[Ints, "C"]
+    has_read: Annotated[Flags, "C"]
+    at_end: Annotated[Flags, "C"]
+    restarted: Annotated[Flags, "C"]
+    remains: Annotated[Ints, "C"]  # tasks and transfers under way of a step that was cut short
+    active: Annotated[Ints, "C"]  # tasks on devices, transfers and requests under way
+    gone: Annotated[Ids, "C"]  # clients whose remains ran out in this round
+    crashing: Annotated[Ints, "Z"]  # crashes of this round
+    saved: Annotated[Ints, "Z"]  # the global step at its checkpoint
+    lost: Annotated[Ints, "Z"]  # updates since then
+    cut_number: Annotated[Ints, "hits"]  # the step of a client that a crash cut short; -1: none was under way
+    cut_start_ns: Annotated[Ints, "hits"]
+    asleep: Annotated[Ids, "C"]
+    sleeps: Annotated[Flags, "C"]
+    clock: Annotated[Ints, "C"]
+    waiting: Annotated[Ids, "C"]  # for the slowest clock, in order
+    waits: Annotated[Flags, "C"]
+    said_ns: Annotated[Ints, "2B+2"]  # of the last clocks: who keeps them knows that all have come to it
+    steps: Annotated[Ints, "log"]  # client, number, start, end, waiting, waiting for inputs
+    updates: Annotated[Ints, "log"]  # time, client, staleness, gradients, examples
+
+
+(
+    GLOBAL_STEP,
+    STEPS,  # in the log
+    UPDATES,
+    DROPPED,
+    DYING,
+    GONE,
+    CRASHING,
+    ASLEEP,
+    WOKEN,  # somebody's work begins who is no idler
+    WAITING,
+    SLOWEST,
+    AT_SLOWEST,
+    SINCE_UPDATE,  # steps
+    TOUCHED,
+    FILLED,
+    ACTED,
+    PENDING,  # tasks, transfers, requests and timers under way that are of no idler
+    COUNTED,  # updates, of the whole run
+    MILESTONE,  # so many are to be noted
+    ROUNDS,  # until the loop stops, so that Python is asked now and then whether it was interrupted
+    TOTALS,
+) = range(21)
+
+
+class Sums(NamedTuple):
+    """What tasks, devices and links do; part of `Control`."""
+
+    under_way: Annotated[Ints, "3K"]  # [kind, K] how much
+    task_ns: Annotated[Ints, "3K"]  # [kind, K]
+    since_ns: Annotated[Ints, "K"]
+    busy_ns: Annotated[Ints, "D"]  # with all of what has begun
+    message_ns: Annotated[Ints, "D"]  # of it, of the work for transfers
+    carried: Annotated[Ints, "W"]
+    on_link: Annotated[Ints, "L"]  # flows
+    reserved_ns: Annotated[Ints, "L"]  # for which serial links were reserved
+    through_ns: Annotated[Ints, "L"]  # until when `link_ns` has all
+    link_ns: Annotated[Ints, "L"]
+    took_ns: Annotated[Ints, "took"]  # of each task of a device, where it may vary
+
+
+class Control(NamedTuple):
+    """All that the controller knows."""
+
+    rules: Rules
+    lines: Lines
+    steps: Steps
+    sums: Sums
+    feeds: Feeds
+
+
+WRITTEN = (Lines, Steps, Sums, Feeds)

@@ -1,0 +1,554 @@
+"""The controller of a training: the clients' steps, one after the other, on the event loop.
+
+A client's step begins with a timer, at which its tasks are reset, and ends with its END. Marked ops act at the end of
+the round of an instant in which they ended or became ready. First those that ended act, in order of number. Then
+blocking ops join the waiting ops of their resources, in order of number. Then accumulators and queues release the ops
+that they can, which go on in the next round of the same instant. Last, steps end.
+
+Timers are tasks of the loop: the beginnings of the clients' steps, then marked ops that go on, then crashes. An op that
+draws from an input goes on when its elements are there, which is known as soon as it asks.
+
+When a task of the cluster dies, each client with an op or its session there stops. Tasks that have begun, transfers on
+the wires and requests run out and tell nobody; tasks that wait are dropped. Once nothing of the step is left, and the
+task is back, the client begins a new step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
+from simulator.execution.backend import Backend
+from simulator.execution.event_loop import meld_of
+from simulator.execution.hooks import Hooks
+from simulator.training.control.arrays import (
+    ACTED,
+    ASLEEP,
+    AT_SLOWEST,
+    BOUND,
+    COLUMNS,
+    COUNTED,
+    CRASHING,
+    DONE,
+    DYING,
+    GLOBAL_STEP,
+    GONE,
+    HUNG,
+    LAST,
+    LIMIT,
+    MILESTONE,
+    MORE,
+    PATIENCE,
+    PENDING,
+    RECORDED,
+    ROUNDS,
+    SINCE_UPDATE,
+    SLOWEST,
+    STEPS,
+    TIMERS,
+    TOUCHED,
+    UPDATES,
+    WAITING,
+    WOKEN,
+)
+from simulator.training.control.counters import counters_of
+from simulator.training.control.inputs import inputs_of
+from simulator.training.control.synchronisation import synchronisation_of
+from simulator.training.crew.combining import COUNT, DRAW, READ
+
+if TYPE_CHECKING:
+    from simulator.columns import Ids, Ints
+    from simulator.execution.arrays import State, Tasks, Threads
+    from simulator.training.control.arrays import Control
+
+
+def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
+    """The functions over what that backend runs on; `lasting` says how long work lasts that begins now."""
+    inner, whole, push, sort, events_of = backend.inner, backend.whole, backend.push, backend.sort, backend.events
+    initialise, applies, asks_for, let_go, is_gate, may_wait, forget, restore = synchronisation_of(backend)
+    activate, counts_work, leaves, counts_joining, carries, arrives = counters_of(backend)
+    begin_inputs, take_input, restart_inputs = inputs_of(backend, lasting)
+    meld = meld_of(backend)
+
+    @inner
+    def asked_of(control: Control) -> tuple[Ints, Ints]:
+        return control.steps.asked, control.steps.progress
+
+    # --- timers --------------------------------------------------------------------------------------------------
+
+    @inner
+    def start_timer(control: Control, state: State, timer: int, when: int, size: int) -> int:
+        """Let a timer end then; the new size of the event queue."""
+        task = control.rules.numbers[TIMERS] + timer
+        owner = control.rules.work.owner[task]
+        if owner < 0 or not control.rules.clients.idle[owner]:
+            control.steps.totals[PENDING] += 1
+        grown: int = push(events_of(state), size, when, task)
+        return grown
+
+    @inner
+    def schedule(control: Control, state: State, client: int, when: int, size: int) -> int:
+        """Let the client begin a step then, but not before it is back from a crash."""
+        steps = control.steps
+        steps.begin_ns[client] = max(when, steps.back_ns[client])
+        grown: int = start_timer(control, state, client, whole(steps.begin_ns[client]), size)
+        return grown
+
+    @inner
+    def begin(control: Control, state: State) -> int:
+        """Let the first steps begin."""
+        rules, size = control.rules, whole(0)
+        clients = len(rules.clients.gap_ns)
+        initialise(control)
+        begin_inputs(control)
+        for client in range(clients):
+            size = schedule(control, state, whole(client), whole(rules.clients.start_ns[client]), size)
+        for crash in range(len(rules.meets.crash_at_ns)):
+            timer = clients + len(rules.marks.op) + crash
+            size = start_timer(control, state, whole(timer), whole(rules.meets.crash_at_ns[crash]), size)
+        grown: int = size
+        return grown
+
+    @inner
+    def reset(
+        control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int
+    ) -> None:
+        """Reset a client's tasks at the start of a step."""
+        rules, lines, steps = control.rules, control.lines, control.steps
+        clients, work, marks = rules.clients, rules.work, rules.marks
+        for op in range(clients.op_ptr[client], clients.op_ptr[client + 1]):
+            state.needs[op] = work.needs[op]
+            state.merged[op] = 0
+            if order == EXECUTOR:
+                threads.unlaunched[op] = work.needs[op]
+                threads.merged[op] = 0
+        for place in range(clients.own_ptr[client], clients.own_ptr[client + 1]):
+            task = clients.own[place]
+            state.needs[task] = work.needs[task]
+            if work.request_ns[task] > 0:
+                tasks.release_ns[task] = now + work.request_ns[task]
+        for mark in range(clients.mark_ptr[client], clients.mark_ptr[client + 1]):
+            if may_wait(whole(marks.kind[mark])) or marks.resource[mark] == AT_ONCE:
+                tasks.resource[marks.op[mark]] = ASKS
+                if order == EXECUTOR:
+                    threads.unlaunched[marks.op[mark]] += 1  # a stream gets it when it goes on
+        steps.running[client] = True
+        steps.number[client] += 1
+        steps.base[client] = steps.totals[GLOBAL_STEP]
+        steps.own[client] = 0
+        steps.has_read[client] = False
+        lines.takes[client] = 0
+        lines.gradients[client] = 0
+        lines.taken_examples[client] = 0
+        lines.waited_ns[client] = 0
+        control.feeds.waited_ns[client] = 0
+        if clients.own_step[client] or steps.restarted[client]:
+            lines.local_step[client] = steps.totals[GLOBAL_STEP]
+        if steps.restarted[client] and clients.chief[client]:
+            initialise(control)
+        steps.restarted[client] = False
+
+    @inner
+    def timer_ends(
+        control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int
+    ) -> bool:
+        """A timer has ended; whether nobody hears of it."""
+        rules, steps = control.rules, control.steps
+        clients, marks = len(rules.clients.gap_ns), len(rules.marks.op)
+        owner = rules.work.owner[task]
+        if owner < 0 or not rules.clients.idle[owner]:
+            steps.totals[PENDING] -= 1
+        timer = task - rules.numbers[TIMERS]
+        if timer >= clients + marks:
+            steps.crashing[steps.totals[CRASHING]] = timer - clients - marks
+            steps.totals[CRASHING] += 1
+            return True
+        if timer >= clients:
+            if steps.going_on_ns[timer - clients] != now:
+                return True  # its step was cut short
+            steps.going_on_ns[timer - clients] = -1
+            return False
+        if steps.running[timer] or steps.remains[timer] > 0 or now != steps.begin_ns[timer]:
+            return True  # it was put off
+        reset(control, tasks, state, threads, whole(timer), now, order)
+        return False
+
+    # --- what the loop tells ---------------------------------------------------------------------------------------
+
+    @inner
+    def runs_out(control: Control, task: int, now: int) -> bool:
+        """Count down what is left of a step that was cut short; whether there was any."""
+        steps = control.steps
+        if steps.totals[DYING] == 0:
+            return False
+        client = control.rules.work.owner[task]
+        if client < 0 or steps.remains[client] == 0:
+            return False
+        steps.remains[client] -= 1
+        if steps.remains[client] == 0:
+            steps.totals[DYING] -= 1
+            steps.begin_ns[client] = max(now, steps.back_ns[client])
+            steps.gone[steps.totals[GONE]] = client
+            steps.totals[GONE] += 1
+        return True
+
+    @inner
+    def ended(control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int) -> bool:
+        """A task has ended; whether nobody hears of it."""
+        work = control.rules.work
+        if task >= control.rules.numbers[TIMERS]:
+            ignored: bool = timer_ends(control, tasks, state, threads, task, now, order)
+            return ignored
+        where = tasks.resource[task]
+        if 0 <= where < len(state.idle):
+            leaves(control, task, whole(where), now)
+        elif work.role[task] & LAST:
+            arrives(control, task, now)
+        else:
+            return False
+        if runs_out(control, task, now):
+            return True
+        if work.mark_of[task] >= 0:
+            control.steps.acted[control.steps.totals[ACTED]] = work.mark_of[task]
+            control.steps.totals[ACTED] += 1
+        return False
+
+    @inner
+    def awaits(control: Control, task: int) -> None:
+        """A task is to be released."""
+        activate(control, task, whole(1))
+
+    @inner
+    def released(control: Control, task: int, now: int) -> bool:
+        """A task is released; whether it is left of a step that was cut short."""
+        activate(control, task, whole(-1))
+        dropped: bool = runs_out(control, task, now)
+        return dropped
+
+    @inner
+    def works(control: Control, tasks: Tasks, task: int, where: int, now: int) -> int:
+        """A task starts on a device; its duration."""
+        rules, steps = control.rules, control.steps
+        taken: int = tasks.length[task]
+        owner = rules.work.owner[task]
+        if len(control.sums.took_ns) > 0:
+            taken = lasting(control, whole(rules.task_of[where]), whole(owner), whole(steps.number[owner]), taken, now)
+            control.sums.took_ns[task] = taken
+        counts_work(control, task, where, taken, now)
+        if steps.totals[ASLEEP] > 0 and not rules.clients.idle[owner]:
+            steps.totals[WOKEN] = 1
+        return taken
+
+    # --- steps -----------------------------------------------------------------------------------------------------
+
+    @inner
+    def count(control: Control, client: int, now: int) -> None:
+        """The client counts an update."""
+        rules, lines, steps = control.rules, control.lines, control.steps
+        totals, takes = steps.totals, lines.takes[client]
+        staleness = max(whole(0), totals[GLOBAL_STEP] - steps.base[client] - steps.own[client])
+        steps.own[client] += 1
+        totals[GLOBAL_STEP] += 1
+        totals[SINCE_UPDATE] = 0
+        at = COLUMNS * totals[UPDATES]
+        steps.updates[at], steps.updates[at + 1], steps.updates[at + 2] = now, client, staleness
+        steps.updates[at + 3], steps.updates[at + 4] = 1, rules.clients.examples[client]
+        if takes > 0:
+            steps.updates[at + 3] = lines.gradients[client] // takes
+            steps.updates[at + 4] = lines.taken_examples[client] // takes
+        totals[UPDATES] += 1
+        totals[COUNTED] += 1
+        if totals[COUNTED] >= totals[MILESTONE] and steps.progress[4] == 0:
+            steps.progress[4] = MORE  # what was done until now is noted
+        for crash in range(len(steps.saved)):
+            if now <= rules.meets.checkpoint_ns[crash]:
+                steps.saved[crash] = totals[GLOBAL_STEP]
+        if totals[GLOBAL_STEP] >= rules.numbers[LIMIT]:
+            steps.progress[4] = DONE
+
+    @inner
+    def may(control: Control, client: int) -> bool:
+        """Whether its clock lets it begin its next step; if not, it waits."""
+        rules, steps = control.rules, control.steps
+        bound, totals = rules.numbers[BOUND], steps.totals
+        if bound < 0 or not rules.clients.clocked[client] or steps.clock[client] <= totals[SLOWEST] + bound:
+            return True
+        steps.waiting[totals[WAITING]] = client
+        steps.waits[client] = True
+        totals[WAITING] += 1
+        return False
+
+    @inner
+    def follow(control: Control, state: State, client: int, size: int) -> int:
+        """Its clock lets it begin its next step, once it knows."""
+        rules, steps = control.rules, control.steps
+        when, bound = whole(steps.begin_ns[client]), rules.numbers[BOUND]
+        needed = steps.clock[client] - bound
+        if bound >= 0 and needed > 0 and rules.clients.clocked[client]:
+            at = needed % len(steps.said_ns)
+            steps.said_ns[at] += 1  # one is told after the other
+            when = max(when, steps.said_ns[at] + rules.clients.hear_ns[client])
+        grown: int = schedule(control, state, client, when, size)
+        return grown
+
+    @inner
+    def tick(control: Control, state: State, client: int, now: int, size: int) -> int:
+        """Its clock goes on; those that wait for the slowest may follow."""
+        rules, steps = control.rules, control.steps
+        totals, clocked, clock = steps.totals, rules.clients.clocked, steps.clock
+        if not clocked[client]:
+            return size
+        clock[client] += 1
+        at = clock[client] % len(steps.said_ns)
+        steps.said_ns[at] = max(steps.said_ns[at], now + rules.clients.tell_ns[client])
+        if clock[client] - 1 > totals[SLOWEST]:
+            return size
+        totals[AT_SLOWEST] -= 1
+        if totals[AT_SLOWEST] > 0:
+            return size
+        totals[SLOWEST] = clock[client]
+        for other in range(len(clocked)):
+            if clocked[other]:
+                totals[SLOWEST] = min(totals[SLOWEST], clock[other])
+        for other in range(len(clocked)):
+            totals[AT_SLOWEST] += clocked[other] and clock[other] == totals[SLOWEST]
+        waited = totals[WAITING]
+        totals[WAITING] = 0
+        for row in range(waited):
+            one = whole(steps.waiting[row])
+            steps.waits[one] = False
+            if may(control, one):
+                size = follow(control, state, one, size)
+        return size
+
+    @inner
+    def end_step(control: Control, state: State, client: int, now: int, size: int) -> int:
+        """A step is over; the next may follow."""
+        rules, steps = control.rules, control.steps
+        totals = steps.totals
+        if rules.clients.counts[client]:
+            count(control, client, now)
+        at = COLUMNS * totals[STEPS]
+        steps.steps[at], steps.steps[at + 1] = client, steps.number[client]
+        steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
+        steps.steps[at + 4], steps.steps[at + 5] = control.lines.waited_ns[client], control.feeds.waited_ns[client]
+        totals[STEPS] += 1
+        if steps.number[client] < rules.numbers[RECORDED] and steps.progress[4] == 0:
+            steps.progress[4] = MORE  # its times are taken away before it begins anew
+        totals[SINCE_UPDATE] += not rules.clients.idle[client]
+        if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[4] != DONE:
+            steps.progress[4] = HUNG
+        steps.running[client] = False
+        steps.begin_ns[client] = now + rules.clients.gap_ns[client]
+        size = tick(control, state, client, now, size)
+        if rules.clients.idle[client] and totals[PENDING] == 0:
+            steps.asleep[totals[ASLEEP]] = client
+            steps.sleeps[client] = True
+            totals[ASLEEP] += 1
+        elif may(control, client):
+            size = follow(control, state, client, size)
+        return size
+
+    # --- crashes ---------------------------------------------------------------------------------------------------
+
+    @inner
+    def keep_others(control: Control, client: int, at: int, head: Ids, last: Ids, behind: Ids) -> None:
+        """Drop a client's tasks from a queue."""
+        task = whole(head[at])
+        head[at] = -1
+        while task >= 0:
+            follows = whole(behind[task])
+            if control.rules.work.owner[task] != client:
+                behind[task] = -1
+                if head[at] < 0:
+                    head[at] = task
+                else:
+                    behind[last[at]] = task
+                last[at] = task
+            task = follows
+
+    @inner
+    def keep_others_ranked(control: Control, tasks: Tasks, state: State, client: int, at: int) -> None:
+        """Drop a client's tasks from a heap: it is taken to pieces, and those of others are put in again."""
+        stack, size = state.fresh, whole(0)
+        if state.head[at] >= 0:
+            stack[0] = state.head[at]
+            size = whole(1)
+        state.head[at] = -1
+        while size > 0:
+            size -= 1
+            task = whole(stack[size])
+            for below in (whole(state.behind[task]), whole(state.beside[task])):
+                if below >= 0:
+                    stack[size] = below
+                    size += 1
+            if control.rules.work.owner[task] != client:
+                state.behind[task] = -1
+                state.beside[task] = -1
+                state.head[at] = meld(whole(state.head[at]), task, state.behind, state.beside, tasks.rank)
+
+    @inner
+    def drop_waiting(control: Control, tasks: Tasks, state: State, threads: Threads, client: int, order: int) -> None:
+        """Drop what waits for lanes of a client's step."""
+        if order == EXECUTOR:
+            for at in range(len(threads.pool_head)):
+                keep_others(control, client, whole(at), threads.pool_head, threads.pool_last, state.behind)
+                keep_others(control, client, whole(at), threads.message_head, threads.message_last, state.behind)
+            for at in range(len(threads.own_head)):
+                keep_others(control, client, whole(at), threads.own_head, threads.own_last, state.behind)
+        else:
+            for at in range(len(state.head)):
+                if order == FIFO:
+                    keep_others(control, client, whole(at), state.head, state.last, state.behind)
+                else:
+                    keep_others_ranked(control, tasks, state, client, whole(at))
+
+    @inner
+    def cut_short(
+        control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int, size: int
+    ) -> int:
+        """A client stops in the midst of its step."""
+        steps, clients = control.steps, control.rules.clients
+        steps.running[client] = False
+        steps.at_end[client] = False
+        forget(control, client)
+        for mark in range(clients.mark_ptr[client], clients.mark_ptr[client + 1]):
+            steps.going_on_ns[mark] = -1
+        control.feeds.until_ns[client] = now
+        steps.begin_ns[client] = now
+        drop_waiting(control, tasks, state, threads, client, order)
+        steps.remains[client] = steps.active[client]
+        if steps.remains[client] > 0:
+            steps.totals[DYING] += 1
+        else:
+            size = schedule(control, state, client, now, size)
+        return size
+
+    @inner
+    def crash(
+        control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int, size: int
+    ) -> int:
+        """A task of the cluster dies: its clients are cut short, updates since its checkpoint are lost."""
+        steps, meets = control.steps, control.rules.meets
+        totals = steps.totals
+        if meets.checkpoint_ns[number] >= 0:
+            steps.lost[number] = totals[GLOBAL_STEP] - steps.saved[number]
+            totals[GLOBAL_STEP] = steps.saved[number]
+        for at in range(meets.hit_ptr[number], meets.hit_ptr[number + 1]):
+            client = whole(meets.hit[at])
+            steps.back_ns[client] = max(steps.back_ns[client], now + meets.away_ns[number])
+            steps.restarted[client] = True
+            if steps.running[client]:
+                steps.cut_number[at] = steps.number[client]
+                steps.cut_start_ns[at] = steps.begin_ns[client]
+                size = cut_short(control, tasks, state, threads, client, now, order, size)
+            elif not (steps.remains[client] > 0 or steps.waits[client] or steps.sleeps[client]):
+                size = schedule(control, state, client, whole(steps.begin_ns[client]), size)
+        restart_inputs(control, whole(meets.crash_task[number]), now + meets.away_ns[number])
+        if meets.restores[number]:
+            restore(control, whole(meets.crash_task[number]))
+        return size
+
+    # --- the end of a round ----------------------------------------------------------------------------------------
+
+    @inner
+    def acts(control: Control, mark: int, now: int) -> None:
+        """A marked op that blocks nobody has ended."""
+        steps, kind, client = control.steps, control.rules.marks.kind[mark], whole(control.rules.marks.client[mark])
+        if kind == COUNT:
+            count(control, client, now)
+        elif kind == READ:
+            if not steps.has_read[client]:
+                steps.base[client] = steps.totals[GLOBAL_STEP]
+                steps.own[client] = 0
+                steps.has_read[client] = True
+        elif not may_wait(whole(kind)):
+            applies(control, mark)
+
+    @inner
+    def go_on(control: Control, tasks: Tasks, state: State, mark: int, when: int, size: int) -> int:
+        """A marked op waits no longer then: a timer tells it, and it is then as any other."""
+        marks = control.rules.marks
+        op = marks.op[mark]
+        tasks.resource[op] = marks.resource[mark]
+        state.needs[op] = 1
+        control.steps.going_on_ns[mark] = when
+        timer = len(control.rules.clients.gap_ns) + mark
+        grown: int = start_timer(control, state, whole(timer), when, size)
+        return grown
+
+    @inner
+    def wake(control: Control, state: State, now: int, size: int) -> int:
+        """Clients of which nothing is left, and background clients as somebody's work begins, go on."""
+        steps = control.steps
+        for at in range(steps.totals[GONE]):
+            client = whole(steps.gone[at])
+            size = start_timer(control, state, client, whole(steps.begin_ns[client]), size)
+        steps.totals[GONE] = 0
+        if steps.totals[WOKEN] > 0:
+            for at in range(steps.totals[ASLEEP]):
+                client = whole(steps.asleep[at])
+                steps.sleeps[client] = False
+                size = schedule(control, state, client, max(now, steps.begin_ns[client]), size)
+            steps.totals[ASLEEP] = 0
+            steps.totals[WOKEN] = 0
+        return size
+
+    @inner
+    def act(
+        control: Control, tasks: Tasks, state: State, threads: Threads, size: int, now: int, order: int, asks: int
+    ) -> int:
+        """A round is over, in which `asks` marked ops and ENDs became ready: the new size of the event queue."""
+        rules, lines, steps = control.rules, control.lines, control.steps
+        totals, marks, clients = steps.totals, len(rules.marks.op), len(rules.clients.gap_ns)
+        size = wake(control, state, now, size)
+        totals[ROUNDS] -= 1
+        if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
+            steps.progress[4] = MORE
+        if totals[ACTED] == 0 and asks == 0 and totals[CRASHING] == 0 and totals[TOUCHED] == 0:
+            return size
+        sort(steps.acted, whole(totals[ACTED]))
+        for at in range(totals[ACTED]):
+            acts(control, whole(steps.acted[at]), now)
+        totals[ACTED] = 0
+        sort(steps.asked, asks)
+        ends = whole(0)
+        for at in range(asks):
+            mark = whole(rules.work.mark_of[steps.asked[at]])
+            if mark >= marks:
+                steps.ends[ends] = mark - marks
+                ends += 1
+            elif is_gate(whole(rules.marks.kind[mark])):
+                asks_for(control, mark, now)
+            elif rules.marks.kind[mark] == DRAW:
+                client, source = whole(rules.marks.client[mark]), whole(rules.marks.shared[mark])
+                when = take_input(control, source, client, whole(rules.marks.amount[mark]), now)
+                size = go_on(control, tasks, state, mark, when, size)
+            else:
+                acts(control, mark, now)
+                size = go_on(control, tasks, state, mark, now, size)
+        for at in range(let_go(control, now)):
+            mark = whole(lines.found[at])
+            client = whole(rules.marks.client[mark])
+            if is_gate(whole(rules.marks.kind[mark])):
+                size = go_on(control, tasks, state, mark, now, size)
+            elif steps.at_end[client] and lines.adding[client] == 0:
+                steps.at_end[client] = False
+                steps.ends[ends] = client
+                ends += 1
+        for at in range(ends):
+            client = whole(steps.ends[at])
+            steps.at_end[client] = lines.adding[client] > 0
+            if not steps.at_end[client]:
+                size = end_step(control, state, client, now, size)
+        sort(steps.crashing, whole(totals[CRASHING]))
+        for at in range(totals[CRASHING]):
+            size = crash(control, tasks, state, threads, whole(steps.crashing[at]), now, order, size)
+        totals[CRASHING] = 0
+        most = len(steps.steps) // COLUMNS - clients - marks
+        if steps.progress[4] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
+            steps.progress[4] = MORE
+        return size
+
+    return Hooks(asked_of, begin, ended, awaits, released, counts_joining, carries, works, act)

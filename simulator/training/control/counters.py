@@ -1,0 +1,139 @@
+"""Busy-time counters per task, device and link. Events of one instant may be counted in any order: no time passes
+between them.
+
+A serial link is busy while it is reserved; another one while bytes are on it, not while latencies go by. On a link
+without contention bytes are for as long as they take on the slowest link of their route, from when their first one
+begins with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simulator.execution.backend import Backend
+from simulator.training.control.arrays import FIRST, LAST, PENDING, WATCHED
+from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
+
+if TYPE_CHECKING:
+    from simulator.execution.arrays import State, Tasks
+    from simulator.training.control.arrays import Control, Sums
+
+
+def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
+    """The functions over what that backend runs on: more and less under way; works, leaves, joins, carries, arrives."""
+    inner, whole = backend.inner, backend.whole
+
+    @inner
+    def turn(sums: Sums, where: int, now: int) -> None:
+        """Enter what a task of the cluster has done until now, as it does something else next; of several kinds the
+        first counts.
+        """
+        tasks = len(sums.since_ns)
+        for kind in range(WAITING):
+            if sums.under_way[kind * tasks + where] > 0:
+                sums.task_ns[kind * tasks + where] += now - sums.since_ns[where]
+                break
+        sums.since_ns[where] = now
+
+    @inner
+    def more(sums: Sums, kind: int, where: int, now: int) -> None:
+        at = kind * len(sums.since_ns) + where
+        if sums.under_way[at] == 0:
+            turn(sums, where, now)
+        sums.under_way[at] += 1
+
+    @inner
+    def less(sums: Sums, kind: int, where: int, now: int) -> None:
+        at = kind * len(sums.since_ns) + where
+        if sums.under_way[at] == 1:
+            turn(sums, where, now)
+        sums.under_way[at] -= 1
+
+    @inner
+    def activate(control: Control, task: int, change: int) -> None:
+        """There is one more, or less, under way of the task's client."""
+        owner = control.rules.work.owner[task]
+        if owner >= 0:
+            control.steps.active[owner] += change
+            if not control.rules.clients.idle[owner]:
+                control.steps.totals[PENDING] += change
+
+    @inner
+    def works(control: Control, task: int, where: int, taken: int, now: int) -> None:
+        """A task begins on a device; its whole time counts at once."""
+        rules, sums = control.rules, control.sums
+        kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
+        sums.busy_ns[where] += taken
+        if kind == HANDLING:
+            sums.message_ns[where] += taken
+        more(sums, whole(kind), whole(rules.task_of[where]), now)
+        activate(control, task, whole(1))
+
+    @inner
+    def leaves(control: Control, task: int, where: int, now: int) -> None:
+        """A task ends on a device."""
+        rules = control.rules
+        kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
+        less(control.sums, whole(kind), whole(rules.task_of[where]), now)
+        activate(control, task, whole(-1))
+
+    @inner
+    def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> None:
+        """A task of a transfer joins a link, or a delay begins."""
+        work, sums = control.rules.work, control.sums
+        devices = len(state.idle)
+        where = tasks.resource[task]
+        if devices <= where < devices + len(state.free_ns):
+            sums.reserved_ns[where - devices] += tasks.length[task]
+        if work.role[task] & FIRST:
+            transfer = work.transfer[task]
+            more(sums, whole(SENDING), whole(work.source[transfer]), now)
+            more(sums, whole(SENDING), whole(work.target[transfer]), now)
+            activate(control, task, whole(1))
+
+    @inner
+    def enter(sums: Sums, link: int, now: int) -> None:
+        """Enter the time until now in which flows were on the link; `through_ns` is until when all is entered."""
+        if sums.on_link[link] > 0:
+            sums.link_ns[link] += max(whole(0), now - sums.through_ns[link])
+        sums.through_ns[link] = max(sums.through_ns[link], now)
+
+    @inner
+    def carries(control: Control, task: int, now: int) -> None:
+        """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
+        rules, sums = control.rules, control.sums
+        work = rules.work
+        if work.role[task] & WATCHED == 0:
+            return
+        transfer = work.transfer[task]
+        route = work.route[transfer]
+        for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
+            link = whole(rules.on[place])
+            enter(sums, link, now)
+            if work.flows[transfer]:
+                sums.on_link[link] += 1
+            else:
+                until = now + work.wire_ns[transfer]
+                sums.link_ns[link] += max(whole(0), until - sums.through_ns[link])
+                sums.through_ns[link] = max(sums.through_ns[link], until)
+
+    @inner
+    def arrives(control: Control, task: int, now: int) -> None:
+        """The last task of a transfer on the wires ends, if it is one."""
+        rules, sums = control.rules, control.sums
+        work = rules.work
+        if work.role[task] & LAST == 0:
+            return
+        transfer = work.transfer[task]
+        route = work.route[transfer]
+        less(sums, whole(SENDING), whole(work.source[transfer]), now)
+        less(sums, whole(SENDING), whole(work.target[transfer]), now)
+        activate(control, task, whole(-1))
+        sums.carried[route] += work.nbytes[transfer]
+        if work.flows[transfer]:
+            for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
+                enter(sums, whole(rules.on[place]), now)
+                sums.on_link[rules.on[place]] -= 1
+
+    return activate, works, leaves, joins, carries, arrives

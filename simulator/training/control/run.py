@@ -1,0 +1,231 @@
+"""Run the clients of a training: the event loop with its controller, over lists or, compiled, over arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simulator.columns import Ints, ints
+from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, Shared, State, Tasks, Threads
+from simulator.execution.backend import PYTHON
+from simulator.execution.event_loop import event_loop
+from simulator.execution.running import filled, listed, parts_of
+from simulator.execution.task_graph import TaskGraph, lower, ranks
+from simulator.execution.transfers import checked, transfers_of
+from simulator.training.control import layout
+from simulator.training.control.arrays import (
+    COLUMNS,
+    COUNTED,
+    DONE,
+    DROPPED,
+    LIMIT,
+    MILESTONE,
+    MORE,
+    ROUNDS,
+    ROUNDS_AT_ONCE,
+    STEPS,
+    UPDATES,
+    WRITTEN,
+    Control,
+    Rules,
+)
+from simulator.training.control.controller import controller_of
+from simulator.training.control.durations import durations_of
+from simulator.training.crew.goal import Goal
+from simulator.training.crew.hanging import hangs
+from simulator.training.crew.ledger import Ledger, Noted, under_way
+from simulator.training.crew.milestones import Milestones
+from simulator.training.crew.recording import Recorder
+from simulator.training.disturbances.noise import MAX_FACTOR, entry, scaled
+from simulator.training.disturbances.pauses import stretched
+from simulator.training.training import WAITING, Spent
+
+if TYPE_CHECKING:
+    from simulator.execution.tables import Tables
+    from simulator.training.crew.combining import Crew, Joined
+
+LATEST = 2**61  # a time above this is left to the plain loop
+_MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
+_play = event_loop(PYTHON, controller_of(PYTHON, durations_of(PYTHON, entry, scaled, stretched)))
+
+
+class Given(NamedTuple):
+    """A training, lowered to tasks."""
+
+    lowered: TaskGraph
+    order: int
+    contention: str
+
+
+def prepare(laid: Joined, priority: Ints | None, *, order: str, contention: str) -> Given:
+    """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
+    tables, code = laid.tables, CODES[order]
+    device = checked(tables, laid.device)
+    place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
+    crossing = transfers_of(tables, device)
+    return Given(lower(tables, device, crossing, contention, code, place, laid.op_ptr), code, contention)
+
+
+class Run(NamedTuple):
+    """What the loop reads and writes."""
+
+    tasks: Tasks
+    state: State
+    threads: Threads
+    flows: Flows
+    shared: Shared
+    control: Control
+
+
+def run(
+    crew: Crew, laid: Joined, given: Given, *, record: int = 0, goal: Goal | None = None, compiled: bool = False
+) -> Noted | None:
+    """Let the clients work until their limit, or their goal.
+
+    None for what compiled code leaves to the plain loop: times that it can't count, or a run that hangs. Raises
+    DeadlockError where nothing can happen any more before.
+    """
+    goal, tables, lowered = goal or Goal(crew.limit), laid.tables, given.lowered
+    if compiled and not _is_countable(crew, lowered):
+        return None
+    tasks = layout.with_timers(crew, lowered)
+    rules = layout.rules_of(crew, tables, lowered, tasks, given.contention, record=record)
+    made = arrays_of(laid, given, tasks, rules)
+    if not compiled:
+        made = as_lists(made)
+    ledger, recorder = Ledger(crew, tables.routes), Recorder(crew, laid, lowered, record)
+    play = _compiled() if compiled else _plain
+    why, milestones, steps = MORE, Milestones(), made.control.steps
+
+    def noted() -> Noted:
+        end_ns = int(steps.progress[0])
+        ledger.lost, ledger.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
+        left = under_way(list(steps.running), list(steps.number), list(steps.begin_ns), end_ns)
+        whole, marks = spent(ledger, made, crew, tables), tuple(milestones.kept)
+        waits = ints(made.control.feeds.for_ns)
+        return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks, waits)
+
+    while why == MORE:
+        made = made._replace(control=_until(made.control, goal.limit))
+        steps.totals[ROUNDS] = ROUNDS_AT_ONCE
+        why = play(made, given.order)
+        _take_away(made, ledger, recorder, own_lanes=given.order == EXECUTOR)
+        if steps.totals[COUNTED] >= milestones.next:
+            milestones.note(spent(ledger, made, crew, tables))
+            steps.totals[MILESTONE] = milestones.next
+            goal.tell(int(steps.totals[COUNTED]))
+        if why == DONE and goal.put_off(noted):
+            why = MORE
+            steps.progress[4] = 0
+    if why == DONE:
+        return noted()
+    if compiled:
+        return None
+    raise hangs(crew, made.control, goal.limit)
+
+
+def _plain(made: Run, order: int) -> int:
+    count = len(made.tasks.length)
+    why: int = _play(*made[:5], order, count, [], 1 << 200, False, made.control)
+    return why
+
+
+def _compiled() -> Any:  # Any: a function of compiled code
+    from simulator.training.control.compiled import go_on  # numba takes long to load
+
+    return go_on
+
+
+def arrays_of(laid: Joined, given: Given, tasks: Tasks, rules: Rules) -> Run:
+    """All that the loop and the controller read and write; nothing has happened yet."""
+    tables = laid.tables
+    parts = parts_of(tables, given.lowered, tasks, given.contention, given.order, layout.events_of(rules))
+    sizes = layout.sizes_of(rules, tables)
+    written = [filled(kind, sizes) for kind in WRITTEN]
+    layout.initialise(written, rules, tasks)
+    own = Tasks(*map(np.array, tasks))  # may be written
+    state, threads, flows, shared = parts
+    return Run(own, state, threads, flows, shared, Control(rules, *written))
+
+
+def as_lists(made: Run) -> Run:
+    """The same as lists, with a list of events for the event queue."""
+    lists = Run(*map(listed, made))
+    events: Any = []  # Any: a list in the place of an array
+    return lists._replace(state=lists.state._replace(key=events))
+
+
+def _until(control: Control, limit: int) -> Control:
+    """With another number of updates to be made."""
+    numbers = list(control.rules.numbers)
+    numbers[LIMIT] = limit
+    kept: Any = numbers
+    if isinstance(control.rules.numbers, np.ndarray):
+        kept = ints(numbers)
+    return control._replace(rules=control.rules._replace(numbers=kept))
+
+
+def _is_countable(crew: Crew, lowered: TaskGraph) -> bool:
+    """Whether 64 bits hold all times."""
+    longest, disturbed = int(lowered.tasks.length.max(initial=0)), crew.disturbed
+    longest = max(longest, int(crew.sources.period_ns.max(initial=0)))
+    latest = int(max(crew.start_ns.max(initial=0), crew.gap_ns.max(initial=0)))
+    if disturbed is None:
+        return latest < LATEST
+    if len(disturbed.noise):
+        longest *= MAX_FACTOR
+    latest = max(latest, int(disturbed.crash_at_ns.max(initial=0)), int(disturbed.pause_phase_ns.max(initial=0)))
+    for period, length in zip(disturbed.pause_period_ns.tolist(), disturbed.pause_length_ns.tolist(), strict=True):
+        longest = max(longest, longest * period // (period - length) + period if period else longest + length)
+    return max(latest, longest) < LATEST
+
+
+def _take_away(made: Run, ledger: Ledger, recorder: Recorder, *, own_lanes: bool) -> None:
+    """Enter the steps and updates that were noted, so that there is room for others."""
+    steps = made.control.steps
+    totals, progress = steps.totals, steps.progress
+    ended = np.asarray(steps.steps[: COLUMNS * totals[STEPS]]).reshape(-1, COLUMNS)
+    updates = np.asarray(steps.updates[: COLUMNS * totals[UPDATES]]).reshape(-1, COLUMNS)[:, : COLUMNS - 1]
+    ledger.steps += [(a, b, c, d, e, f) for a, b, c, d, e, f in ended.tolist()]
+    ledger.updates += [(a, b, c, d, e) for a, b, c, d, e in updates.tolist()]
+    for client, number in ended[:, :2].tolist():
+        if number < recorder.steps:
+            took = made.control.sums.took_ns if len(made.control.sums.took_ns) else made.tasks.length
+            recorder.note(client, number, made.tasks, made.state, took, made.threads.lane if own_lanes else None)
+    totals[STEPS], totals[UPDATES] = 0, 0
+    if progress[4] == MORE:
+        progress[4] = 0
+    if progress[2] > _MANY_ROUNDS:
+        progress[2] = 1
+        for column in (made.state.touched_in, made.flows.seen, made.flows.link_seen):
+            column[:] = [0] * len(column)
+
+
+def spent(ledger: Ledger, made: Run, crew: Crew, tables: Tables) -> Spent:
+    """The sums until now, work under way included."""
+    sums, steps, state = made.control.sums, made.control.steps, made.state
+    now, size = int(steps.progress[0]), int(steps.progress[1])
+    pending: Any = state.key  # or a list of both
+    if isinstance(pending, list):
+        when, task = np.array(pending, np.int64).reshape(-1, 2).T
+    else:
+        when, task = pending[:size], state.event[:size]
+    inside = task < len(made.tasks.length)
+    when, task = when[inside], task[inside]
+    where = np.asarray(made.tasks.resource)[task]
+    running = (where >= 0) & (where < len(tables.devices))
+    busy_ns, message_ns = np.array(sums.busy_ns), np.array(sums.message_ns)
+    np.subtract.at(busy_ns, where[running], when[running] - now)
+    messages = running & (task >= len(tables))
+    np.subtract.at(message_ns, where[messages], when[messages] - now)
+    through, on_link = np.array(sums.through_ns), np.array(sums.on_link)
+    ahead = through - now  # known already, or of flows not known yet
+    link_ns = np.array(sums.link_ns) - np.where(on_link > 0, ahead, np.maximum(ahead, 0))
+    # from now until a serial link is free it is never idle
+    link_ns += np.array(sums.reserved_ns) - np.maximum(np.array(state.free_ns) - now, 0)
+    under_way, task_ns = np.array(sums.under_way).reshape(WAITING, -1) > 0, np.array(sums.task_ns).reshape(WAITING, -1)
+    counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of all that is under way at a task, the first kind
+    task_ns = task_ns + np.where(counts, now - np.array(sums.since_ns), 0)
+    updates = int(steps.totals[COUNTED])
+    return ledger.summed(updates, now, task_ns, (ints(busy_ns), ints(message_ns)), ints(sums.carried), ints(link_ns))

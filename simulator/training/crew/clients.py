@@ -1,0 +1,246 @@
+"""Clients and a regime become tables and a crew: who begins when, what counts, which ops share what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.errors import SimvizError
+from simulator.execution.loops import SharedChoices
+from simulator.execution.tables import Tables, of_partitions
+from simulator.training.crew.combining import (
+    COUNT,
+    DEQUEUE,
+    DRAW,
+    ENQUEUE,
+    READ,
+    Client,
+    Crew,
+    Joined,
+    Marks,
+    Shared,
+    Sources,
+    Word,
+    join,
+)
+from simulator.training.crew.reading import reads
+from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
+from simulator.training.crew.telling import keeper, word
+from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
+from simulator.training.recognition.variables import VARIABLES
+
+_Mark = tuple[int, int, int, int, int]  # a row of `Marks`
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.execution.loops import Choice
+
+
+def lay_out(
+    clients: Sequence[Client],
+    cluster: Cluster,
+    costs: Sequence[CostTable],
+    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, Choice] | None = None,
+    seed: int = 0,
+) -> Joined:
+    """The tables of all clients; those that have the same pieces share the work.
+
+    Each client heeds the trips and branches that it has. Raises SimvizError for those that none has.
+    """
+    known: dict[int, tuple[Tables, Ids]] = {}
+    choices = SharedChoices(trips, branches)
+    for client, priced in zip(clients, costs, strict=True):
+        if id(client.partitions) not in known:
+            own = replace(cluster, master=_lead(client, clients).program.task)
+            cut = partial(of_partitions, client.partitions, own, priced, seed=seed, ending=True)
+            known[id(client.partitions)] = choices.apply(cut)
+    choices.check()
+    return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
+
+
+def crew_of(
+    clients: Sequence[Client],
+    laid: Joined,
+    cluster: Cluster,
+    start_ns: Ints,
+    *,
+    steps: int,
+    tokens: int,
+    bound: int,
+    inputs: Pipelines = NO_INPUTS,
+) -> Crew:
+    """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
+
+    Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
+    program says. `tokens` are in the queues from which workers take what such a client adds, `inputs` what may run dry.
+    Raises SimvizError where
+    nobody counts, or by a node that does not run.
+    """
+    roles = [client.program.role for client in clients]
+    apart = "updates" in roles
+    counting = [_counting(client, clients, apart=apart) for client in clients]
+    found = synchronisers(clients, cluster)
+    marks, shared = _marks(clients, found, laid, cluster, counting, tokens, inputs)
+    by_end = [names == () for names in counting]
+    if not any(by_end) and COUNT not in marks.kind:
+        raise SimvizError("No client counts an update of the global step, so that the run would never end.")
+    row = {task: k for k, task in enumerate(cluster.tasks)}
+    keeps, nothing = _keeps(clients, cluster), ints(np.zeros(len(clients)))
+    return Crew(
+        names=tuple(client.program.name for client in clients),
+        op_ptr=laid.op_ptr,
+        task=ids([row[client.program.task] for client in clients]),
+        task_of=ids(cluster.task_of),
+        start_ns=start_ns,
+        gap_ns=ints([client.program.gap_ns or 0 for client in clients]),
+        word=_word(clients, laid, marks, keeps, cluster) if bound >= 0 else Word(nothing, nothing),
+        clocked=flags([role == "worker" for role in roles]),
+        counts=flags(by_end),
+        idle=flags([role == "traffic" for role in roles]),
+        examples=ints([client.program.examples for client in clients]),
+        marks=marks,
+        shared=shared,
+        sources=_sources(inputs, cluster, start_ns),
+        limit=steps if apart else steps * roles.count("worker"),
+        bound=bound,
+        keeps=keeps,
+        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+    )
+
+
+def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tuple[str, ...] | None:
+    """The nodes by which a client counts updates; (): the end of its step; None: it counts none."""
+    if client.program.role in ("reader", "traffic") or (apart and client.program.role == "worker"):
+        return None
+    return _lead(client, clients).program.counts
+
+
+def _marks(
+    clients: Sequence[Client],
+    synchronising: Sequence[Synchronising],
+    laid: Joined,
+    cluster: Cluster,
+    counting: Sequence[tuple[str, ...] | None],
+    tokens: int,
+    inputs: Pipelines,
+) -> tuple[Marks, Shared]:
+    objects: dict[Key, int] = {}
+    capacity: list[int] = []
+    users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
+    rows: list[_Mark] = []
+    known: dict[int, Ids] = {}
+    for c, (client, found, names) in enumerate(zip(clients, synchronising, counting, strict=True)):
+        ops = _ops_of(laid, c)
+        kinds = zip(found.rows.tolist(), found.kind.tolist(), found.key, found.amount.tolist(), strict=True)
+        for (node, kind, key, amount), room, reserve in zip(
+            kinds, found.capacity.tolist(), found.reserve.tolist(), strict=True
+        ):
+            if key not in objects:
+                objects[key] = len(objects)
+                capacity.append(room)
+                users.append(set())
+            users[objects[key]].add((client.program.role, kind))
+            rows += [(op, kind, objects[key], amount, reserve) for op in ops.get(node, ())]
+        for name in names or ():
+            node = client.partitions.graph.index.get(name, -1)
+            if not ops.get(node):
+                raise SimvizError(f"{client.program.name} counts updates by {name!r}, which its step does not run.")
+            rows += [(op, COUNT, -1, 0, 0) for op in ops[node]]
+        for draw in inputs.draws[c] if c < len(inputs.draws) else ():
+            rows += [(op, DRAW, draw.input, draw.amount, 0) for op in ops.get(draw.node, ())]
+        if names is not None:
+            rows += _reading(client, ops, known, {row[0] for row in rows})
+    column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
+    marks = Marks(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
+    passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
+    task = {name: cluster.task_of[row] for name, row in cluster.index.items()}
+    shared = Shared(
+        names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in objects),
+        queue=flags([key.family != "accumulator" for key in objects]),
+        capacity=ints(capacity),
+        tokens=ints([tokens if passed_on <= found else 0 for found in users]),
+        task=ids([task[key.device] for key in objects]),
+    )
+    return marks, shared
+
+
+def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Sources:
+    """The inputs as the directors read them; threads begin with the first session that fills the input."""
+    made = [one.producer for one in inputs.pipelines]
+    return Sources(
+        names=tuple(one.key.name for one in inputs.pipelines),
+        threads=ids([one.threads for one in made]),
+        period_ns=ints([one.period_ns for one in made]),
+        item=ints([one.item for one in made]),
+        capacity=ints([one.capacity for one in inputs.pipelines]),
+        reserve=ints([one.reserve for one in inputs.pipelines]),
+        task=ids([cluster.task_of[one.device] for one in inputs.pipelines]),
+        kept_by=ids([cluster.task_of[one.kept_by] for one in inputs.pipelines]),
+        start_ns=ints([min(int(start_ns[c]) for c in one.clients) for one in inputs.pipelines]),
+    )
+
+
+def _reading(
+    client: Client, ops: Mapping[int, Sequence[int]], known: dict[int, Ids], others: Collection[int]
+) -> list[_Mark]:
+    """The marks of ops that read; what synchronises or counts does not. `known` has those of pieces that were met."""
+    pieces = client.partitions
+    if id(pieces) not in known:
+        known[id(pieces)] = reads(pieces)
+    found = (op for node in known[id(pieces)].tolist() for op in ops.get(node, ()))
+    return [(op, READ, -1, 0, 0) for op in found if op not in others]
+
+
+def _word(clients: Sequence[Client], laid: Joined, marks: Marks, keeps: Flags, cluster: Cluster) -> Word:
+    kept_by = cluster.tasks[keeper(marks, laid.device, keeps, cluster)]
+    return word([client.program.task for client in clients], kept_by, cluster)
+
+
+def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:
+    """The ops of each node of a client's pieces that runs."""
+    a, b = laid.op_ptr[client : client + 2].tolist()
+    found: dict[int, list[int]] = {}
+    for op in (a + np.flatnonzero(~laid.tables.silent[a:b])).tolist():
+        found.setdefault(int(laid.tables.node[op]), []).append(op)
+    return found
+
+
+def _keeps(clients: Sequence[Client], cluster: Cluster) -> Flags:
+    """[K] tasks on which there is a variable."""
+    keeps = np.zeros(len(cluster.tasks), bool)
+    task_of = np.array(cluster.task_of)
+    known: dict[int, Ids] = {}
+    for client in clients:
+        pieces = client.partitions
+        if id(pieces) not in known:
+            kept = [row for row, op in enumerate(pieces.graph.ops) if op in VARIABLES]
+            known[id(pieces)] = ids(pieces.device[kept])
+        where = known[id(pieces)]
+        keeps[task_of[where if client.devices is None else client.devices[where]]] = True
+    return flags(keeps)
+
+
+def _lead(client: Client, clients: Sequence[Client]) -> Client:
+    return client if client.program.like is None else clients[client.program.like]
+
+
+def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchronising, ...]:
+    """What each client waits for, on its own devices."""
+    known: dict[int, Synchronising] = {}
+    found = []
+    for client in clients:
+        if id(client.partitions) not in known:
+            known[id(client.partitions)] = find(client.partitions)
+        own = known[id(client.partitions)]
+        if client.devices is not None:
+            own = moved(own, [cluster.devices[row].name for row in client.devices.tolist()])
+        found.append(own)
+    return joined(found)

@@ -1,0 +1,55 @@
+"""The routes between devices say what the cluster says of each pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.cluster.cluster import Cluster, Link
+from simulator.cluster.description import load_cluster
+from simulator.cluster.protocols import Protocol
+from simulator.execution.routes import AT_ONCE, alone_ns, routes_of
+from tests.execution.cases import apart, cluster, with_cores
+
+OWN = Protocol("own", 5, 30, 40, 500, 1250, latency_ns=7)
+CLUSTERS = {
+    "one device": cluster(["w:0/CPU:0"]),
+    "hand-overs": replace(cluster(["w:0/CPU:0", "w:0/CPU:1", "w:1/CPU:0"]), handover_ns=9, between_tasks=OWN),
+    "some ways": cluster(
+        ["a:0/CPU:0", "b:0/CPU:0", "c:0/CPU:0"],
+        [Link("a", 3, 10**9), Link("switch", 4, 10**8), Link("c", 5, 10**10)],
+        {(0, 1): (0, 1), (1, 0): (), (0, 2): (0, 1, 2), (2, 1): ()},
+    ),
+    "some cores": replace(with_cores(cluster(["w:0/CPU:0", "w:0/GPU:0", "w:1/CPU:0"]), [3, 5, 7]), between_tasks=OWN),
+    "cores differ on one link": replace(with_cores(apart(3, shared=True), [1, 4, 4, 8]), between_tasks=OWN),
+    "one link": replace(apart(3, shared=True), between_tasks=OWN),
+    "presets": load_cluster("ps=2,worker=2x2gpu"),
+    "a machine": load_cluster("dgx-a100"),
+}
+
+
+@pytest.mark.parametrize("on", CLUSTERS.values(), ids=CLUSTERS)
+def test_the_columns_of_a_route_are_those_of_its_pair(on: Cluster) -> None:
+    routes = routes_of(on)
+    kind, paces = routes.paces
+    seen = []
+    for source, row in enumerate(on.routes):
+        for target, taken in enumerate(row):
+            route, pace = int(routes.of[source, target]), paces[kind[source, target]]
+            if taken is None or source == target:
+                assert route == -1
+                assert pace == (None if taken is None else AT_ONCE)
+                continue
+            seen.append(route)
+            protocol = on.protocol(source, target)
+            assert routes.links[route] == taken
+            assert routes.latency_ns[route] == with_cores(on, [1]).latency_ns(source, target)
+            cores = (routes.send_cores[route], routes.receive_cores[route])
+            assert cores == (on.cores(source, target) if protocol.pack_ns(1) else (1, 1))
+            assert routes.request_ns[route] == protocol.request_ns
+            assert pace is not None
+            for nbytes in (0, 1, 12_345):
+                ends = on.pack_ns(source, target, nbytes) + on.unpack_ns(source, target, nbytes)
+                assert alone_ns(pace, nbytes) == on.transfer_ns(source, target, nbytes) + ends
+    assert list(dict.fromkeys(seen)) == list(range(len(routes.links)))  # numbered in order
