@@ -96,9 +96,9 @@ class Stage:
             for text in self.case.disturb
         ]
         gap_ns = drawn.randrange(20_000_000) if self.case.varied else 0
-        crew = [replace(one, program=replace(one.program, gap_ns=gap_ns)) for one in self.clients]
+        client_set = [replace(one, program=replace(one.program, gap_ns=gap_ns)) for one in self.clients]
         return train(
-            crew,
+            client_set,
             self.cluster,
             self.costs,
             regime=self.regime,

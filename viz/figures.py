@@ -90,7 +90,7 @@ def devices_of_nodes(scene: Scene) -> Ids:
 
 
 @dataclass(frozen=True, eq=False)
-class Transfers:
+class TransferFigures:
     """The transfers that took place, a row for each of the trace: one in a loop once per iteration. Axis: X."""
 
     tensor: Ids  # [X] row of the graph, or -1 - node for a control edge
@@ -99,11 +99,11 @@ class Transfers:
     nbytes: Ints  # [X] 0 for a dead one, -1 unknown
 
 
-def transfers(scene: Scene) -> Transfers:
+def transfers(scene: Scene) -> TransferFigures:
     """The tensor, ends and size of each transfer of the trace."""
     cut, row = scene.partitions, scene.trace.transfer
     nbytes = ints(np.where(scene.trace.transfer_dead, 0, cut.nbytes[row]))
-    return Transfers(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
+    return TransferFigures(ids(cut.tensor[row]), ids(cut.src_device[row]), ids(cut.dst_device[row]), nbytes)
 
 
 def bytes_by_pair(scene: Scene) -> Ints:

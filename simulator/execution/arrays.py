@@ -91,7 +91,7 @@ class Threads(NamedTuple):
     sending: Annotated[Ids, "J"]  # packings that the end of an op made ready
 
 
-class Shared(NamedTuple):
+class SharedLinks(NamedTuple):
     """Links that are shared. Axis: W routes."""
 
     link_ptr: Annotated[Ids, "W+1"]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 _ROOT = Path(__file__).parents[1]
 
 
-class Sources(NamedTuple):
+class CompiledSources(NamedTuple):
     """What goes into a compiled function."""
 
     what: str  # for messages
@@ -26,7 +26,7 @@ class Sources(NamedTuple):
     parts: tuple[str, ...]  # modules and folders of them that are compiled into it, or whose constants are
 
 
-STEP = Sources(
+STEP = CompiledSources(
     "The event loop",
     "execution/compiled/engine.py",
     "_play",
@@ -44,14 +44,14 @@ STEP = Sources(
     ),
 )
 
-TRAINING = Sources(
+TRAINING = CompiledSources(
     "The event loop of many steps",
     "training/control/compiled.py",
     "_go_on",
     (
         *STEP.parts,
         "training/control",
-        "training/crew/combining.py",
+        "training/clients/client_set.py",
         "training/disturbances/noise.py",
         "training/disturbances/pauses.py",
         "training/training.py",
@@ -60,7 +60,7 @@ TRAINING = Sources(
 
 
 @cache
-def digest(sources: Sources) -> str:
+def digest(sources: CompiledSources) -> str:
     """Of the texts of its sources and of numba's version; "" where there is no numba."""
     try:
         made = sha256(version("numba").encode())
@@ -73,7 +73,7 @@ def digest(sources: Sources) -> str:
     return made.hexdigest()[:16]
 
 
-def is_kept(sources: Sources) -> bool:
+def is_kept(sources: CompiledSources) -> bool:
     """Whether numba most likely finds it compiled; on a processor of another kind it compiles all the same.
 
     Its cache is in NUMBA_CACHE_DIR, else beside the module, else among the user's caches.

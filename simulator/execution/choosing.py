@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 from simulator.errors import UnsupportedError
-from simulator.execution.caching import STEP, Sources, is_kept
+from simulator.execution.caching import STEP, CompiledSources, is_kept
 
 ENGINES = ("auto", "python", "compiled")
 _WORTH_LOADING, _WORTH_COMPILING = 400_000, 30_000_000  # events
 
 
-def choose(engine: str, events: int, loop: Sources = STEP) -> bool:
+def choose(engine: str, events: int, loop: CompiledSources = STEP) -> bool:
     """Whether to take that compiled loop for so many ends of ops and transfers.
 
     "auto" never lets a small step wait for a compiler: it loads what is compiled already where that pays, and compiles
@@ -35,11 +35,11 @@ def choose(engine: str, events: int, loop: Sources = STEP) -> bool:
     return engine == "compiled"
 
 
-def _module(loop: Sources) -> str:
+def _module(loop: CompiledSources) -> str:
     return ".".join(["simulator", *Path(loop.module).with_suffix("").parts])
 
 
-def load(loop: Sources = STEP) -> ModuleType:
+def load(loop: CompiledSources = STEP) -> ModuleType:
     """The module of the compiled loop, compiled now if it must be. Raises UnsupportedError where numba is not there."""
     try:
         return import_module(_module(loop))
@@ -47,7 +47,7 @@ def load(loop: Sources = STEP) -> ModuleType:
         raise UnsupportedError(f"The compiled engine needs numba, which cannot be loaded: {error}") from None
 
 
-def loads(loop: Sources = STEP) -> bool:
+def loads(loop: CompiledSources = STEP) -> bool:
     """Whether the compiled loop can be had; it is loaded."""
     try:
         load(loop)
@@ -56,12 +56,12 @@ def loads(loop: Sources = STEP) -> bool:
     return True
 
 
-def is_warm(loop: Sources = STEP) -> bool:
+def is_warm(loop: CompiledSources = STEP) -> bool:
     """Whether numba most likely finds the loop compiled."""
     return is_kept(loop)
 
 
-def warm_up(loop: Sources = STEP) -> tuple[bool, str]:
+def warm_up(loop: CompiledSources = STEP) -> tuple[bool, str]:
     """Compile the loop and keep it for later runs: whether it is kept, and a sentence that says so.
 
     Where nothing can be written the loop works, but every process that uses it compiles it again. Raises

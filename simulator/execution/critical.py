@@ -26,7 +26,7 @@ from simulator.units import Nanos
 
 
 @dataclass(frozen=True, eq=False)
-class _RecordedStep:
+class _StepRecord:
     """Workings: the outcome as lists, and who ended where at which moment."""
 
     tables: Tables
@@ -64,7 +64,7 @@ def critical_path(tables: Tables, outcome: Outcome) -> list[tuple[int, Nanos]]:
     return [_named(record, task) for task in path[::-1] if _counts(record, task)]
 
 
-def _record(tables: Tables, outcome: Outcome) -> _RecordedStep:
+def _record(tables: Tables, outcome: Outcome) -> _StepRecord:
     crossing = outcome.transfers
     device, start, end = outcome.device.tolist(), outcome.start_ns.tolist(), outcome.end_ns.tolist()
     asked, sent = outcome.transfer_ready_ns.tolist(), outcome.transfer_start_ns.tolist()
@@ -82,7 +82,7 @@ def _record(tables: Tables, outcome: Outcome) -> _RecordedStep:
         for transfer, home in enumerate(tables.home[where].tolist()):
             if until[stretch][transfer] > begin[stretch][transfer]:
                 lane_until.setdefault((home, until[stretch][transfer]), transfer_task(transfer, stretch))
-    return _RecordedStep(
+    return _StepRecord(
         tables=tables,
         outcome=outcome,
         device=device,
@@ -101,13 +101,13 @@ def _record(tables: Tables, outcome: Outcome) -> _RecordedStep:
     )
 
 
-def _counts(record: _RecordedStep, task: int) -> bool:
+def _counts(record: _StepRecord, task: int) -> bool:
     """Whether it is to be shown: not a stretch of no length, but for the wire."""
     transfer, stretch = transfer_of(task)
     return task >= 0 or stretch == WIRE or record.until[stretch][transfer] > record.begin[stretch][transfer]
 
 
-def _named(record: _RecordedStep, task: int) -> tuple[int, Nanos]:
+def _named(record: _StepRecord, task: int) -> tuple[int, Nanos]:
     """The task, and when it began."""
     if task >= len(record.start):
         hold = task - len(record.start)
@@ -118,7 +118,7 @@ def _named(record: _RecordedStep, task: int) -> tuple[int, Nanos]:
     return task, record.begin[stretch][transfer]
 
 
-def _before(record: _RecordedStep, task: int, seen: set[int]) -> int | None:
+def _before(record: _StepRecord, task: int, seen: set[int]) -> int | None:
     """The task whose end let this one start; None: nothing held it, it starts at 0.
 
     While the path is looked for, n + h stands for the wire of a transfer as its hold h has it.
@@ -141,7 +141,7 @@ def _before(record: _RecordedStep, task: int, seen: set[int]) -> int | None:
     return record.lane_until[int(home), began]
 
 
-def _asker(record: _RecordedStep, transfer: int) -> int:
+def _asker(record: _StepRecord, transfer: int) -> int:
     """What a transfer waited for before it was asked for: its value, its Recv, or the request of that."""
     value = int(record.tables.tensor_op[record.outcome.transfers.tensor[transfer]])
     asked = record.until[REQUEST][transfer]
@@ -152,13 +152,13 @@ def _asker(record: _RecordedStep, transfer: int) -> int:
     return int(record.tables.post[record.outcome.transfers.tensor[transfer]])
 
 
-def _poster(record: _RecordedStep, transfer: int) -> int | None:
+def _poster(record: _StepRecord, transfer: int) -> int | None:
     """The op that posted the Recv; None: it was posted when the step began."""
     poster = int(record.tables.post[record.outcome.transfers.tensor[transfer]])
     return poster if poster >= 0 else None
 
 
-def _through(record: _RecordedStep, transfer: int) -> int:
+def _through(record: _StepRecord, transfer: int) -> int:
     """The wire of a transfer, for the link that its bytes were through last; for the first, where none of those is."""
     first, end = record.first_hold[transfer : transfer + 2]
     if first == end:
@@ -168,7 +168,7 @@ def _through(record: _RecordedStep, transfer: int) -> int:
     return len(record.start) + slowest
 
 
-def _before_hold(record: _RecordedStep, hold: int) -> int:
+def _before_hold(record: _StepRecord, hold: int) -> int:
     """What kept a transfer from a link until then: whoever had this link, or the one before it, or packing."""
     transfer, began = record.held_by[hold], record.hold_start[hold]
     while hold > record.first_hold[transfer] and record.hold_start[hold - 1] == began:
@@ -178,7 +178,7 @@ def _before_hold(record: _RecordedStep, hold: int) -> int:
     return len(record.start) + record.link_until[record.link[hold], began]
 
 
-def _last_input(record: _RecordedStep, op: int, seen: set[int]) -> int | None:
+def _last_input(record: _StepRecord, op: int, seen: set[int]) -> int | None:
     tables = record.tables
     edges = tables.in_edge[tables.in_ptr[op] : tables.in_ptr[op + 1]]
     if tables.merge[op]:  # a value that came last, but not first, was not needed: look at the control inputs first

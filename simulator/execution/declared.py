@@ -1,4 +1,4 @@
-"""What the tuples of arrays in `flat`, and those of a crew, declare: names, element types and axes."""
+"""Names, element types and axes that tuples of columns declare (`arrays`, `layouts`, `training.control.arrays`)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from simulator.execution.sharing import sharing_of
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
-    from simulator.execution.arrays import Flows, Shared, State, Tasks, Threads
+    from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
     from simulator.execution.hooks import Hooks
 
 
@@ -80,7 +80,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
         state: State,
         threads: Threads,
         flows: Flows,
-        shared: Shared,
+        shared: SharedLinks,
         order: int,
         count: int,
         tail: Ints,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, flags, ids, ints
-from simulator.execution.arrays import Flows, Found, Lives, Shared, State, Tasks, Threads
+from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
 from simulator.execution.declared import columns
 from simulator.execution.layouts import SAFE_BYTES, Arena, Held, Laid, Nodes, Places
 from simulator.execution.routes import Discipline, Routes, discipline
@@ -158,9 +158,9 @@ def _places(tables: Tables, rule: Discipline) -> Places:
     )
 
 
-def _shared(rule: Discipline, routes: Routes) -> Shared:
+def _shared(rule: Discipline, routes: Routes) -> SharedLinks:
     link = _joined(rule.shared)
-    return Shared(
+    return SharedLinks(
         link_ptr=_pointers(rule.shared),
         link=link,
         user_ptr=ids(np.append(0, np.cumsum(np.bincount(link, minlength=len(routes.link_names))))),

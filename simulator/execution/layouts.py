@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.execution.arrays import Flows, Found, Lives, Shared, State, Tasks, Threads
+from simulator.execution.arrays import Flows, Found, Lives, SharedLinks, State, Tasks, Threads
 
 SAFE_BYTES = 2**33  # up to here bytes times 10**9 fit a signed 64-bit integer
 MATRICES = frozenset({"kind_ns", "route_between", "big_ns", "big_held_ns"})  # all other arrays have one axis
@@ -107,7 +107,7 @@ class Laid(NamedTuple):
 
     nodes: Nodes
     places: Places
-    shared: Shared
+    shared: SharedLinks
     held: Held
 
 

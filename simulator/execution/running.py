@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Ids, Ints, ids, ints
-from simulator.execution.arrays import EXECUTOR, NEVER, Flows, Shared, State, Tasks, Threads
+from simulator.execution.arrays import EXECUTOR, NEVER, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.backend import PYTHON
 from simulator.execution.declared import columns
 from simulator.execution.event_loop import event_loop
@@ -56,10 +56,10 @@ def times(tables: Tables, tasks: Tasks, makespan: Nanos, ready: Ints, start: Int
 
 def parts_of(
     tables: Tables, lowered: TaskGraph, tasks: Tasks, contention: str, order: int, events: int = 0
-) -> tuple[State, Threads, Flows, Shared]:
+) -> tuple[State, Threads, Flows, SharedLinks]:
     """All that the loop works in beside these tasks, with room for so many pending events if it runs over arrays."""
     threads = _threads(tables, lowered, tasks) if order == EXECUTOR else filled(Threads)
-    shared, flows = _sharing(tables, tasks, contention) if tasks.shares[0] else (filled(Shared), filled(Flows))
+    shared, flows = _sharing(tables, tasks, contention) if tasks.shares[0] else (filled(SharedLinks), filled(Flows))
     count, devices = len(tasks.length), len(tables.devices)
     state = filled(
         State,
@@ -97,13 +97,13 @@ def _threads(tables: Tables, lowered: TaskGraph, tasks: Tasks) -> Threads:
     return threads
 
 
-def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[Shared, Flows]:
+def _sharing(tables: Tables, tasks: Tasks, contention: str) -> tuple[SharedLinks, Flows]:
     rule, known = discipline(tables.routes, contention), tables.routes
     links, routes = len(known.link_names), len(rule.shared)
     route = tasks.resource[tasks.resource >= len(tables.devices) + links] - len(tables.devices) - links
     link = np.array([one for links_of in rule.shared for one in links_of], np.int64)
     shared = filled(
-        Shared,
+        SharedLinks,
         link_ptr=[0, *accumulate(map(len, rule.shared))],
         link=link,
         user_ptr=np.append(0, np.cumsum(np.bincount(link, minlength=links))),

@@ -31,7 +31,7 @@ from simulator.execution.backend import Backend
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
-    from simulator.execution.arrays import Flows, Shared
+    from simulator.execution.arrays import Flows, SharedLinks
 
 NANO = 10**9
 MAX_FLOW_BYTES = 2**62 // NANO  # 4.6 GB; twice it still fits a signed 64-bit integer
@@ -143,7 +143,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
         return links + 1
 
     @inner
-    def count_anew(flows: Flows, shared: Shared, turn: int) -> int:
+    def count_anew(flows: Flows, shared: SharedLinks, turn: int) -> int:
         """Count the flows on the routes that changed: how many links are in `span` on which there are more or less."""
         count, counted, user, users = flows.active, flows.counted, flows.user, flows.users
         links = whole(0)
@@ -171,7 +171,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
         return links
 
     @inner
-    def limit(flows: Flows, shared: Shared, routes: int, turn: int) -> None:
+    def limit(flows: Flows, shared: SharedLinks, routes: int, turn: int) -> None:
         """Find how much caps, and links that are not filled anew, let each route have; and where in the order."""
         for at in range(routes):
             route = flows.part[at]
@@ -187,7 +187,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
             flows.trial_by[route] = by
 
     @inner
-    def pour(flows: Flows, shared: Shared, links: int) -> None:
+    def pour(flows: Flows, shared: SharedLinks, links: int) -> None:
         """Fill the links of `span` in the order in which they fix rates.
 
         `least` is the share that a link can give as far as is known: the more of its routes are fixed before it the
@@ -238,7 +238,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
             span[links] = one
 
     @inner
-    def reach(flows: Flows, shared: Shared, routes: int, links: int, turn: int) -> int:
+    def reach(flows: Flows, shared: SharedLinks, routes: int, links: int, turn: int) -> int:
         """Take over the rates that were found: how many links are to be filled anew, now that they are known."""
         for at in range(routes):
             route = flows.part[at]
@@ -256,7 +256,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
         return links
 
     @inner
-    def fill(flows: Flows, shared: Shared, turn: int) -> int:
+    def fill(flows: Flows, shared: SharedLinks, turn: int) -> int:
         """Find the rates after flows began or ended: how many routes are in `part`, the changed ones first."""
         part, span, user, seen = flows.part, flows.span, flows.user, flows.seen
         routes, links, known = whole(flows.sizes[1]), count_anew(flows, shared, turn), 0
@@ -279,7 +279,7 @@ def sharing_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each
         return routes
 
     @inner
-    def settle(flows: Flows, shared: Shared, now: int, turn: int) -> int:
+    def settle(flows: Flows, shared: SharedLinks, now: int, turn: int) -> int:
         """Give flows that a change reaches their max-min rates: when the first of all flows ends; NEVER: none does."""
         next_ns, rate, share, sizes = flows.next_ns, flows.rate, flows.share, flows.sizes
         if sizes[1] > 0:

@@ -27,7 +27,6 @@ from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.buffers import buffers
 from simulator.execution.layouts import Layouts
 from simulator.execution.loops import Choice, unrolled
-from simulator.execution.posting import posting_references, with_end, with_posts
 from simulator.execution.routes import Routes
 from simulator.execution.table_columns import (
     INEXPENSIVE,
@@ -40,7 +39,10 @@ from simulator.execution.table_columns import (
     layout,
     once,
     plain,
+    posting_references,
     run_times,
+    with_end,
+    with_posts,
 )
 from simulator.graph.dtypes import REF
 from simulator.graph.op_classes import refuse_calls

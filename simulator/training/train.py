@@ -12,14 +12,13 @@ from simulator.columns import Ints, ids, ints
 from simulator.execution.caching import TRAINING
 from simulator.execution.choosing import choose
 from simulator.execution.engine import chosen_order
-from simulator.training.control.run import Given, prepare, run
-from simulator.training.crew.background import background
-from simulator.training.crew.clients import crew_of, lay_out
-from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
-from simulator.training.crew.goal import Goal
-from simulator.training.crew.ledger import Noted
-from simulator.training.crew.recording import trace_of
-from simulator.training.crew.starting import Starts, starts
+from simulator.training.clients.assembly import client_set_of, lay_out
+from simulator.training.clients.background import background
+from simulator.training.clients.client_set import UNBOUNDED, Client, ClientSet, Joined
+from simulator.training.clients.session_starts import Starts, starts
+from simulator.training.control.recording import trace_of
+from simulator.training.control.results import Noted, StopCondition
+from simulator.training.control.run import LoweredClients, prepare, run
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
 from simulator.training.inputs.finding import inputs_of
@@ -96,7 +95,7 @@ def train(
     settled = check(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
     bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
-    crew = crew_of(
+    client_set = client_set_of(
         clients,
         laid,
         cluster,
@@ -106,30 +105,30 @@ def train(
         bound=bound,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
     )
-    crew = replace(crew, disturbed=disturbed, seed=seed)
+    client_set = replace(client_set, disturbed=disturbed, seed=seed)
     priority = _priority(clients, laid) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
     given = prepare(laid, priority, order=chosen, contention=contention)
     how = {"order": chosen, "contention": contention}
-    noted, each = None, crew.limit // max(steps, most)
+    noted, each = None, client_set.limit // max(steps, most)
 
-    def goal() -> Goal:
+    def goal() -> StopCondition:
         def more(noted: Noted) -> int:
             assert further is not None
-            return each * min(most, further(_training(cluster, begins, crew, noted), made.limit // each))
+            return each * min(most, further(_training(cluster, begins, client_set, noted), made.limit // each))
 
-        made = Goal(each * steps, None if further is None else more, told)
+        made = StopCondition(each * steps, None if further is None else more, told)
         return made
 
     if choose(engine, (1 + 3 * (most > steps)) * steps * _effort(laid, given), TRAINING):
-        noted = run(crew, laid, given, record=record, goal=goal(), compiled=True)
+        noted = run(client_set, laid, given, record=record, goal=goal(), compiled=True)
     how["engine"] = "python" if noted is None else "compiled"
     if noted is None:  # or it hangs, or its times are more than the compiled loop can count
-        noted = run(crew, laid, given, record=record, goal=goal())
+        noted = run(client_set, laid, given, record=record, goal=goal())
         assert noted is not None
     busy_ns = noted.spent.device_busy_ns.tolist()
     trace = trace_of(noted.recorder, clients, laid, given.lowered, how, busy_ns, noted.end_ns)
-    made = _training(cluster, begins, crew, noted)
+    made = _training(cluster, begins, client_set, noted)
     pieces = tuple(client.partitions for client in clients)
     return replace(
         made,
@@ -137,11 +136,11 @@ def train(
         trace=trace,
         partitions=pieces,
         inputs=inputs.pipelines,
-        notes=(*crew.notes, *inputs.notes, *others.notes, *_notes(pieces)),
+        notes=(*client_set.notes, *inputs.notes, *others.notes, *_notes(pieces)),
     )
 
 
-def _effort(laid: Joined, given: Given) -> int:
+def _effort(laid: Joined, given: LoweredClients) -> int:
     """What a step of each client costs the plain loop, in events of a single step.
 
     A flow that begins or ends has it find the rates of all others: for both 0.4 ms with 16 workers and 8 ps tasks.
@@ -170,7 +169,7 @@ def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
     return ints(np.concatenate(parts))
 
 
-def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Training:
+def _training(cluster: Cluster, begins: Starts, client_set: ClientSet, noted: Noted) -> Training:
     """What was noted, as columns."""
     ledger = noted.ledger
     steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 6)
@@ -181,9 +180,9 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         tasks=cluster.tasks,
         devices=tuple(device.name for device in cluster.devices),
         links=tuple(link.name for link in cluster.links),
-        clients=crew.names,
-        client_task=crew.task,
-        is_worker=crew.clocked,
+        clients=client_set.names,
+        client_task=client_set.task,
+        is_worker=client_set.clocked,
         session_ns=begins.session_ns,
         waited_for=begins.waited_for,
         step_client=ids(steps[0]),
@@ -205,7 +204,7 @@ def _training(cluster: Cluster, begins: Starts, crew: Crew, noted: Noted) -> Tra
         marks=noted.marks,
         under_way=noted.under_way,
         lost_by_crash=ints(ledger.lost),
-        upsets=upsets_of(crew.disturbed) if crew.disturbed is not None else Upsets(),
+        upsets=upsets_of(client_set.disturbed) if client_set.disturbed is not None else Upsets(),
         cut_short=tuple(ledger.cut),
         input_ns=noted.input_ns,
     )

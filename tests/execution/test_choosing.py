@@ -71,7 +71,7 @@ def test_without_numba_only_the_compiled_engine_is_refused(monkeypatch: pytest.M
     assert spans.tolist() == [engine.makespan(tables, row) for row in rows]
 
 
-def _missing(loop: caching.Sources) -> None:
+def _missing(loop: caching.CompiledSources) -> None:
     raise UnsupportedError("The compiled engine needs numba, which cannot be loaded: there is none")
 
 
@@ -130,7 +130,7 @@ def test_an_edit_in_any_part_changes_the_digest(tmp_path: Path, monkeypatch: pyt
     for file in files:
         file.write_text("same")
     monkeypatch.setattr(caching, "_ROOT", tmp_path)
-    sources = caching.Sources("The loop", "folder/one.py", "play", ("folder", "three.py"))
+    sources = caching.CompiledSources("The loop", "folder/one.py", "play", ("folder", "three.py"))
     seen = {caching.digest.__wrapped__(sources)}
     for file in files:
         file.write_text("other")

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from simulator.execution.arrays import NEVER, Flows, Shared
+from simulator.execution.arrays import NEVER, Flows, SharedLinks
 from simulator.execution.backend import PYTHON
 from simulator.execution.running import filled, listed
 from simulator.execution.sharing import sharing_of
@@ -34,8 +34,10 @@ def begin_and_end_flows(chance: random.Random) -> tuple[int, int]:
     cap = [chance.choice([0, 0, chance.randint(1, 40)]) if some else 0 for _ in on]
     link = [one for route in on for one in route]
     users = np.append(0, np.cumsum(np.bincount(link, minlength=links)))
-    shared: Shared = listed(
-        filled(Shared, link_ptr=np.cumsum([0, *map(len, on)]), link=link, user_ptr=users, cap=cap, capacity=capacity)
+    shared: SharedLinks = listed(
+        filled(
+            SharedLinks, link_ptr=np.cumsum([0, *map(len, on)]), link=link, user_ptr=users, cap=cap, capacity=capacity
+        )
     )
     axes = {"W": routes, "L": links, "U": len(link), "F": ROOM * routes, "2": 2}
     base = np.arange(routes) * ROOM

@@ -18,9 +18,7 @@ from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from simulator.training.control import run as control
-from simulator.training.control.run import prepare, run
-from simulator.training.crew.combining import (
+from simulator.training.clients.client_set import (
     APPLY,
     COUNT,
     DEQUEUE,
@@ -29,13 +27,15 @@ from simulator.training.crew.combining import (
     READ,
     TAKE,
     Client,
-    Crew,
+    ClientSet,
     Joined,
-    Marks,
-    Shared,
-    Sources,
+    Producers,
+    SyncOps,
+    SyncResources,
 )
-from simulator.training.crew.ledger import Noted
+from simulator.training.control import run as control
+from simulator.training.control.results import Noted
+from simulator.training.control.run import prepare, run
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.disturbances.noise import QUANTILES
@@ -44,8 +44,8 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
 from tests.training.alike import assert_alike, assert_spent_alike
-from tests.training.crew.test_crashes import drawn
-from tests.training.crews import Priced, chain, crew, pushing, updating
+from tests.training.client_sets import Priced, chain, client_set, pushing, updating
+from tests.training.clients.test_crashes import drawn
 
 
 def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **options: object) -> list[Training]:
@@ -58,11 +58,11 @@ def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **opti
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
 def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
-    crew, on, texts, _ = drawn(Random(seed))
-    assert_alike(*both(crew, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
+    client_set, on, texts, _ = drawn(Random(seed))
+    assert_alike(*both(client_set, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
 
 
-def marked(random: Random, made: Crew) -> Crew:
+def marked(random: Random, made: ClientSet) -> ClientSet:
     """Random ops apply to, take from, add to and take from a few accumulators and queues, or count, read or draw."""
     queue = [random.random() < 0.6 for _ in range(random.randrange(1, 4))]
     inputs = random.randrange(3)
@@ -79,8 +79,8 @@ def marked(random: Random, made: Crew) -> Crew:
     return replace(
         made,
         sources=drawn_sources(random, inputs, int(made.task_of.max()) + 1),
-        marks=Marks(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
-        shared=Shared(
+        marks=SyncOps(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
+        shared=SyncResources(
             names=tuple(f"object {row}" for row in range(len(queue))),
             queue=flags(queue),
             capacity=ints([random.choice([-1, 2, 5]) for _ in queue]),
@@ -90,10 +90,10 @@ def marked(random: Random, made: Crew) -> Crew:
     )
 
 
-def drawn_sources(random: Random, count: int, tasks: int) -> Sources:
+def drawn_sources(random: Random, count: int, tasks: int) -> Producers:
     """Inputs of which some are always ahead, and some never."""
     capacity = [random.choice([-1, 1, 2, 5]) for _ in range(count)]
-    return Sources(
+    return Producers(
         names=tuple(f"input {row}" for row in range(count)),
         threads=ids([random.randrange(1, 4) for _ in range(count)]),
         period_ns=ints([random.choice([0, 3, 100, 700]) for _ in range(count)]),
@@ -106,7 +106,7 @@ def drawn_sources(random: Random, count: int, tasks: int) -> Sources:
     )
 
 
-def disturbed(random: Random, made: Crew, on: Cluster) -> Crew:
+def disturbed(random: Random, made: ClientSet, on: Cluster) -> ClientSet:
     """Noise that may be nothing at all, pauses, crashes; clients that only keep links busy."""
     texts = random.choice([[], ["*=noise:exponential"], ["*=noise:lognormal:0.5", "*=pause:every=900 ns,for=90 ns"]])
     for task in on.tasks:
@@ -126,7 +126,7 @@ def disturbed(random: Random, made: Crew, on: Cluster) -> Crew:
 
 
 def noted(
-    made: Crew, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
+    made: ClientSet, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
 ) -> list[Noted | None]:
     """What either director notes; None: it hangs."""
     ready = prepare(laid, None if priority is None else ints(priority), **how)
@@ -168,7 +168,7 @@ def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
             (Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced)
         )
     start = [random.choice([0, 0, 70]) for _ in given]
-    made, laid = crew(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
+    made, laid = client_set(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
     gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.idle.tolist()]  # traffic takes time
     made = replace(made, gap_ns=ints(gaps))
     made = marked(random, made) if random.random() < 0.7 else made
@@ -193,7 +193,7 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
         program = Program(f"worker:{row}", on.tasks[row], graph, ())
         pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
         given.append((Client(program, pieces), costs(graph, on, times)))
-    made, laid = crew(given, on, steps=random.randrange(1, 12))
+    made, laid = client_set(given, on, steps=random.randrange(1, 12))
     made = disturbed(random, made, on) if random.random() < 0.7 else made
     assert_noted_alike(*noted(made, laid, None, {"order": order, "contention": "serial"}, random.randrange(3)))
 
@@ -202,7 +202,7 @@ def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     """The logs are emptied again and again; rounds are counted anew."""
     on = apart(2)
     given = [chain(on, "fast", [(0, 10), (1, 0)], task=0), chain(on, "slow", [(1, 35)], task=1)]
-    made, laid = crew(given, on, steps=50)
+    made, laid = client_set(given, on, steps=50)
     how = {"order": "fifo", "contention": "serial"}
     monkeypatch.setattr("simulator.training.control.layout.LOG_ROWS", 1)
     monkeypatch.setattr(control, "_MANY_ROUNDS", 1)
@@ -213,7 +213,7 @@ def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     """Steps of 2^58 ns, of which eight are more than the compiled loop counts."""
     on = apart(1)
     assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
-    made, laid = crew([chain(on, "w", [(0, 2**58)])], on, steps=12)
+    made, laid = client_set([chain(on, "w", [(0, 2**58)])], on, steps=12)
     ready = prepare(laid, None, order="fifo", contention="serial")
     assert run(made, laid, ready, compiled=True) is None
 

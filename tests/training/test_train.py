@@ -20,14 +20,14 @@ from simulator.execution.trace import Trace
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
-from simulator.training.crew.combining import Client
+from simulator.training.clients.client_set import Client
 from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
 from tests.strategies import Rows
 from tests.training import queues
-from tests.training.crews import chain, client
+from tests.training.client_sets import chain, client
 
 TRANSFERS = (
     *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),

@@ -22,8 +22,8 @@ from simulator.training.answers.bottleneck import MOST_TRIED, bottleneck
 from simulator.training.answers.memory_bounds import MemoryBounds, memory_bounds
 from simulator.training.answers.reliefs import FASTER, Relief, relieve
 from simulator.training.answers.scaling import Row, scale
-from simulator.training.crew.background import background
-from simulator.training.crew.combining import Client
+from simulator.training.clients.background import background
+from simulator.training.clients.client_set import Client
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of

@@ -1,7 +1,7 @@
 """Tuples of arrays that compiled functions hand to each other by address.
 
 numba hands a tuple of arrays over as seven numbers for each array: 1,800 of them at every call of a function of a
-crew's director, which most of the time to compile it and of the time to run it went into. So a tuple that is declared
+training's controller, which took most of the time to compile it and to run it. So a tuple that is declared
 as in `flat` is laid out as a table once, when Python calls: of each array, in order, its address and its lengths. From
 there on it is the address of this table, and used as any other tuple.
 """

@@ -9,7 +9,18 @@ import numpy.typing as npt
 from numba import int32, int64, types, void
 
 from simulator.columns import ids, ints
-from simulator.execution.arrays import EXECUTOR, NEVER, PRIORITY, Flows, Found, Lives, Shared, State, Tasks, Threads
+from simulator.execution.arrays import (
+    EXECUTOR,
+    NEVER,
+    PRIORITY,
+    Flows,
+    Found,
+    Lives,
+    SharedLinks,
+    State,
+    Tasks,
+    Threads,
+)
 from simulator.execution.caching import STEP
 from simulator.execution.compiled.addressing import tuple_of
 from simulator.execution.compiled.backend import ARRAYS
@@ -65,7 +76,7 @@ def _clear(
 def _play(
     nodes: Nodes,
     places: Places,
-    shared: Shared,
+    shared: SharedLinks,
     held: Held,
     tasks: Tasks,
     state: State,
@@ -110,7 +121,7 @@ def _play(
 
 def _signature() -> object:
     """The one type of `play`."""
-    given = [tuple_of(kind, readonly=True) for kind in (Nodes, Places, Shared, Held)]
+    given = [tuple_of(kind, readonly=True) for kind in (Nodes, Places, SharedLinks, Held)]
     work = [tuple_of(kind, readonly=False) for kind in (Tasks, State, Threads, Flows, Found, Lives)]
     rows, tail = types.Array(int32, 2, "C", readonly=True), types.Array(int64, 1, "C", readonly=True)
     return void(*given, *work, rows, int64, rows, tail, int64, int64, int64, int64[::1], int64[:, ::1])

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from numba import config, njit
 
-from simulator.execution.caching import Sources, digest
+from simulator.execution.caching import CompiledSources, digest
 
 Compiler = Callable[..., Callable[..., Callable[..., None]]]
 
@@ -28,7 +28,7 @@ def inner(function: _F) -> _F:
 
 
 def made(
-    function: Callable[..., None], signature: object, sources: Sources, compiler: Compiler = njit
+    function: Callable[..., None], signature: object, sources: CompiledSources, compiler: Compiler = njit
 ) -> tuple[Callable[..., None], bool]:
     """The function compiled from these sources, now or taken from numba's cache, and whether it is kept there.
 

@@ -18,7 +18,7 @@ from simulator.execution.sharing import MAX_FLOW_BYTES
 
 if TYPE_CHECKING:
     from simulator.columns import Ids
-    from simulator.execution.arrays import Found, Shared, Tasks, Threads
+    from simulator.execution.arrays import Found, SharedLinks, Tasks, Threads
 
 _COUNTABLE_NS = 2.0**61 * 0.999  # a sum of times above this is left to the specification, which is exact
 _LOW = 0xFFFFFFFF
@@ -70,7 +70,7 @@ def place_of(values: Ids, value: int) -> int:
 
 
 @inner
-def find(nodes: Nodes, places: Places, shared: Shared, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
+def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
     """The transfers of an assignment, as `crossings`; how many there are, or REFUSED. Ops become tasks.
 
     Long, because its arrays are in local names.
@@ -185,7 +185,7 @@ def find(nodes: Nodes, places: Places, shared: Shared, tasks: Tasks, found: Foun
 
 
 @inner
-def held_ns(places: Places, shared: Shared, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
+def held_ns(places: Places, shared: SharedLinks, tensor: int, nbytes: int, place: int, path: int, wire_ns: int) -> int:
     """How long a link is held; `wire_ns` is the time of the slowest link of the route."""
     rate = shared.capacity[places.held[place]]
     if rate == places.bytes_per_s[path]:
@@ -197,7 +197,7 @@ def held_ns(places: Places, shared: Shared, tensor: int, nbytes: int, place: int
 
 
 @inner
-def _longest(places: Places, shared: Shared, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:
+def _longest(places: Places, shared: SharedLinks, tensor: int, nbytes: int, path: int, wire_ns: int) -> int:
     """For how long the slowest of its serial links is held."""
     longest: int = np.int64(0)
     for place in range(places.held_ptr[path], places.held_ptr[path + 1]):
@@ -209,7 +209,7 @@ def _longest(places: Places, shared: Shared, tensor: int, nbytes: int, path: int
 def write(
     nodes: Nodes,
     places: Places,
-    shared: Shared,
+    shared: SharedLinks,
     tasks: Tasks,
     threads: Threads,
     found: Found,

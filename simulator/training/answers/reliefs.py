@@ -14,7 +14,7 @@ from simulator.cluster.master import short_task
 from simulator.cluster.protocols import GRPC, PLAIN, RDMA, Protocol
 from simulator.costs.table import CostTable
 from simulator.training.answers.answers import Answers
-from simulator.training.crew.resources import Key
+from simulator.training.clients.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED

@@ -55,7 +55,7 @@ class Work(NamedTuple):
     flows: Flags  # [X]
 
 
-class Marks(NamedTuple):
+class SyncOpRows(NamedTuple):
     """Ops that do more than take time; part of `Rules`."""
 
     op: Ids  # [M]
@@ -91,7 +91,7 @@ class Inputs(NamedTuple):
     place_ptr: Ids  # [I+1] its region of `Feeds.taken_at`
 
 
-class Meets(NamedTuple):
+class DisturbanceRows(NamedTuple):
     """What disturbs the run; part of `Rules`."""
 
     crash_task: Ids  # [Z]
@@ -113,10 +113,10 @@ class Rules(NamedTuple):
 
     clients: Clients
     work: Work
-    marks: Marks
+    marks: SyncOpRows
     objects: Objects
     inputs: Inputs
-    meets: Meets
+    disturbances: DisturbanceRows
     task_of: Ids  # [D]
     on_ptr: Ids  # [W+1]
     on: Ids  # links on which a transfer is not alone

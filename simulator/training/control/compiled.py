@@ -8,7 +8,7 @@ import numpy as np
 from numba import int64, types, void
 
 from simulator.columns import ints
-from simulator.execution.arrays import Flows, Shared, State, Tasks, Threads
+from simulator.execution.arrays import Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.caching import TRAINING
 from simulator.execution.compiled.addressing import Addressed, tuple_of
 from simulator.execution.compiled.backend import ARRAYS
@@ -43,7 +43,7 @@ def _go_on(
     state: State,
     threads: Threads,
     flows: Flows,
-    shared: Shared,
+    shared: SharedLinks,
     control: Control,
     order: int,
     tail: Ints,
@@ -55,7 +55,7 @@ def _go_on(
 
 def _signature() -> object:
     """The one type of `play`."""
-    parts = [tuple_of(kind, readonly=False) for kind in (Tasks, State, Threads, Flows, Shared)]
+    parts = [tuple_of(kind, readonly=False) for kind in (Tasks, State, Threads, Flows, SharedLinks)]
     control = [tuple_of(Rules, readonly=True), *(tuple_of(kind, readonly=False) for kind in WRITTEN)]
     tail = types.Array(int64, 1, "C", readonly=True)
     return void(*parts, Addressed(control, Control), int64, tail, int64[::1])

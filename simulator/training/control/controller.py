@@ -22,6 +22,7 @@ from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
 from simulator.execution.backend import Backend
 from simulator.execution.event_loop import meld_of
 from simulator.execution.hooks import Hooks
+from simulator.training.clients.client_set import COUNT, DRAW, READ
 from simulator.training.control.arrays import (
     ACTED,
     ASLEEP,
@@ -55,7 +56,6 @@ from simulator.training.control.arrays import (
 from simulator.training.control.counters import counters_of
 from simulator.training.control.inputs import inputs_of
 from simulator.training.control.synchronisation import synchronisation_of
-from simulator.training.crew.combining import COUNT, DRAW, READ
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
@@ -104,9 +104,9 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         begin_inputs(control)
         for client in range(clients):
             size = schedule(control, state, whole(client), whole(rules.clients.start_ns[client]), size)
-        for crash in range(len(rules.meets.crash_at_ns)):
+        for crash in range(len(rules.disturbances.crash_at_ns)):
             timer = clients + len(rules.marks.op) + crash
-            size = start_timer(control, state, whole(timer), whole(rules.meets.crash_at_ns[crash]), size)
+            size = start_timer(control, state, whole(timer), whole(rules.disturbances.crash_at_ns[crash]), size)
         grown: int = size
         return grown
 
@@ -262,7 +262,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         if totals[COUNTED] >= totals[MILESTONE] and steps.progress[4] == 0:
             steps.progress[4] = MORE  # what was done until now is noted
         for crash in range(len(steps.saved)):
-            if now <= rules.meets.checkpoint_ns[crash]:
+            if now <= rules.disturbances.checkpoint_ns[crash]:
                 steps.saved[crash] = totals[GLOBAL_STEP]
         if totals[GLOBAL_STEP] >= rules.numbers[LIMIT]:
             steps.progress[4] = DONE
@@ -430,14 +430,14 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         control: Control, tasks: Tasks, state: State, threads: Threads, number: int, now: int, order: int, size: int
     ) -> int:
         """A task of the cluster dies: its clients are cut short, updates since its checkpoint are lost."""
-        steps, meets = control.steps, control.rules.meets
+        steps, disturbances = control.steps, control.rules.disturbances
         totals = steps.totals
-        if meets.checkpoint_ns[number] >= 0:
+        if disturbances.checkpoint_ns[number] >= 0:
             steps.lost[number] = totals[GLOBAL_STEP] - steps.saved[number]
             totals[GLOBAL_STEP] = steps.saved[number]
-        for at in range(meets.hit_ptr[number], meets.hit_ptr[number + 1]):
-            client = whole(meets.hit[at])
-            steps.back_ns[client] = max(steps.back_ns[client], now + meets.away_ns[number])
+        for at in range(disturbances.hit_ptr[number], disturbances.hit_ptr[number + 1]):
+            client = whole(disturbances.hit[at])
+            steps.back_ns[client] = max(steps.back_ns[client], now + disturbances.away_ns[number])
             steps.restarted[client] = True
             if steps.running[client]:
                 steps.cut_number[at] = steps.number[client]
@@ -445,9 +445,9 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
                 size = cut_short(control, tasks, state, threads, client, now, order, size)
             elif not (steps.remains[client] > 0 or steps.waits[client] or steps.sleeps[client]):
                 size = schedule(control, state, client, whole(steps.begin_ns[client]), size)
-        restart_inputs(control, whole(meets.crash_task[number]), now + meets.away_ns[number])
-        if meets.restores[number]:
-            restore(control, whole(meets.crash_task[number]))
+        restart_inputs(control, whole(disturbances.crash_task[number]), now + disturbances.away_ns[number])
+        if disturbances.restores[number]:
+            restore(control, whole(disturbances.crash_task[number]))
         return size
 
     # --- the end of a round ----------------------------------------------------------------------------------------

@@ -24,12 +24,17 @@ def durations_of(
     @backend.inner
     def lasting(control: Control, task: int, who: int, number: int, taken: int, now: int) -> int:
         """The duration of work on a task of the cluster that begins now, of a client's step or of an item."""
-        meets = control.rules.meets
-        if meets.noise_of[task] >= 0:
+        disturbances = control.rules.disturbances
+        if disturbances.noise_of[task] >= 0:
             drawn = entry(control.rules.numbers[SEED], task, who, number)
-            taken = scaled(taken, meets.noise[meets.noise_of[task] * QUANTILES + drawn])
-        if meets.length_ns[task] > 0:
-            taken = stretched(now, taken, meets.phase_ns[task], meets.period_ns[task], meets.length_ns[task]) - now
+            taken = scaled(taken, disturbances.noise[disturbances.noise_of[task] * QUANTILES + drawn])
+        if disturbances.length_ns[task] > 0:
+            taken = (
+                stretched(
+                    now, taken, disturbances.phase_ns[task], disturbances.period_ns[task], disturbances.length_ns[task]
+                )
+                - now
+            )
         return taken
 
     return lasting  # type: ignore[no-any-return]  # whatever compiles it

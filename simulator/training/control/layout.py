@@ -11,6 +11,7 @@ from simulator.columns import Ids, flags, ids, ints
 from simulator.execution.arrays import ASKS, NOWHERE, Tasks
 from simulator.execution.flattening import rigid
 from simulator.execution.routes import discipline
+from simulator.training.clients.client_set import COUNT, DEQUEUE, TAKE
 from simulator.training.control.arrays import (
     AT_SLOWEST,
     BOUND,
@@ -22,31 +23,30 @@ from simulator.training.control.arrays import (
     TOTALS,
     WATCHED,
     Clients,
+    DisturbanceRows,
     Inputs,
-    Marks,
-    Meets,
     Objects,
     Rules,
+    SyncOpRows,
     Work,
 )
-from simulator.training.crew.combining import COUNT, DEQUEUE, TAKE
-from simulator.training.crew.hanging import patience_of
+from simulator.training.control.deadlock import patience_of
 from simulator.training.training import WAITING, CutShort
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
     from simulator.execution.task_graph import TaskGraph
+    from simulator.training.clients.client_set import ClientSet
     from simulator.training.control.arrays import Steps
-    from simulator.training.crew.combining import Crew
 
 
-def with_timers(crew: Crew, lowered: TaskGraph) -> Tasks:
+def with_timers(client_set: ClientSet, lowered: TaskGraph) -> Tasks:
     """The tasks, with a timer for each marked op and each crash behind the beginnings of steps; ENDs ask."""
-    tasks, crashes = lowered.tasks, 0 if crew.disturbed is None else len(crew.disturbed.crash_task)
-    marks, begin = len(crew.marks.op), len(tasks.successor)
+    tasks, crashes = lowered.tasks, 0 if client_set.disturbed is None else len(client_set.disturbed.crash_task)
+    marks, begin = len(client_set.marks.op), len(tasks.successor)
     more = marks + crashes
     resource = np.append(tasks.resource, np.full(more, NOWHERE))
-    resource[crew.op_ptr[1:] - 1] = ASKS
+    resource[client_set.op_ptr[1:] - 1] = ASKS
     nothing = np.zeros(more, np.int64)
     first = begin + np.minimum(np.arange(more), marks)
     return tasks._replace(
@@ -58,15 +58,17 @@ def with_timers(crew: Crew, lowered: TaskGraph) -> Tasks:
         onward=ids(np.append(tasks.onward, nothing - 1)),
         next_from=ids(np.append(tasks.next_from, first)),
         next_to=ids(np.append(tasks.next_to, np.minimum(first + 1, begin + marks))),
-        successor=ids(np.append(tasks.successor, crew.marks.op)),
+        successor=ids(np.append(tasks.successor, client_set.marks.op)),
         rank=ids(np.append(tasks.rank, nothing)),
     )
 
 
-def rules_of(crew: Crew, tables: Tables, lowered: TaskGraph, tasks: Tasks, contention: str, *, record: int) -> Rules:
+def rules_of(
+    client_set: ClientSet, tables: Tables, lowered: TaskGraph, tasks: Tasks, contention: str, *, record: int
+) -> Rules:
     """All that the controller reads; `record` is how many steps of each client are recorded."""
-    count, marks = len(crew), crew.marks
-    client_of = np.repeat(np.arange(count), np.diff(crew.op_ptr))
+    count, marks = len(client_set), client_set.marks
+    client_of = np.repeat(np.arange(count), np.diff(client_set.op_ptr))
     of_mark = client_of[marks.op]
     asks, takes = np.zeros(count, bool), np.zeros(count, bool)
     asks[of_mark[marks.kind == DEQUEUE]] = True
@@ -80,27 +82,27 @@ def rules_of(crew: Crew, tables: Tables, lowered: TaskGraph, tasks: Tasks, conte
     owner[timers : timers + count + len(marks.op)] = np.append(np.arange(count), of_mark)
     own = chain[np.argsort(owner[chain], kind="stable")]
     links = alone_on(tables, contention)
-    seed = crew.seed - (1 << 64) if crew.seed >> 63 else crew.seed  # the same 64 bits
+    seed = client_set.seed - (1 << 64) if client_set.seed >> 63 else client_set.seed  # the same 64 bits
     made: Rules = rigid(
         Rules(
             clients=Clients(
-                op_ptr=crew.op_ptr,
+                op_ptr=client_set.op_ptr,
                 own_ptr=ids(np.searchsorted(owner[own], np.arange(count + 1))),
                 own=ids(own),
-                mark_ptr=ids(np.searchsorted(marks.op, crew.op_ptr)),
-                start_ns=crew.start_ns,
-                gap_ns=crew.gap_ns,
-                tell_ns=crew.word.tell_ns,
-                hear_ns=crew.word.hear_ns,
-                clocked=crew.clocked,
-                counts=crew.counts,
-                idle=crew.idle,
+                mark_ptr=ids(np.searchsorted(marks.op, client_set.op_ptr)),
+                start_ns=client_set.start_ns,
+                gap_ns=client_set.gap_ns,
+                tell_ns=client_set.word.tell_ns,
+                hear_ns=client_set.word.hear_ns,
+                clocked=client_set.clocked,
+                counts=client_set.counts,
+                idle=client_set.idle,
                 own_step=flags(~asks),
                 chief=flags(takes),
-                examples=crew.examples,
+                examples=client_set.examples,
             ),
-            work=_work(crew, tables, lowered, tasks, contention, owner, links),
-            marks=Marks(
+            work=_work(client_set, tables, lowered, tasks, contention, owner, links),
+            marks=SyncOpRows(
                 op=marks.op,
                 resource=ids(tasks.resource[marks.op]),
                 client=ids(of_mark),
@@ -109,13 +111,13 @@ def rules_of(crew: Crew, tables: Tables, lowered: TaskGraph, tasks: Tasks, conte
                 amount=marks.amount,
                 reserve=marks.reserve,
             ),
-            objects=_objects(crew),
-            inputs=_inputs(crew),
-            meets=_meets(crew, tables, lowered, owner),
-            task_of=crew.task_of,
+            objects=_objects(client_set),
+            inputs=_inputs(client_set),
+            disturbances=_meets(client_set, tables, lowered, owner),
+            task_of=client_set.task_of,
             on_ptr=_pointers(links),
             on=ids([link for of_way in links for link in of_way]),
-            numbers=ints(np.array([crew.limit, crew.bound, seed, patience_of(crew), record, timers])),
+            numbers=ints(np.array([client_set.limit, client_set.bound, seed, patience_of(client_set), record, timers])),
         )
     )
     return made
@@ -130,7 +132,7 @@ def alone_on(tables: Tables, contention: str) -> list[tuple[int, ...]]:
 
 
 def _work(
-    crew: Crew,
+    client_set: ClientSet,
     tables: Tables,
     lowered: TaskGraph,
     tasks: Tasks,
@@ -146,8 +148,8 @@ def _work(
     role[lowered.wire] += FIRST
     role[lowered.arrive] += LAST
     role[np.where(flows, lowered.arrive, lowered.wire)[watched]] += WATCHED
-    mark_of[crew.marks.op] = np.arange(len(crew.marks.op))
-    mark_of[crew.op_ptr[1:] - 1] = len(crew.marks.op) + np.arange(len(crew))
+    mark_of[client_set.marks.op] = np.arange(len(client_set.marks.op))
+    mark_of[client_set.op_ptr[1:] - 1] = len(client_set.marks.op) + np.arange(len(client_set))
     request_ns = np.where(lowered.transfer >= 0, tasks.release_ns[: len(lowered.transfer)], 0)
     return Work(
         owner=ids(owner),
@@ -156,8 +158,8 @@ def _work(
         needs=tasks.needs,
         request_ns=ints(np.append(request_ns, np.zeros(len(role) - len(request_ns)))),
         mark_of=ids(mark_of),
-        source=ids(crew.task_of[crossing.source]),
-        target=ids(crew.task_of[crossing.target]),
+        source=ids(client_set.task_of[crossing.source]),
+        target=ids(client_set.task_of[crossing.target]),
         route=crossing.route,
         nbytes=ints(tables.tensor_bytes[crossing.tensor]),
         wire_ns=ints(wire_ns),
@@ -169,11 +171,11 @@ def _pointers(lists: Sequence[Sequence[int]]) -> Ids:
     return ids(np.cumsum([0, *map(len, lists)]))
 
 
-def _objects(crew: Crew) -> Objects:
+def _objects(client_set: ClientSet) -> Objects:
     """Rings have room for all runs: one is begun when the global step is another, or by the tokens of a session."""
-    shared, crashes = crew.shared, 0 if crew.disturbed is None else len(crew.disturbed.crash_task)
-    counted = len(crew) + int((crew.marks.kind == COUNT).sum())  # in the last round, beyond the limit
-    most = (crew.limit + counted) * (crashes + 1) + (2 + int((crew.marks.kind == TAKE).sum())) * crashes + 3
+    shared, crashes = client_set.shared, 0 if client_set.disturbed is None else len(client_set.disturbed.crash_task)
+    counted = len(client_set) + int((client_set.marks.kind == COUNT).sum())  # in the last round, beyond the limit
+    most = (client_set.limit + counted) * (crashes + 1) + (2 + int((client_set.marks.kind == TAKE).sum())) * crashes + 3
     return Objects(
         queue=shared.queue,
         capacity=shared.capacity,
@@ -183,8 +185,8 @@ def _objects(crew: Crew) -> Objects:
     )
 
 
-def _inputs(crew: Crew) -> Inputs:
-    sources = crew.sources
+def _inputs(client_set: ClientSet) -> Inputs:
+    sources = client_set.sources
     return Inputs(
         period_ns=sources.period_ns,
         item=sources.item,
@@ -198,22 +200,24 @@ def _inputs(crew: Crew) -> Inputs:
     )
 
 
-def _meets(crew: Crew, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> Meets:
-    disturbed, nothing, tasks = crew.disturbed, ints([]), int(crew.task_of.max(initial=0)) + 1
+def _meets(client_set: ClientSet, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> DisturbanceRows:
+    disturbed, nothing, tasks = client_set.disturbed, ints([]), int(client_set.task_of.max(initial=0)) + 1
     if disturbed is None:
         none, never = ids(np.full(tasks, -1)), ints(np.zeros(tasks))
         empty = ids([])
-        return Meets(empty, nothing, nothing, nothing, flags([]), ids([0]), empty, nothing, none, never, never, never)
-    hit = _hit(crew, tables, lowered, owner) if len(disturbed.crash_task) else []
+        return DisturbanceRows(
+            empty, nothing, nothing, nothing, flags([]), ids([0]), empty, nothing, none, never, never, never
+        )
+    hit = _hit(client_set, tables, lowered, owner) if len(disturbed.crash_task) else []
     every, when, task = disturbed.crash_checkpoint_ns, disturbed.crash_at_ns, disturbed.crash_task
-    keeps = np.zeros(tasks, bool) if crew.keeps is None else np.asarray(crew.keeps)
+    keeps = np.zeros(tasks, bool) if client_set.keeps is None else np.asarray(client_set.keeps)
     saves = (every > 0) & keeps[task]
-    return Meets(
+    return DisturbanceRows(
         crash_task=task,
         crash_at_ns=when,
         away_ns=ints(disturbed.crash_down_ns + disturbed.crash_restore_ns),
         checkpoint_ns=ints(np.where(saves, when // np.maximum(every, 1) * every, -1)),
-        restores=flags(keeps[task] | np.isin(task, crew.shared.task)),
+        restores=flags(keeps[task] | np.isin(task, client_set.shared.task)),
         hit_ptr=_pointers(hit),
         hit=ids([client for of_crash in hit for client in of_crash]),
         noise=ints(disturbed.noise.reshape(-1)),
@@ -224,26 +228,26 @@ def _meets(crew: Crew, tables: Tables, lowered: TaskGraph, owner: np.ndarray) ->
     )
 
 
-def _hit(crew: Crew, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> list[list[int]]:
+def _hit(client_set: ClientSet, tables: Tables, lowered: TaskGraph, owner: np.ndarray) -> list[list[int]]:
     """[Z] the clients that each crash stops: with work on the task, be it that of an op or for a transfer, or with
     their session there.
     """
-    assert crew.disturbed is not None
-    clients, crossing = len(crew), lowered.transfers
+    assert client_set.disturbed is not None
+    clients, crossing = len(client_set), lowered.transfers
     of_op, of_transfer = owner[: len(tables)], owner[lowered.first]
     works = (lowered.device, tables.home[crossing.source], tables.home[crossing.target])
-    task = np.concatenate([*(crew.task_of[device] for device in works), crew.task]).astype(np.int64)
+    task = np.concatenate([*(client_set.task_of[device] for device in works), client_set.task]).astype(np.int64)
     client = np.concatenate([of_op, of_transfer, of_transfer, np.arange(clients)])
     found = np.unique(task * clients + client)
-    return [(found[found // clients == died] % clients).tolist() for died in crew.disturbed.crash_task.tolist()]
+    return [(found[found // clients == died] % clients).tolist() for died in client_set.disturbed.crash_task.tolist()]
 
 
 def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
     """The sizes of the axes of all that the controller writes."""
     clients, marks, objects = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.objects.queue)
-    crashes, chiefs = len(rules.meets.crash_at_ns), int(rules.clients.chief.sum())
+    crashes, chiefs = len(rules.disturbances.crash_at_ns), int(rules.clients.chief.sum())
     who = marks + objects * (1 + chiefs * crashes)
-    varies = len(rules.meets.noise) or rules.meets.length_ns.any()
+    varies = len(rules.disturbances.noise) or rules.disturbances.length_ns.any()
     return {
         "6": 6,
         "1": 1,
@@ -253,13 +257,13 @@ def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
         "H": objects,
         "F": who,
         "2F": 2 * who,
-        "K": len(rules.meets.noise_of),
-        "3K": WAITING * len(rules.meets.noise_of),
+        "K": len(rules.disturbances.noise_of),
+        "3K": WAITING * len(rules.disturbances.noise_of),
         "D": len(tables.devices),
         "W": len(tables.routes.links),
         "L": len(tables.routes.link_names),
         "Z": crashes,
-        "hits": len(rules.meets.hit),
+        "hits": len(rules.disturbances.hit),
         "2B+2": 2 * (max(0, int(rules.numbers[BOUND])) + 1),
         "totals": TOTALS,
         "I": len(rules.inputs.item),
@@ -273,7 +277,7 @@ def sizes_of(rules: Rules, tables: Tables) -> dict[str, int]:
 
 def events_of(rules: Rules) -> int:
     """How many events may be pending at once: of each task its start and its end, and timers that crashes put off."""
-    clients, marks, crashes = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.meets.crash_at_ns)
+    clients, marks, crashes = len(rules.clients.gap_ns), len(rules.marks.op), len(rules.disturbances.crash_at_ns)
     return 2 * len(rules.work.owner) + clients * (2 + 2 * crashes) + marks * (2 + crashes) + crashes + 1
 
 
@@ -288,8 +292,8 @@ def initialise(written: Sequence[Any], rules: Rules, tasks: Tasks) -> None:  # A
 
 def cut_short(rules: Rules, steps: Steps) -> list[CutShort]:
     """The steps that crashes cut short."""
-    meets, number = rules.meets, np.asarray(steps.cut_number)
-    crash = np.repeat(np.arange(len(meets.crash_task)), np.diff(meets.hit_ptr))
-    when = np.asarray(meets.crash_at_ns)[crash]
-    columns = (np.asarray(meets.hit), number, np.asarray(steps.cut_start_ns), when, crash)
+    disturbances, number = rules.disturbances, np.asarray(steps.cut_number)
+    crash = np.repeat(np.arange(len(disturbances.crash_task)), np.diff(disturbances.hit_ptr))
+    when = np.asarray(disturbances.crash_at_ns)[crash]
+    columns = (np.asarray(disturbances.hit), number, np.asarray(steps.cut_start_ns), when, crash)
     return [CutShort(*row) for row in np.stack(columns, axis=1)[number >= 0].tolist()]

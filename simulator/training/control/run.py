@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simulator.columns import Ints, ints
-from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, Shared, State, Tasks, Threads
+from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.backend import PYTHON
 from simulator.execution.event_loop import event_loop
 from simulator.execution.running import filled, listed, parts_of
@@ -31,26 +31,24 @@ from simulator.training.control.arrays import (
     Rules,
 )
 from simulator.training.control.controller import controller_of
+from simulator.training.control.deadlock import hangs
 from simulator.training.control.durations import durations_of
-from simulator.training.crew.goal import Goal
-from simulator.training.crew.hanging import hangs
-from simulator.training.crew.ledger import Ledger, Noted, under_way
-from simulator.training.crew.milestones import Milestones
-from simulator.training.crew.recording import Recorder
+from simulator.training.control.recording import Recorder
+from simulator.training.control.results import Counts, Noted, Samples, StopCondition, under_way
 from simulator.training.disturbances.noise import MAX_FACTOR, entry, scaled
 from simulator.training.disturbances.pauses import stretched
 from simulator.training.training import WAITING, Spent
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
-    from simulator.training.crew.combining import Crew, Joined
+    from simulator.training.clients.client_set import ClientSet, Joined
 
 LATEST = 2**61  # a time above this is left to the plain loop
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
 _play = event_loop(PYTHON, controller_of(PYTHON, durations_of(PYTHON, entry, scaled, stretched)))
 
 
-class Given(NamedTuple):
+class LoweredClients(NamedTuple):
     """A training, lowered to tasks."""
 
     lowered: TaskGraph
@@ -58,13 +56,13 @@ class Given(NamedTuple):
     contention: str
 
 
-def prepare(laid: Joined, priority: Ints | None, *, order: str, contention: str) -> Given:
+def prepare(laid: Joined, priority: Ints | None, *, order: str, contention: str) -> LoweredClients:
     """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
     tables, code = laid.tables, CODES[order]
     device = checked(tables, laid.device)
     place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
     crossing = transfers_of(tables, device)
-    return Given(lower(tables, device, crossing, contention, code, place, laid.op_ptr), code, contention)
+    return LoweredClients(lower(tables, device, crossing, contention, code, place, laid.op_ptr), code, contention)
 
 
 class Run(NamedTuple):
@@ -74,35 +72,41 @@ class Run(NamedTuple):
     state: State
     threads: Threads
     flows: Flows
-    shared: Shared
+    shared: SharedLinks
     control: Control
 
 
 def run(
-    crew: Crew, laid: Joined, given: Given, *, record: int = 0, goal: Goal | None = None, compiled: bool = False
+    client_set: ClientSet,
+    laid: Joined,
+    given: LoweredClients,
+    *,
+    record: int = 0,
+    goal: StopCondition | None = None,
+    compiled: bool = False,
 ) -> Noted | None:
     """Let the clients work until their limit, or their goal.
 
     None for what compiled code leaves to the plain loop: times that it can't count, or a run that hangs. Raises
     DeadlockError where nothing can happen any more before.
     """
-    goal, tables, lowered = goal or Goal(crew.limit), laid.tables, given.lowered
-    if compiled and not _is_countable(crew, lowered):
+    goal, tables, lowered = goal or StopCondition(client_set.limit), laid.tables, given.lowered
+    if compiled and not _is_countable(client_set, lowered):
         return None
-    tasks = layout.with_timers(crew, lowered)
-    rules = layout.rules_of(crew, tables, lowered, tasks, given.contention, record=record)
+    tasks = layout.with_timers(client_set, lowered)
+    rules = layout.rules_of(client_set, tables, lowered, tasks, given.contention, record=record)
     made = arrays_of(laid, given, tasks, rules)
     if not compiled:
         made = as_lists(made)
-    ledger, recorder = Ledger(crew, tables.routes), Recorder(crew, laid, lowered, record)
+    ledger, recorder = Counts(client_set, tables.routes), Recorder(client_set, laid, lowered, record)
     play = _compiled() if compiled else _plain
-    why, milestones, steps = MORE, Milestones(), made.control.steps
+    why, milestones, steps = MORE, Samples(), made.control.steps
 
     def noted() -> Noted:
         end_ns = int(steps.progress[0])
         ledger.lost, ledger.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
         left = under_way(list(steps.running), list(steps.number), list(steps.begin_ns), end_ns)
-        whole, marks = spent(ledger, made, crew, tables), tuple(milestones.kept)
+        whole, marks = spent(ledger, made, client_set, tables), tuple(milestones.kept)
         waits = ints(made.control.feeds.for_ns)
         return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks, waits)
 
@@ -112,7 +116,7 @@ def run(
         why = play(made, given.order)
         _take_away(made, ledger, recorder, own_lanes=given.order == EXECUTOR)
         if steps.totals[COUNTED] >= milestones.next:
-            milestones.note(spent(ledger, made, crew, tables))
+            milestones.note(spent(ledger, made, client_set, tables))
             steps.totals[MILESTONE] = milestones.next
             goal.tell(int(steps.totals[COUNTED]))
         if why == DONE and goal.put_off(noted):
@@ -122,7 +126,7 @@ def run(
         return noted()
     if compiled:
         return None
-    raise hangs(crew, made.control, goal.limit)
+    raise hangs(client_set, made.control, goal.limit)
 
 
 def _plain(made: Run, order: int) -> int:
@@ -137,7 +141,7 @@ def _compiled() -> Any:  # Any: a function of compiled code
     return go_on
 
 
-def arrays_of(laid: Joined, given: Given, tasks: Tasks, rules: Rules) -> Run:
+def arrays_of(laid: Joined, given: LoweredClients, tasks: Tasks, rules: Rules) -> Run:
     """All that the loop and the controller read and write; nothing has happened yet."""
     tables = laid.tables
     parts = parts_of(tables, given.lowered, tasks, given.contention, given.order, layout.events_of(rules))
@@ -166,11 +170,11 @@ def _until(control: Control, limit: int) -> Control:
     return control._replace(rules=control.rules._replace(numbers=kept))
 
 
-def _is_countable(crew: Crew, lowered: TaskGraph) -> bool:
+def _is_countable(client_set: ClientSet, lowered: TaskGraph) -> bool:
     """Whether 64 bits hold all times."""
-    longest, disturbed = int(lowered.tasks.length.max(initial=0)), crew.disturbed
-    longest = max(longest, int(crew.sources.period_ns.max(initial=0)))
-    latest = int(max(crew.start_ns.max(initial=0), crew.gap_ns.max(initial=0)))
+    longest, disturbed = int(lowered.tasks.length.max(initial=0)), client_set.disturbed
+    longest = max(longest, int(client_set.sources.period_ns.max(initial=0)))
+    latest = int(max(client_set.start_ns.max(initial=0), client_set.gap_ns.max(initial=0)))
     if disturbed is None:
         return latest < LATEST
     if len(disturbed.noise):
@@ -181,7 +185,7 @@ def _is_countable(crew: Crew, lowered: TaskGraph) -> bool:
     return max(latest, longest) < LATEST
 
 
-def _take_away(made: Run, ledger: Ledger, recorder: Recorder, *, own_lanes: bool) -> None:
+def _take_away(made: Run, ledger: Counts, recorder: Recorder, *, own_lanes: bool) -> None:
     """Enter the steps and updates that were noted, so that there is room for others."""
     steps = made.control.steps
     totals, progress = steps.totals, steps.progress
@@ -202,7 +206,7 @@ def _take_away(made: Run, ledger: Ledger, recorder: Recorder, *, own_lanes: bool
             column[:] = [0] * len(column)
 
 
-def spent(ledger: Ledger, made: Run, crew: Crew, tables: Tables) -> Spent:
+def spent(ledger: Counts, made: Run, client_set: ClientSet, tables: Tables) -> Spent:
     """The sums until now, work under way included."""
     sums, steps, state = made.control.sums, made.control.steps, made.state
     now, size = int(steps.progress[0]), int(steps.progress[1])

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulator.execution.backend import Backend
+from simulator.training.clients.client_set import DEQUEUE, DRAW, ENQUEUE, TAKE
 from simulator.training.control.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED
-from simulator.training.crew.combining import DEQUEUE, DRAW, ENQUEUE, TAKE
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.costs.table import MAX_NS
 from simulator.errors import SimvizError
-from simulator.training.crew.resources import Key
+from simulator.training.clients.resources import Key
 from simulator.units import Nanos, show_figure
 
 if TYPE_CHECKING:

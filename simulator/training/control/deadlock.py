@@ -7,58 +7,58 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.errors import DeadlockError
+from simulator.training.clients.client_set import TAKE
 from simulator.training.control.arrays import GLOBAL_STEP, SINCE_UPDATE
-from simulator.training.crew.combining import TAKE
 from simulator.wording import counted, some
 
 if TYPE_CHECKING:
+    from simulator.training.clients.client_set import ClientSet
     from simulator.training.control.arrays import Control
-    from simulator.training.crew.combining import Crew
 
 PATIENCE = 100  # steps of each client
 
 
-def patience_of(crew: Crew) -> int:
+def patience_of(client_set: ClientSet) -> int:
     """After how many steps without an update a run hangs: an update may need so many gradients, some of them late."""
-    most = int(crew.marks.amount.max(initial=0)) + int(crew.shared.tokens.sum())
-    return (PATIENCE + most) * len(crew)
+    most = int(client_set.marks.amount.max(initial=0)) + int(client_set.shared.tokens.sum())
+    return (PATIENCE + most) * len(client_set)
 
 
-def hangs(crew: Crew, control: Control, limit: int) -> DeadlockError:
+def hangs(client_set: ClientSet, control: Control, limit: int) -> DeadlockError:
     """The error for a run that stops before its limit of updates: who waits for what, and what that holds."""
     totals = control.steps.totals
-    waiting = {crew.names[client]: needs for client, needs in sorted(_waiting(crew, control).items())}
+    waiting = {client_set.names[client]: needs for client, needs in sorted(_waiting(client_set, control).items())}
     told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
-    what = "nothing can happen any more" if totals[SINCE_UPDATE] <= patience_of(crew) else "none comes any more"
-    message = f"After {totals[GLOBAL_STEP]:,} of {limit:,} updates {what}: {told}.{_owed(crew)}"
+    what = "nothing can happen any more" if totals[SINCE_UPDATE] <= patience_of(client_set) else "none comes any more"
+    message = f"After {totals[GLOBAL_STEP]:,} of {limit:,} updates {what}: {told}.{_owed(client_set)}"
     return DeadlockError(message, waiting=waiting)
 
 
-def _waiting(crew: Crew, control: Control) -> dict[int, list[str]]:
+def _waiting(client_set: ClientSet, control: Control) -> dict[int, list[str]]:
     """What each client waits for, and what that holds."""
     marks, lines, found = control.rules.marks, control.lines, dict[int, list[str]]()
-    for shared, queue in enumerate(crew.shared.queue.tolist()):
+    for shared, queue in enumerate(client_set.shared.queue.tolist()):
         for first in (lines.taker[shared], lines.adder[shared]):
             who = first
             while who >= 0:
                 if who < len(marks.op):  # not the first tokens
                     what = counted(int(lines.there[shared]), "token" if queue else "gradient")
-                    needs = f"{int(marks.amount[who]):,} of the {crew.shared.names[shared]}, which has {what}"
+                    needs = f"{int(marks.amount[who]):,} of the {client_set.shared.names[shared]}, which has {what}"
                     found.setdefault(int(marks.client[who]), []).append(needs)
                 who = lines.behind[who]
     return found
 
 
-def _owed(crew: Crew) -> str:
+def _owed(client_set: ClientSet) -> str:
     """What a chief that dies may leave all waiting for: its new session has the first tokens, and its own gradient.
 
     TensorFlow hangs there as well: its chief runs no more than `init_tokens_op` again.
     """
-    takes = crew.marks.kind == TAKE
-    chiefs = crew.task[np.searchsorted(crew.op_ptr, crew.marks.op[takes], side="right") - 1]
-    if crew.disturbed is None or not np.isin(chiefs, crew.disturbed.crash_task).any():
+    takes = client_set.marks.kind == TAKE
+    chiefs = client_set.task[np.searchsorted(client_set.op_ptr, client_set.marks.op[takes], side="right") - 1]
+    if client_set.disturbed is None or not np.isin(chiefs, client_set.disturbed.crash_task).any():
         return ""
-    needed, tokens = int(crew.marks.amount[takes].max()), int(crew.shared.tokens.sum())
+    needed, tokens = int(client_set.marks.amount[takes].max()), int(client_set.shared.tokens.sum())
     if tokens + 1 >= needed:
         return ""
     return (

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 import simulator
 from simulator.errors import ClusterError, DeadlockError
-from simulator.training.crew.background import background
+from simulator.training.clients.background import background
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
-from tests.training.crews import chain, pushing, updating
+from tests.training.client_sets import chain, pushing, updating
 
 
 def run(*said: str, steps: int = 20, shared: bool = False) -> Training:
@@ -77,8 +77,8 @@ def test_a_target_without_a_receiving_processor_is_refused() -> None:
 def test_traffic_hides_no_deadlock(links: list[str], nbytes: int) -> None:
     """The chief waits for three gradients, the only worker for a token that it would get afterwards."""
     on = apart(3)
-    crew = [pushing(on, "worker:0", [(1, 400)], task=1), updating(on, aggregate=3, handed=3)]
+    client_set = [pushing(on, "worker:0", [(1, 400)], task=1), updating(on, aggregate=3, handed=3)]
     disturbances = [read_disturbance(f"link:{link}=traffic:1 GB/s,bytes={nbytes}") for link in links]
-    clients, costs = [one for one, _ in crew], [priced for _, priced in crew]
+    clients, costs = [one for one, _ in client_set], [priced for _, priced in client_set]
     with pytest.raises(DeadlockError, match=r"After 0 of 3 updates nothing can happen any more: .*worker:0 waits for"):
         train(clients, on, costs, regime=None, steps=3, disturbances=disturbances)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.crew.ledger import Noted
+from simulator.training.control.results import Noted
 from tests.execution.cases import apart
-from tests.training.crews import Priced, chain, pushing, ran, updating
+from tests.training.client_sets import Priced, chain, pushing, ran, updating
 
 LONG = 10**8  # ns: two random times are hardly ever equal
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
@@ -25,10 +25,10 @@ def renumbered(
     count = len(on) - 1
     runs, start = [], [random.randrange(LONG) for _ in range(count)]
     for who in (range(count), random.sample(range(count), count)):
-        crew = [made(one, row) for row, one in enumerate(who, 1)]
+        client_set = [made(one, row) for row, one in enumerate(who, 1)]
         begins = [*(start[one] for one in who), *[0] * len(more)]
-        names = [client.program.name for client, _ in [*crew, *more]]
-        runs.append((ran([*crew, *more], on, start=begins, **options), names))  # type: ignore[arg-type]
+        names = [client.program.name for client, _ in [*client_set, *more]]
+        runs.append((ran([*client_set, *more], on, start=begins, **options), names))  # type: ignore[arg-type]
     return runs
 
 

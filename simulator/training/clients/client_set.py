@@ -1,4 +1,4 @@
-"""All clients of a run side by side in one table, and the crew: whose rows are whose, and when each may go on.
+"""All clients of a run side by side in one table: whose rows are whose, and when each may go on.
 
 Every client keeps its rows together, ops and tensors alike, so that a client alone has just the tables that its pieces
 have. A client that is like another has that one's rows, with its own devices.
@@ -38,7 +38,7 @@ class Client:
     devices: Ids | None = None  # [D] where a device of those pieces is for this client; None: as it stands
 
 
-class Marks(NamedTuple):
+class SyncOps(NamedTuple):
     """Ops that do more than take time, sorted by op; the ENDs are not among them. Axis: M of them."""
 
     op: Ids  # row of the combined tables
@@ -48,7 +48,7 @@ class Marks(NamedTuple):
     reserve: Ints  # tokens that must remain in the queue
 
 
-class Shared(NamedTuple):
+class SyncResources(NamedTuple):
     """What clients share besides devices and links. Axis: H accumulators and queues."""
 
     names: tuple[str, ...]  # for messages
@@ -58,7 +58,7 @@ class Shared(NamedTuple):
     task: Ids  # row of Cluster.tasks that keeps it
 
 
-class Sources(NamedTuple):
+class Producers(NamedTuple):
     """Inputs that may run dry: each is filled by threads of its own (`feeding`). Axis: I inputs."""
 
     names: tuple[str, ...]
@@ -73,10 +73,10 @@ class Sources(NamedTuple):
 
 
 _NOTHING = ints([])
-NO_SOURCES = Sources((), ids([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, ids([]), ids([]), _NOTHING)
+NO_PRODUCERS = Producers((), ids([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, ids([]), ids([]), _NOTHING)
 
 
-class Word(NamedTuple):
+class ClockLatency(NamedTuple):
     """How long word of a clock takes, to and from the task that keeps all clocks. Axis: C clients."""
 
     tell_ns: Ints
@@ -84,7 +84,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
+class ClientSet:
     """Whose rows are whose, and what the director must know of them. Axes: C clients, D devices."""
 
     names: tuple[str, ...]  # [C]
@@ -93,15 +93,15 @@ class Crew:
     task_of: Ids  # [D] row of Cluster.tasks
     start_ns: Ints  # [C] its session starts
     gap_ns: Ints  # [C] from the end of a step to the next
-    word: Word  # how long who waits for the slowest clock has to wait for word of it
+    word: ClockLatency  # how long who waits for the slowest clock has to wait for word of it
     clocked: Flags  # [C] its steps are training steps
     counts: Flags  # [C] the end of its step is an update
     idle: Flags  # [C] background traffic: the run does not wait for it
     examples: Ints  # [C] that a step works on; 0: unknown
-    marks: Marks
-    shared: Shared
+    marks: SyncOps
+    shared: SyncResources
     limit: int  # updates after which the run ends
-    sources: Sources = NO_SOURCES
+    sources: Producers = NO_PRODUCERS
     bound: int = UNBOUNDED  # how far a clock may be ahead of the slowest
     keeps: Flags | None = None  # [K] tasks that keep variables; None: none does
     disturbed: Disturbed | None = None  # noise, pauses and crashes

@@ -13,13 +13,13 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
 from simulator.training.answers.answers import answers
-from simulator.training.crew.milestones import MOST, Milestones
+from simulator.training.control.results import MOST, Samples
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, Spent, Training
 from tests.execution.cases import apart
-from tests.training.crew.test_crashes import drawn
-from tests.training.crews import Priced, chain
+from tests.training.client_sets import Priced, chain
+from tests.training.clients.test_crashes import drawn
 
 
 def spent(updates: int) -> Spent:
@@ -30,7 +30,7 @@ def spent(updates: int) -> Spent:
 @given(st.lists(st.integers(1, 7), max_size=2000))
 def test_there_are_never_too_many_and_none_is_far_from_the_next(rounds: list[int]) -> None:
     """Whatever comes at once, a cut anywhere has a moment after it within a small part of the run."""
-    milestones, updates = Milestones(), 0
+    milestones, updates = Samples(), 0
     for count in rounds:
         updates += count
         if updates >= milestones.next:
@@ -42,8 +42,8 @@ def test_there_are_never_too_many_and_none_is_far_from_the_next(rounds: list[int
         assert high - low <= max(7, updates // (MOST // 2) + 2 * 7)
 
 
-def run_of(crew: list[Priced], on: Cluster, steps: int, *texts: str, **options: object) -> Training:
-    clients, priced = [one for one, _ in crew], [one for _, one in crew]
+def run_of(client_set: list[Priced], on: Cluster, steps: int, *texts: str, **options: object) -> Training:
+    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
     found = [read_disturbance(text) for text in texts]
     return train(clients, on, priced, regime=None, steps=steps, disturbances=found, engine="python", **options)  # type: ignore[arg-type]
 
@@ -74,8 +74,8 @@ def test_what_messages_take_from_processors_is_handling_where_no_op_runs() -> No
 @given(st.integers(0, 2**32), st.sampled_from(["serial", "fair"]))
 def test_a_mark_is_what_a_run_that_ends_there_has_done(seed: int, contention: str) -> None:
     """Marks ascend, each adds up, and a run that is asked for fewer steps ends with the sums of one of them."""
-    crew, on, texts, _ = drawn(Random(seed))
-    run, short = (run_of(crew, on, steps, *texts, contention=contention, seed=seed) for steps in (4, 2))
+    client_set, on, texts, _ = drawn(Random(seed))
+    run, short = (run_of(client_set, on, steps, *texts, contention=contention, seed=seed) for steps in (4, 2))
     for earlier, later in zip(run.marks, [*run.marks[1:], run.spent], strict=True):
         part = later.since(earlier)
         for column in (part.task_ns, part.device_busy_ns, part.link_bytes, part.link_busy_ns):
@@ -90,8 +90,8 @@ def test_a_mark_is_what_a_run_that_ends_there_has_done(seed: int, contention: st
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_shares_are_of_the_time_that_rates_are_of(seed: int) -> None:
-    crew, on, texts, _ = drawn(Random(seed))
-    run = run_of(crew, on, 8, *texts)
+    client_set, on, texts, _ = drawn(Random(seed))
+    run = run_of(client_set, on, 8, *texts)
     found = answers(run)
     assert found.spent.ns == run.end_ns - found.cut_ns
     assert found.spent.updates == found.updates - found.cut

@@ -1,4 +1,4 @@
-"""Crews of small clients by hand: what each runs, where, for how long."""
+"""Sets of small clients by hand: what each runs, where, for how long."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
+from simulator.training.clients.assembly import client_set_of, lay_out
+from simulator.training.clients.client_set import UNBOUNDED, Client, ClientSet, Joined
+from simulator.training.control.results import Noted
 from simulator.training.control.run import prepare, run
-from simulator.training.crew.clients import crew_of, lay_out
-from simulator.training.crew.combining import UNBOUNDED, Client, Crew, Joined
-from simulator.training.crew.ledger import Noted
 from simulator.training.programs.program import Program, Role
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
@@ -62,7 +62,7 @@ def chain(
     return client(on, name, made.built(), where, {f"op{at}": ns for at, (_, ns) in enumerate(stages)}, **options)  # type: ignore[arg-type]
 
 
-def crew(
+def client_set(
     given: Sequence[Priced],
     on: Cluster,
     *,
@@ -70,12 +70,12 @@ def crew(
     tokens: int = 0,
     bound: int = UNBOUNDED,
     start: Sequence[int] = (),
-) -> tuple[Crew, Joined]:
+) -> tuple[ClientSet, Joined]:
     """The clients together."""
     clients = [one for one, _ in given]
     laid = lay_out(clients, on, [priced for _, priced in given])
     start_ns = ints(start or [0] * len(given))
-    return crew_of(clients, laid, on, start_ns, steps=steps, tokens=tokens, bound=bound), laid
+    return client_set_of(clients, laid, on, start_ns, steps=steps, tokens=tokens, bound=bound), laid
 
 
 def pushing(
@@ -178,8 +178,8 @@ def updating(
 def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
 ) -> Noted:
-    """Let the crew run to its limit."""
-    together, laid = crew(given, on, **options)  # type: ignore[arg-type]
+    """Let the clients run to their limit."""
+    together, laid = client_set(given, on, **options)  # type: ignore[arg-type]
     noted = run(together, laid, prepare(laid, None, order=order, contention=contention))
     assert noted is not None
     return noted

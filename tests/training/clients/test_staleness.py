@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
 from simulator.partitioning import partition
-from simulator.training.crew.combining import READ
-from simulator.training.crew.reading import reads
+from simulator.training.clients.assembly import reads
+from simulator.training.clients.client_set import READ
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, attrs_of, whole
 from tests.strategies import Rows, shapes_attr, type_attr
-from tests.training.crews import Priced, chain, crew, learning, ran
+from tests.training.client_sets import Priced, chain, client_set, learning, ran
 from tests.training.queues import INT64, variable
 
 
@@ -103,7 +103,7 @@ def drawn(random: Random) -> tuple[list[Priced], Cluster]:
 
 def recount(run: Training, given: list[Priced], on: Cluster) -> int:
     """Each update's staleness lies between others' after its read, and those of the same moments too; how many did."""
-    made, laid = crew(given, on, steps=1)
+    made, laid = client_set(given, on, steps=1)
     assert run.trace is not None
     reading = {int(laid.tables.node[op]) for op in made.marks.op[made.marks.kind == READ].tolist()}
     compared = 0

@@ -1,4 +1,4 @@
-"""Random crews against a second implementation by SimPy: every step, every update, what came too late."""
+"""Random clients against a second implementation by SimPy: every step, every update, what came too late."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.execution.cases import apart
-from tests.training import simpy_crews
-from tests.training.crews import Priced, chain, pushing, ran, updating
+from tests.training import simpy_clients
+from tests.training.client_sets import Priced, chain, pushing, ran, updating
 
 LONG = 10**6  # ns: two random times are hardly ever equal
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
@@ -28,7 +28,7 @@ SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would 
 def test_synchronous_crews(workers: int, aggregate: int, variables: int, more: int, order: str, random: Random) -> None:
     """Backup workers where fewer gradients are needed than workers push, several rounds per update where more are."""
     on = apart(workers + 1, lanes=64)
-    crew: list[Priced] = [
+    client_set: list[Priced] = [
         pushing(
             on,
             f"worker:{k}",
@@ -41,9 +41,9 @@ def test_synchronous_crews(workers: int, aggregate: int, variables: int, more: i
     ]
     rest = {"take_ns": random.randrange(LONG // 10), "update_ns": random.randrange(LONG // 10)}
     handed, tokens = max(workers, aggregate), aggregate + more
-    crew.append(updating(on, aggregate=aggregate, handed=handed, variables=variables, **rest))
-    ours = ran(crew, on, steps=6, tokens=tokens, order=order, contention="none")
-    theirs = simpy_crews.simulate(crew, on, updates=6, tokens=tokens)
+    client_set.append(updating(on, aggregate=aggregate, handed=handed, variables=variables, **rest))
+    ours = ran(client_set, on, steps=6, tokens=tokens, order=order, contention="none")
+    theirs = simpy_clients.simulate(client_set, on, updates=6, tokens=tokens)
     assert finished([step[:4] for step in ours.ledger.steps], theirs) == finished(theirs.steps, theirs)
     assert [update[:3] for update in ours.ledger.updates] == theirs.updates
     assert ours.dropped == theirs.dropped
@@ -55,16 +55,16 @@ def test_crews_without_a_common_update(workers: int, bound: int, random: Random)
     """Asynchronous, and with bounded clocks: each worker is faster or slower than the others by up to a hundred."""
     on = apart(workers + 1, lanes=64)
     times = [random.choice([LONG, 10 * LONG, 100 * LONG]) for _ in range(workers)]
-    crew = [
+    client_set = [
         chain(on, f"worker:{k}", [(k, random.randrange(1, longest)), (0, random.randrange(1, LONG)), (k, 7)], task=k)
         for k, longest in enumerate(times, 1)
     ]
-    ours = ran(crew, on, steps=8, bound=bound, contention="none")
-    theirs = simpy_crews.simulate(crew, on, updates=8 * workers, bound=bound)
+    ours = ran(client_set, on, steps=8, bound=bound, contention="none")
+    theirs = simpy_clients.simulate(client_set, on, updates=8 * workers, bound=bound)
     assert finished([step[:4] for step in ours.ledger.steps], theirs) == finished(theirs.steps, theirs)
     assert [update[:3] for update in ours.ledger.updates] == theirs.updates
 
 
-def finished(steps: Sequence[simpy_crews.Step], world: simpy_crews.World) -> list[simpy_crews.Step]:
+def finished(steps: Sequence[simpy_clients.Step], world: simpy_clients.World) -> list[simpy_clients.Step]:
     """Those that ended before the run did."""
     return sorted(step for step in steps if step[3] < world.env.now)

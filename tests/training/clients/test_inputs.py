@@ -12,29 +12,29 @@ from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
 from simulator.execution.backend import PYTHON
+from simulator.training.clients.client_set import ClientSet, Joined, Producers
 from simulator.training.control import layout
 from simulator.training.control import run as control
 from simulator.training.control.durations import durations_of
 from simulator.training.control.inputs import inputs_of
-from simulator.training.crew.combining import Crew, Joined, Sources
 from simulator.training.disturbances.noise import entry, scaled
 from simulator.training.disturbances.pauses import stretched
 from tests.execution.cases import apart
-from tests.training.crews import chain, crew
+from tests.training.client_sets import chain, client_set
 
 
 def source(
     *, threads: int = 1, period_ns: int, item: int = 1, capacity: int = -1, reserve: int = 0, start_ns: int = 0
-) -> Sources:
+) -> Producers:
     """One input, on the first task."""
     columns = (ints([period_ns]), ints([item]), ints([capacity]), ints([reserve]))
-    return Sources(("input",), ids([threads]), *columns, ids([0]), ids([0]), ints([start_ns]))
+    return Producers(("input",), ids([threads]), *columns, ids([0]), ids([0]), ints([start_ns]))
 
 
 class Feeders:
-    """The inputs of a crew, as the controller has them over lists."""
+    """The inputs of a run, as the controller has them over lists."""
 
-    def __init__(self, made: tuple[Crew, Joined]) -> None:
+    def __init__(self, made: tuple[ClientSet, Joined]) -> None:
         crew_, laid = made
         given = control.prepare(laid, None, order="fifo", contention="serial")
         tasks = layout.with_timers(crew_, given.lowered)
@@ -64,10 +64,10 @@ class Feeders:
         return list(self.control.feeds.for_ns)
 
 
-def fed(sources: Sources, clients: int = 1) -> tuple[Crew, Joined]:
-    """A crew that has these inputs."""
+def fed(sources: Producers, clients: int = 1) -> tuple[ClientSet, Joined]:
+    """Clients that have these inputs."""
     on = apart(1)
-    made, laid = crew([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
+    made, laid = client_set([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
     return replace(made, sources=sources), laid
 
 

@@ -5,7 +5,8 @@ Sums alone, so that memory grows by a few numbers per step and update, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,8 +17,9 @@ from simulator.execution.routes import Routes
 from simulator.training.training import CutShort, Spent
 
 if TYPE_CHECKING:
-    from simulator.training.crew.combining import Crew
-    from simulator.training.crew.recording import Recorder
+    from simulator.training.clients.client_set import ClientSet
+    from simulator.training.control.recording import Recorder
+    from simulator.training.training import Spent
     from simulator.units import Nanos
 
 
@@ -28,7 +30,7 @@ Row: TypeAlias = tuple[int, int, int, int, int, int]
 class Noted(NamedTuple):
     """What is known when a run is over."""
 
-    ledger: Ledger
+    ledger: Counts
     dropped: int  # gradients
     recorder: Recorder
     end_ns: Nanos
@@ -46,15 +48,15 @@ def under_way(
     return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
-class Ledger:
+class Counts:
     """Steps and updates as they were made, and sums. Axes: K tasks, D devices, W routes, L links, Z crashes."""
 
-    def __init__(self, crew: Crew, routes: Routes) -> None:
+    def __init__(self, client_set: ClientSet, routes: Routes) -> None:
         pairs = [(route, link) for route, links in enumerate(routes.links) for link in links]
         self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
         self.steps: list[Row] = []
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
-        self.lost = [0] * (0 if crew.disturbed is None else len(crew.disturbed.crash_task))  # [Z] updates
+        self.lost = [0] * (0 if client_set.disturbed is None else len(client_set.disturbed.crash_task))  # [Z] updates
         self.cut: list[CutShort] = []
 
     def summed(
@@ -75,3 +77,46 @@ class Ledger:
         tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
         tasks.setflags(write=False)
         return Spent(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
+
+
+MOST = 128
+
+
+class Samples:
+    """First every update is one; whenever there are too many, every second is forgotten and half as many follow."""
+
+    def __init__(self) -> None:
+        self.kept: list[Spent] = []
+        self.every, self.next = 1, 1  # updates: between two of them, and until that which follows
+
+    def note(self, spent: Spent) -> None:
+        """Keep what was done until now; there are `next` updates or, where several come at once, more."""
+        self.kept.append(spent)
+        if len(self.kept) == MOST:
+            self.kept = self.kept[1::2]
+            self.every *= 2
+        self.next = spent.updates + self.every
+
+
+@dataclass
+class StopCondition:
+    """The stop condition of a run: a number of updates, which a callback may raise.
+
+    A run that goes on is the same as if that many had been asked for at first.
+    """
+
+    limit: int
+    further: Callable[[Noted], int] | None = None  # asked then: how many there are to be; the run ends if not more
+    told: Callable[[int, int], None] | None = None  # told now and then: updates made, and updates to be made
+
+    def put_off(self, noted: Callable[[], Noted]) -> bool:
+        """Whether there are to be more than those that are made."""
+        more = self.limit if self.further is None else self.further(noted())
+        goes_on = more > self.limit
+        self.limit = max(self.limit, more)
+        return goes_on
+
+    def tell(self, updates: int) -> None:
+        """Report how many updates have been made."""
+        if self.told is not None:
+            self.told(updates, self.limit)

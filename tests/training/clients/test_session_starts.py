@@ -12,7 +12,7 @@ from simulator.cluster.devicespec import parse
 from simulator.columns import ints
 from simulator.errors import ClusterError
 from simulator.graph.building import build
-from simulator.training.crew.starting import starts, waits_for
+from simulator.training.clients.session_starts import starts, waits_for
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
 from simulator.training.programs.program import Program

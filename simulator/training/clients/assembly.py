@@ -1,4 +1,11 @@
-"""Clients and a regime become tables and a crew: who begins when, what counts, which ops share what."""
+"""Assemble clients and a regime: one table of all, sessions, counted updates, and the ops that synchronise.
+
+From the first op on that reads a trained variable, the values that a step computes grow stale.
+
+One task keeps the clocks, as a parameter server does (Ho et al., NIPS 2013). A worker tells it that a step has ended.
+When the slowest clock goes on, it tells the workers that wait for that, in the order in which they asked. Both are
+messages of no bytes, which hold no link (docs/decisions/0019).
+"""
 
 from __future__ import annotations
 
@@ -10,29 +17,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.errors import SimvizError
+from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
 from simulator.execution.tables import Tables, of_partitions
-from simulator.training.crew.combining import (
+from simulator.graph import registry
+from simulator.graph.op_classes import ENTERS, SWITCHES
+from simulator.training.clients.client_set import (
     COUNT,
     DEQUEUE,
     DRAW,
     ENQUEUE,
     READ,
     Client,
-    Crew,
+    ClientSet,
+    ClockLatency,
     Joined,
-    Marks,
-    Shared,
-    Sources,
-    Word,
+    Producers,
+    SyncOps,
+    SyncResources,
     join,
 )
-from simulator.training.crew.reading import reads
-from simulator.training.crew.resources import Key, Synchronising, find, joined, moved
-from simulator.training.crew.telling import keeper, word
+from simulator.training.clients.resources import Key, Synchronising, find, joined, moved
 from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
+from simulator.training.recognition.anatomy import trained
 from simulator.training.recognition.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.graph.graph import Graph
+    from simulator.partitioning import Partitions
+    from simulator.units import Nanos
 
 _Mark = tuple[int, int, int, int, int]  # a row of `Marks`
 
@@ -66,7 +80,7 @@ def lay_out(
     return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
 
 
-def crew_of(
+def client_set_of(
     clients: Sequence[Client],
     laid: Joined,
     cluster: Cluster,
@@ -76,7 +90,7 @@ def crew_of(
     tokens: int,
     bound: int,
     inputs: Pipelines = NO_INPUTS,
-) -> Crew:
+) -> ClientSet:
     """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
 
     Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
@@ -94,14 +108,14 @@ def crew_of(
         raise SimvizError("No client counts an update of the global step, so that the run would never end.")
     row = {task: k for k, task in enumerate(cluster.tasks)}
     keeps, nothing = _keeps(clients, cluster), ints(np.zeros(len(clients)))
-    return Crew(
+    return ClientSet(
         names=tuple(client.program.name for client in clients),
         op_ptr=laid.op_ptr,
         task=ids([row[client.program.task] for client in clients]),
         task_of=ids(cluster.task_of),
         start_ns=start_ns,
         gap_ns=ints([client.program.gap_ns or 0 for client in clients]),
-        word=_word(clients, laid, marks, keeps, cluster) if bound >= 0 else Word(nothing, nothing),
+        word=_clock_latency(clients, laid, marks, keeps, cluster) if bound >= 0 else ClockLatency(nothing, nothing),
         clocked=flags([role == "worker" for role in roles]),
         counts=flags(by_end),
         idle=flags([role == "traffic" for role in roles]),
@@ -131,7 +145,7 @@ def _marks(
     counting: Sequence[tuple[str, ...] | None],
     tokens: int,
     inputs: Pipelines,
-) -> tuple[Marks, Shared]:
+) -> tuple[SyncOps, SyncResources]:
     objects: dict[Key, int] = {}
     capacity: list[int] = []
     users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
@@ -159,10 +173,10 @@ def _marks(
         if names is not None:
             rows += _reading(client, ops, known, {row[0] for row in rows})
     column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
-    marks = Marks(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
+    marks = SyncOps(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
     passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
     task = {name: cluster.task_of[row] for name, row in cluster.index.items()}
-    shared = Shared(
+    shared = SyncResources(
         names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in objects),
         queue=flags([key.family != "accumulator" for key in objects]),
         capacity=ints(capacity),
@@ -172,10 +186,10 @@ def _marks(
     return marks, shared
 
 
-def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Sources:
+def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Producers:
     """The inputs as the directors read them; threads begin with the first session that fills the input."""
     made = [one.producer for one in inputs.pipelines]
-    return Sources(
+    return Producers(
         names=tuple(one.key.name for one in inputs.pipelines),
         threads=ids([one.threads for one in made]),
         period_ns=ints([one.period_ns for one in made]),
@@ -199,9 +213,11 @@ def _reading(
     return [(op, READ, -1, 0, 0) for op in found if op not in others]
 
 
-def _word(clients: Sequence[Client], laid: Joined, marks: Marks, keeps: Flags, cluster: Cluster) -> Word:
+def _clock_latency(
+    clients: Sequence[Client], laid: Joined, marks: SyncOps, keeps: Flags, cluster: Cluster
+) -> ClockLatency:
     kept_by = cluster.tasks[keeper(marks, laid.device, keeps, cluster)]
-    return word([client.program.task for client in clients], kept_by, cluster)
+    return clock_latency([client.program.task for client in clients], kept_by, cluster)
 
 
 def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:
@@ -244,3 +260,73 @@ def synchronisers(clients: Sequence[Client], cluster: Cluster) -> tuple[Synchron
             own = moved(own, [cluster.devices[row].name for row in client.devices.tolist()])
         found.append(own)
     return joined(found)
+
+
+_HANDLE = "VarHandleOp"
+_HANDING_ON = ENTERS | SWITCHES | {"RefIdentity"}
+_BY_HANDLE = frozenset(("ReadVariableOp", "_ReadVariablesOp", "ResourceGather", "ResourceGatherNd"))
+
+
+def reads(partitions: Partitions) -> Ids:
+    """The rows of the pieces' graph that read a variable to which the pieces apply a gradient, ascending.
+
+    A variable with a handle is read by the ops for that. One with a reference is read by whoever takes its value and
+    not the reference: mostly an Identity beside it, but also a Send, where the reader is on another device. So a value
+    is as old as the op on the variable's device that took it, however long it is on the way or waits to be asked for.
+    """
+    graph, found = partitions.graph, set()
+    for variable in trained(graph):
+        handle = graph.ops[variable] == _HANDLE
+        pending, seen = [variable], {variable}
+        while pending:
+            at = pending.pop()
+            for edge in graph.out_edge[graph.out_ptr[at] : graph.out_ptr[at + 1]].tolist():
+                reader = int(graph.edge_dst[edge])
+                if graph.edge_tensor[edge] < 0 or reader in seen:
+                    continue
+                seen.add(reader)
+                op = graph.ops[reader]
+                if op in _HANDING_ON or (handle and op == "Identity"):
+                    pending.append(reader)
+                elif op in _BY_HANDLE if handle else _takes_values(graph, reader):
+                    found.add(reader)
+    return ids(sorted(found))
+
+
+def _takes_values(graph: Graph, row: int) -> bool:
+    """Whether none of its inputs is a reference by the op's registration; what has none, as a Send, takes values."""
+    facts = registry.facts(graph.ops[row])
+    return facts is None or not any(argument.is_ref for argument in facts.inputs)
+
+
+def keeper(marks: SyncOps, device: Ids, keeps: Flags, cluster: Cluster) -> int:
+    """The task that keeps the clocks: where updates are counted, else the first with variables, else the first."""
+    counting = marks.op[marks.kind == COUNT]
+    return cluster.task_of[device[counting[0]]] if len(counting) else int(np.argmax(keeps))
+
+
+def clock_latency(tasks: Sequence[str], kept_by: str, cluster: Cluster) -> ClockLatency:
+    """From and to the task of each client. Raises ClusterError where one has no route to the task that keeps clocks."""
+    hub = _cpu(kept_by, cluster)
+    ends = {task: _cpu(task, cluster) for task in dict.fromkeys(tasks)}
+    tell = {task: _message_ns(end, hub, cluster) for task, end in ends.items()}
+    hear = {task: _message_ns(hub, end, cluster) for task, end in ends.items()}
+    return ClockLatency(ints([tell[task] for task in tasks]), ints([hear[task] for task in tasks]))
+
+
+def _cpu(task: str, cluster: Cluster) -> int:
+    return replace(cluster, master=task).client
+
+
+def _message_ns(source: int, target: int, cluster: Cluster) -> Nanos:
+    """All that a message of no bytes takes that waits for nothing."""
+    if source == target:
+        return 0
+    if cluster.routes[source][target] is None:
+        start, end = cluster.devices[source].name, cluster.devices[target].name
+        raise ClusterError(
+            f"The cluster has no route from {start} to {end}, which word of the workers' clocks would have to take; "
+            "add a link, or train without a bound."
+        )
+    routes = (cluster.pack_ns, cluster.transfer_ns, cluster.unpack_ns)
+    return sum(took(source, target, 0) for took in routes)

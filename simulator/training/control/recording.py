@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.execution.arrays import State, Tasks
     from simulator.execution.engine import Column
     from simulator.execution.task_graph import TaskGraph
-    from simulator.training.crew.combining import Client, Crew, Joined
+    from simulator.training.clients.client_set import Client, ClientSet, Joined
     from simulator.units import Nanos
 
 MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
@@ -40,12 +40,12 @@ class Recorded(NamedTuple):
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    def __init__(self, crew: Crew, laid: Joined, lowered: TaskGraph, steps: int) -> None:
-        self.op_ptr: list[int] = crew.op_ptr.tolist()
+    def __init__(self, client_set: ClientSet, laid: Joined, lowered: TaskGraph, steps: int) -> None:
+        self.op_ptr: list[int] = client_set.op_ptr.tolist()
         self.steps, self.room = steps, MAX_ROWS
         self.recorded: list[Recorded] = []
         sender = laid.tables.tensor_op[lowered.transfers.tensor]
-        self.transfer_ptr: list[int] = np.searchsorted(sender, crew.op_ptr).tolist()
+        self.transfer_ptr: list[int] = np.searchsorted(sender, client_set.op_ptr).tolist()
         chain = np.flatnonzero(lowered.transfer >= 0)
         of_chain = lowered.transfer[chain]
         self.tasks = [  # [C] the tasks of each client

@@ -9,6 +9,7 @@ import pytest
 
 from simulator.execution.backend import PYTHON
 from simulator.execution.running import filled, listed
+from simulator.training.clients.client_set import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.control.arrays import (
     DROPPED,
     GLOBAL_STEP,
@@ -16,12 +17,11 @@ from simulator.training.control.arrays import (
     Clients,
     Control,
     Lines,
-    Marks,
     Objects,
     Steps,
+    SyncOpRows,
 )
 from simulator.training.control.synchronisation import synchronisation_of
-from simulator.training.crew.combining import APPLY, DEQUEUE, ENQUEUE, TAKE
 from tests.training.reference_synchronisation import Accumulator, Clocks, TokenQueue
 
 INITIALISE, APPLIES, ASKS, LET_GO, _, _, FORGET, RESTORE = synchronisation_of(PYTHON)
@@ -31,7 +31,7 @@ MARKS, RUNS = 8, 400
 def control(kind: list[int], amount: list[int], reserve: list[int], *, queue: bool, capacity: int) -> Control:
     """One resource, and marked ops each of a client of its own."""
     nothing = [0] * MARKS
-    marks = Marks(nothing, nothing, list(range(MARKS)), kind, nothing, amount, reserve)  # type: ignore[arg-type]
+    marks = SyncOpRows(nothing, nothing, list(range(MARKS)), kind, nothing, amount, reserve)  # type: ignore[arg-type]
     make: Any = Clients
     clients = make(*([0] * MARKS for _ in Clients._fields))
     clients = clients._replace(mark_ptr=list(range(MARKS + 1)))
