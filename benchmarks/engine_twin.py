@@ -34,7 +34,7 @@ _COLUMNS = (
         "cpu",
         "kind",
         "home",
-        "route_of",
+        "route_between",
         "latency_ns",
     ),
     *(

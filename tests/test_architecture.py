@@ -55,6 +55,7 @@ LONG_FILES: dict[str, str] = {
     "simulator.execution.laws": "all laws of a trace, those of order included, over one record",
     "simulator.execution.tables": "the flat tables, each column with its meaning, and both ways to make them",
     "simulator.execution.table_columns": "the columns of `Tables`, with the ops that stand for moments",
+    "simulator.training.control.layout": "every column that the controller reads, made once",
     "simulator.training.clients.assembly": "all that makes one table and one record of many clients",
     "simulator.execution.event_loop": "the heart: one function, which keeps the state of the loop in local names",
     "simulator.execution.sharing": "progressive filling, found anew where a change reaches: functions over one state",

@@ -22,8 +22,7 @@ class Backend(NamedTuple):
     push: Callable[..., int]  # (events, size, when, task): the new size
     pop: Callable[..., int]  # (events, size): the new size; the first event is dropped
     replace: Callable[..., None]  # (events, size, when, task): the first event is dropped, this one is added
-    when: Callable[..., int]  # (events): time of the first event
-    task: Callable[..., int]  # (events): task of the first event
+    first: Callable[..., tuple[int, int]]  # (events): time and task of the first event
     sort: Callable[..., None]  # (values, count): the first values, ascending
 
 
@@ -49,16 +48,12 @@ def _replace(events: list[tuple[int, int]], size: int, when: int, task: int) -> 
     heapreplace(events, (when, task))
 
 
-def _when(events: list[tuple[int, int]]) -> int:
-    return events[0][0]
-
-
-def _task(events: list[tuple[int, int]]) -> int:
-    return events[0][1]
+def _first(events: list[tuple[int, int]]) -> tuple[int, int]:
+    return events[0]
 
 
 def _sort(values: list[int], count: int) -> None:
     values[:count] = sorted(values[:count])
 
 
-PYTHON = Backend(_same, int, _events, _push, _pop, _replace, _when, _task, _sort)
+PYTHON = Backend(_same, int, _events, _push, _pop, _replace, _first, _sort)

@@ -17,7 +17,7 @@ from simulator.errors import DeadlockError, SimvizError, UnsupportedError
 from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, STUCK
 from simulator.execution.links import flowing, wire_end
 from simulator.execution.routes import discipline
-from simulator.execution.running import Ran, play
+from simulator.execution.running import Ran, play, span
 from simulator.execution.tables import Tables
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.transfers import Transfers, checked, transfers_of
@@ -112,10 +112,10 @@ def makespan(
     column, code = checked(tables, device), CODES[chosen_order(priority, order)]
     crossing = transfers_of(tables, column)
     lowered = lower(tables, column, crossing, contention, code, _places(tables, priority, code))
-    ran = play(tables, lowered, contention, code)
-    if ran.makespan == STUCK:
-        raise deadlock(tables, ran.ready_ns[: len(tables)].tolist())
-    return ran.makespan
+    found, state, _ = span(tables, lowered, contention, code)
+    if found == STUCK:
+        raise deadlock(tables, list(state.ready_ns[: len(tables)]))
+    return found
 
 
 def _places(tables: Tables, priority: Column | None, code: int) -> Sequence[int]:

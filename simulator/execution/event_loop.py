@@ -66,7 +66,7 @@ def meld_of(backend: Backend) -> Callable[..., int]:
 
 def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., int]:
     """The loop over what that backend runs on. Without hooks there is one step, which begins at once."""
-    inner, whole, events_of, push, pop, replace, when_of, event_of, sort = backend
+    inner, whole, events_of, push, pop, replace, first, sort = backend
     join, finish, settle = sharing_of(backend)
     touch, launch, schedule, enqueue, assign = executor_of(backend)
     meld = meld_of(backend)
@@ -112,6 +112,8 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
         fifo, ranked, executor, bounded = order == FIFO, order == PRIORITY, order == EXECUTOR, len(tail) > 0
         released, sharing = tasks.released[0], tasks.shares[0]
         now, size, turn, instant, left, news, waiting = whole(0), whole(0), whole(0), 0, count - 1, whole(1), 0
+        by, woke, sends = -1, 0, 0  # the executor's
+        watched = False  # a controller counts when its bytes are on links
         asks = whole(0)
         if directed:
             asked, progress = asked_of(control)
@@ -126,18 +128,20 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
             # 1. what ends now
             turn += 1
             ending, starts, touches = whole(0), whole(0), whole(0)
-            while size > 0 and when_of(events) <= now:
-                task = event_of(events)
+            while size > 0:
+                upcoming, task = first(events)
+                if upcoming > now:
+                    break
                 if task < count:
                     where = resource[task]
                     if 0 <= where < devices:
-                        if fifo and not directed:
+                        if fifo:
                             other = head[where]
                             if other < 0:
                                 idle[where] += 1
                             else:  # the next takes the lane, and its end the place in the event queue
                                 head[where] = behind[other]
-                                if length[other] == 0:
+                                if directed or length[other] == 0:
                                     starting[starts] = other
                                     starts += 1
                                 else:
@@ -160,9 +164,9 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                 batch[ending] = task
                 ending += 1
             if sharing:
-                first = ending
+                known = ending
                 ending = finish(flows, now, turn, batch, ending)
-                for at in range(first, ending):
+                for at in range(known, ending):
                     ends_ns[batch[at]] = now
             if executor and ending > 1:
                 sort(batch, ending)
@@ -196,7 +200,9 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                         continue
                 if noting:
                     ended_in[task] = instant
-                by, low, high, chained, done, woke, sends = task, next_from[task], next_to[task], 0, 0, 0, 0
+                low, high, chained, done = next_from[task], next_to[task], 0, 0
+                if executor:
+                    by, woke, sends = task, 0, 0
                 if executor and task >= ops:
                     by = -1
                     touches = launch(threads, tasks, state, whole(-1), whole(low), whole(high), turn, touches)
@@ -254,7 +260,7 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                 where = resource[task]
                 if directed:  # noqa: SIM102  # see above
                     if where < 0 or where >= devices:
-                        joins(control, tasks, state, whole(task), now)
+                        watched = joins(control, tasks, state, whole(task), now)
                 if devices <= where < routes:
                     begin = free_ns[where - devices]
                     if begin < now:
@@ -264,11 +270,12 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                     free_ns[where - devices] = end
                     size = push(events, size, end + lag_ns[task], task)
                     if begin > now:
-                        if noting or directed or onward[task] >= 0:
+                        if noting or watched or onward[task] >= 0:
                             size = push(events, size, begin, count + task)
                         continue
-                    if directed:
-                        carries(control, whole(task), now)
+                    if directed:  # noqa: SIM102  # see above
+                        if watched:
+                            carries(control, whole(task), now)
                     if noting:
                         began_in[task] = instant
                     task = onward[task]
@@ -281,15 +288,17 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                             waiting += 1
                 elif where < 0:
                     start_ns[task] = now
-                    if directed:
-                        carries(control, whole(task), now)
+                    if directed:  # noqa: SIM102  # see above
+                        if watched:
+                            carries(control, whole(task), now)
                     if noting:
                         began_in[task] = instant
                     size = push(events, size, now + length[task], task)
                 elif where >= routes:
                     start_ns[task] = now
-                    if directed:
-                        carries(control, whole(task), now)
+                    if directed:  # noqa: SIM102  # see above
+                        if watched:
+                            carries(control, whole(task), now)
                     if noting:
                         began_in[task] = instant
                     join(flows, whole(where - routes), whole(task), length[task], now, turn)
@@ -313,38 +322,43 @@ def event_loop(backend: Backend, hooks: Hooks | None = None) -> Callable[..., in
                 else:
                     touches = enqueue(threads, state, whole(task), whole(where), turn, touches)
             # 3. idle lanes take from the ready queues
-            for at in range(touches):
-                where = touched[at]
-                if executor:
-                    starts = assign(threads, whole(where), behind, starting, starts)
-                else:
-                    while idle[where] > 0 and head[where] >= 0:
-                        task = head[where]
-                        if fifo:
-                            head[where] = behind[task]
-                        else:
-                            head[where] = meld(whole(behind[task]), whole(beside[task]), behind, beside, rank)
-                        idle[where] -= 1
-                        starting[starts] = task
-                        starts += 1
-            for at in range(starts):
-                task = starting[at]
-                if bounded and task < ops and now + tail[task] > limit:
-                    return GIVEN_UP
-                start_ns[task] = now
-                if noting:
-                    began_in[task] = instant
-                taken = length[task]
-                if directed:
-                    taken = works(control, tasks, whole(task), whole(resource[task]), now)
-                size = push(events, size, now + taken, task)
+            if touches > 0:
+                for at in range(touches):
+                    where = touched[at]
+                    if executor:
+                        starts = assign(threads, whole(where), behind, starting, starts)
+                    else:
+                        while idle[where] > 0 and head[where] >= 0:
+                            task = head[where]
+                            if fifo:
+                                head[where] = behind[task]
+                            else:
+                                head[where] = meld(whole(behind[task]), whole(beside[task]), behind, beside, rank)
+                            idle[where] -= 1
+                            starting[starts] = task
+                            starts += 1
+            if starts > 0:
+                for at in range(starts):
+                    task = starting[at]
+                    if bounded and task < ops and now + tail[task] > limit:
+                        return GIVEN_UP
+                    start_ns[task] = now
+                    if noting:
+                        began_in[task] = instant
+                    taken = length[task]
+                    if directed:
+                        taken = works(control, tasks, whole(task), whole(resource[task]), now)
+                    size = push(events, size, now + taken, task)
             if directed:
                 size = act(control, tasks, state, threads, size, now, order, asks)
                 asks = whole(0)
-            for at in range(waiting):
-                fresh[at] = later[at]
             news = waiting
-            upcoming = when_of(events) if size > 0 else NEVER
+            if waiting > 0:
+                for at in range(waiting):
+                    fresh[at] = later[at]
+            upcoming = NEVER
+            if size > 0:
+                upcoming = first(events)[0]
             if sharing:
                 soonest = settle(flows, shared, now, turn)
                 if soonest < upcoming or size == 0:

@@ -16,7 +16,9 @@ class Hooks(NamedTuple):
     ended: Callable[..., bool]  # (control, tasks, state, threads, task, now, order): its successors hear nothing of it
     awaits: Callable[..., None]  # (control, task): it is to be released
     released: Callable[..., bool]  # (control, task, now): it is left of a step that was cut short
-    joins: Callable[..., None]  # (control, tasks, state, task, now): a task of a transfer joins its resource
-    carries: Callable[..., None]  # (control, task, now): a task of a transfer starts
+    joins: Callable[
+        ..., bool
+    ]  # (control, tasks, state, task, now): a task of a transfer joins; is its start to be told?
+    carries: Callable[..., None]  # (control, task, now): such a task starts
     works: Callable[..., int]  # (control, tasks, task, where, now): a task starts on a device; its duration
     act: Callable[..., int]  # (control, tasks, state, threads, size, now, order, asks): at the end of a round

@@ -35,11 +35,17 @@ class Ran(NamedTuple):
 def play(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> Ran:
     """Run the step; devices choose among ready tasks by that order."""
     tasks = lowered.tasks
-    parts = [listed(part) for part in (tasks, *parts_of(tables, lowered, tasks, contention, order))]
-    makespan = _play(*parts, order, len(tasks.length), [], NEVER, False, ())
-    state, threads = parts[1], parts[2]
+    makespan, state, threads = span(tables, lowered, contention, order)
     lane = ids(threads.lane) if order == EXECUTOR else ids(np.zeros(len(tasks.length)))
     return times(tables, tasks, makespan, ints(state.ready_ns), ints(state.start_ns), ints(state.end_ns), lane)
+
+
+def span(tables: Tables, lowered: TaskGraph, contention: str, order: int) -> tuple[Nanos, State, Threads]:
+    """The makespan, or STUCK, without the record; and the state that remains."""
+    tasks = lowered.tasks
+    parts = [listed(part) for part in (tasks, *parts_of(tables, lowered, tasks, contention, order))]
+    makespan = _play(*parts, order, len(tasks.length), [], NEVER, False, ())
+    return makespan, parts[1], parts[2]
 
 
 def times(tables: Tables, tasks: Tasks, makespan: Nanos, ready: Ints, start: Ints, ended: Ints, lane: Ids) -> Ran:

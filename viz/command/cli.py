@@ -76,7 +76,7 @@ def _warm_up(begin: Callable[[], None]) -> int:
     begin()
     try:
         with _progress(quiet=False) as say:
-            say("compiling the event loops, once: some 65 s")
+            say("compiling the event loops, once: some 35 s")
             said = [warm_up(loop) for loop in (STEP, TRAINING)]
     except SimvizError as error:
         _complain(str(error))

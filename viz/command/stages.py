@@ -122,7 +122,7 @@ def _simulated(
 
     def run(pieces: Partitions) -> Trace:
         first = request.engine == "compiled" and not is_warm()
-        say(f"simulating the step{' (compiling its event loop once, some 25 s)' if first else ''}")
+        say(f"simulating the step{' (compiling its event loop once, some 15 s)' if first else ''}")
         return simulate(
             pieces,
             cluster,

@@ -40,15 +40,8 @@ def _replace(events: Events, size: int, when: int, task: int) -> None:
 
 
 @inner
-def _when(events: Events) -> int:
-    when: int = events[0][0]
-    return when
+def _first(events: Events) -> tuple[int, int]:
+    return events[0][0], np.int64(events[1][0])
 
 
-@inner
-def _task(events: Events) -> int:
-    task: int = np.int64(events[1][0])
-    return task
-
-
-ARRAYS = Backend(inner, np.int64, _events, _push, _pop, _replace, _when, _task, sort)
+ARRAYS = Backend(inner, np.int64, _events, _push, _pop, _replace, _first, sort)

@@ -42,7 +42,7 @@ class Work(NamedTuple):
     """
 
     owner: Ids  # [J] client; -1: a crash
-    role: Ids  # [J] sum of FIRST, LAST, WATCHED
+    role: Ids  # [J] sum of FIRST, LAST, WATCHED, MARKED
     transfer: Ids  # [J] -1: it is of none
     needs: Ids  # [J] events that it waits for in a step
     request_ns: Ints  # [J] from the beginning of the step, before which it is not released
@@ -123,12 +123,9 @@ class Rules(NamedTuple):
     numbers: Ints  # LIMIT .. PATIENCE
 
 
-LIMIT, BOUND, SEED, PATIENCE, RECORDED, TIMERS = range(6)  # of `Rules.numbers`; TIMERS: the first timer
-FIRST, LAST, WATCHED = (
-    1,
-    2,
-    4,
-)  # it is the first on the wires; the last; while it lasts bytes are on links of others, too
+LIMIT, BOUND, SEED, PATIENCE, RECORDED, TIMERS, ACTIVITY = range(7)  # of `Rules.numbers`
+# Of a transfer: first on the wires; last; it puts bytes on links that it does not hold. Of an op: it is marked.
+FIRST, LAST, WATCHED, MARKED = 1, 2, 4, 8
 
 
 class Lines(NamedTuple):

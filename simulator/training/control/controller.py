@@ -38,6 +38,7 @@ from simulator.training.control.arrays import (
     HUNG,
     LAST,
     LIMIT,
+    MARKED,
     MILESTONE,
     MORE,
     PATIENCE,
@@ -209,7 +210,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
             return False
         if runs_out(control, task, now):
             return True
-        if work.mark_of[task] >= 0:
+        if work.role[task] & MARKED:
             control.steps.acted[control.steps.totals[ACTED]] = work.mark_of[task]
             control.steps.totals[ACTED] += 1
         return False
@@ -231,12 +232,12 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         """A task starts on a device; its duration."""
         rules, steps = control.rules, control.steps
         taken: int = tasks.length[task]
-        owner = rules.work.owner[task]
         if len(control.sums.took_ns) > 0:
+            owner = rules.work.owner[task]
             taken = lasting(control, whole(rules.task_of[where]), whole(owner), whole(steps.number[owner]), taken, now)
             control.sums.took_ns[task] = taken
         counts_work(control, task, where, taken, now)
-        if steps.totals[ASLEEP] > 0 and not rules.clients.idle[owner]:
+        if steps.totals[ASLEEP] > 0 and not rules.clients.idle[rules.work.owner[task]]:
             steps.totals[WOKEN] = 1
         return taken
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulator.execution.backend import Backend
-from simulator.training.control.arrays import FIRST, LAST, PENDING, WATCHED
+from simulator.training.control.arrays import ACTIVITY, FIRST, LAST, PENDING, WATCHED
 from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
 
     @inner
     def activate(control: Control, task: int, change: int) -> None:
-        """There is one more, or less, under way of the task's client."""
+        """There is one more, or less, under way of the task's client, if crashes or background clients ask for that."""
+        if control.rules.numbers[ACTIVITY] == 0:
+            return
         owner = control.rules.work.owner[task]
         if owner >= 0:
             control.steps.active[owner] += change
@@ -79,8 +81,8 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
         activate(control, task, whole(-1))
 
     @inner
-    def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> None:
-        """A task of a transfer joins a link, or a delay begins."""
+    def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> bool:
+        """A task of a transfer joins a link, or a delay begins; whether its start is to be told."""
         work, sums = control.rules.work, control.sums
         devices = len(state.idle)
         where = tasks.resource[task]
@@ -91,6 +93,7 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
             more(sums, whole(SENDING), whole(work.source[transfer]), now)
             more(sums, whole(SENDING), whole(work.target[transfer]), now)
             activate(control, task, whole(1))
+        return bool(work.role[task] & WATCHED)
 
     @inner
     def enter(sums: Sums, link: int, now: int) -> None:

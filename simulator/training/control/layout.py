@@ -19,6 +19,7 @@ from simulator.training.control.arrays import (
     FIRST,
     LAST,
     LOG_ROWS,
+    MARKED,
     MILESTONE,
     TOTALS,
     WATCHED,
@@ -82,6 +83,8 @@ def rules_of(
     owner[timers : timers + count + len(marks.op)] = np.append(np.arange(count), of_mark)
     own = chain[np.argsort(owner[chain], kind="stable")]
     links = alone_on(tables, contention)
+    crashes = client_set.disturbed is not None and len(client_set.disturbed.crash_task) > 0
+    activity = int(crashes or client_set.idle.any())
     seed = client_set.seed - (1 << 64) if client_set.seed >> 63 else client_set.seed  # the same 64 bits
     made: Rules = rigid(
         Rules(
@@ -117,7 +120,9 @@ def rules_of(
             task_of=client_set.task_of,
             on_ptr=_pointers(links),
             on=ids([link for of_way in links for link in of_way]),
-            numbers=ints(np.array([client_set.limit, client_set.bound, seed, patience_of(client_set), record, timers])),
+            numbers=ints(
+                np.array([client_set.limit, client_set.bound, seed, patience_of(client_set), record, timers, activity])
+            ),
         )
     )
     return made
@@ -148,6 +153,7 @@ def _work(
     role[lowered.wire] += FIRST
     role[lowered.arrive] += LAST
     role[np.where(flows, lowered.arrive, lowered.wire)[watched]] += WATCHED
+    role[client_set.marks.op] += MARKED
     mark_of[client_set.marks.op] = np.arange(len(client_set.marks.op))
     mark_of[client_set.op_ptr[1:] - 1] = len(client_set.marks.op) + np.arange(len(client_set))
     request_ns = np.where(lowered.transfer >= 0, tasks.release_ns[: len(lowered.transfer)], 0)
