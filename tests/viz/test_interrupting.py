@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,6 @@ TRAINING = ("--cluster", "ps=2,worker=2", "--training", "async")
 STOPPED = b"simviz: interrupted; nothing was written"
 ENDED = (entry.INTERRUPTED, -signal.SIGINT)  # Python ends by the signal itself where that came within an exec of a text
 SHOWN, HIDDEN = b"\x1b[?25h", b"\x1b[?25l"  # the cursor
-
-
-def _wait_for_the_end_of(group: int) -> None:
-    """Ask for five seconds whether a process group is there; ProcessLookupError: it is not."""
-    for _ in range(50):
-        os.killpg(group, 0)
-        time.sleep(0.1)
 
 
 def at_terminal(
@@ -60,8 +52,8 @@ def at_terminal(
             press = None
     assert press is None
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    with pytest.raises(ProcessLookupError):  # nobody of its group is left, once init has reaped what the signal ended
-        _wait_for_the_end_of(process)
+    with pytest.raises(ProcessLookupError):  # nobody of its group is left
+        os.killpg(process, 0)
     with open(reading, "rb") as pipe:
         said = pipe.read()
     os.close(terminal)

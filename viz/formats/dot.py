@@ -58,7 +58,8 @@ def render(source: str, format: str) -> bytes:
     if format not in FORMATS:
         raise SimvizError(f"graphviz format {format!r} is not offered; use one of {', '.join(FORMATS)}")
     try:
-        drawn: bytes = graphviz.Source(source).pipe(format=format, engine="dot")
+        # not Source.pipe, which hands `dot` line after line and, interrupted meanwhile, leaves it behind
+        drawn: bytes = graphviz.pipe("dot", format, source.encode())
     except graphviz.ExecutableNotFound:
         raise SimvizError(
             ".svg, .png and .pdf need Graphviz's program `dot`, which is not on the PATH. Install it (Debian: apt-get "
