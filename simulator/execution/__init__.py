@@ -1,1 +1,1 @@
-"""When it runs."""
+"""Simulated time: a step is lowered to tasks on resources, and an event loop runs them."""

@@ -134,7 +134,7 @@ class Flows(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The transfers of an assignment, while compiled code lowers them, in the order of `crossings`. Axis: X of them."""
+    """The transfers of an assignment, while compiled code lowers them, in order of `transfers_of`. Axis: X."""
 
     across: Annotated[Ints, "E"]  # edges of a group that cross, with where they lead to
     came_by: Annotated[Ids, "E"]  # transfer that brings the value of each edge, -1: it is there

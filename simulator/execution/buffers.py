@@ -1,4 +1,4 @@
-"""Which outputs take memory of their own, which pass a buffer on, and which constants are copied to their readers."""
+"""Buffers of outputs: memory of their own, or that of an input; and constants that are copied to their readers."""
 
 from __future__ import annotations
 

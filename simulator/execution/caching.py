@@ -1,4 +1,4 @@
-"""Whether what numba compiled is still there, told without numba, which takes long to load.
+"""Compiled code that numba keeps for later runs, looked up without numba, which takes long to load.
 
 numba calls the files of a function by its name; ours ends in a digest of all that goes into it.
 """

@@ -1,7 +1,7 @@
-"""Which engine runs a step: the plain loop at once, or the compiled one where it pays to load or even to compile it.
+"""The choice between the plain loop and the compiled one, which has to pay for its loading or even compiling.
 
-Both give the same result. What differs is the start: numba takes about half a second to load with its cache, and many
-seconds to compile without; the plain loop does some 600,000 events in a second.
+Both give the same result. They differ in how they start: numba takes about half a second to load with its cache, and
+some 15 seconds to compile without. The plain loop does some 400,000 events in a second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""When everything runs, given who runs what.
+"""Run a step under an assignment: when each op ran, and each stretch of each transfer.
 
-tables, devices ──crossings──▶ transfers ──lower──▶ tasks ──event loop──▶ Outcome
+tables, devices ──transfers_of──▶ transfers ──lower──▶ tasks ──event loop──▶ Outcome
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Column = Sequence[int] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What happened. Axes: n ops, X transfers of `crossings`, H holds: of each transfer a row per serial link.
+    """What happened. Axes: n ops, X transfers of `transfers_of`, H holds: of each transfer a row per serial link.
 
     A transfer is asked for when its value is there and its Recv was posted early enough, packed by the processor at
     its source, on the wire, under way for its latency, and unpacked by the one at its target: each stretch begins no

@@ -18,7 +18,7 @@ from simulator.execution.routes import Discipline, Routes, discipline
 from simulator.execution.table_columns import pointers, starts
 from simulator.execution.tables import Tables
 
-_MAX_NS = 2**61  # as in `crossings`
+_MAX_NS = 2**61  # as in `transfers`
 _ALIGNED = 64  # bytes: a line of a processor's cache
 
 

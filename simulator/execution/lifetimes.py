@@ -1,4 +1,4 @@
-"""What memory holds over time: computed after the run, since it never delays anything.
+"""Memory over time, computed after the run, since it never delays anything.
 
     resident         variables and constants of the nodes that run: as long as the step lasts
     an output        from its producer's start until its last consumer and its last transfer have ended

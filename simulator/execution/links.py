@@ -1,4 +1,4 @@
-"""How the transfers of an assignment use links: who holds which in turn, who shares them, when bytes are through."""
+"""Links under an assignment: transfers that occupy them in turn, transfers that share them, and the ends of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device's memory holds at a moment, who asked for it, and the first moment at which it is too much.
+"""The memory of a device at one moment: its holders, and the first moment at which they are too much.
 
 Of what begins at one moment the client asks first, then transfers, then ops, each in order of row: the order in which
 the engine serves them.

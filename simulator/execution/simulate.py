@@ -45,7 +45,7 @@ def simulate(
     """Run one step of the pieces.
 
     `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first; ties go by row), "tensorflow" as its executor does (`queues.Executor`), "auto" by priority where the
+    first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the
     assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
     time, in the order in which they come to it, for the time of their bytes ("serial"), at the same time in max-min
     fair shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was

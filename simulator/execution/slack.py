@@ -1,4 +1,4 @@
-"""How late everything in a simulated step may end without making the step longer: ALAP times.
+"""ALAP times: the latest ends of all that runs in a simulated step that leave the step as long as it is.
 
 The step is walked from its end backwards: a task may end when the first of those that follow it must start. A task is
 followed by those that need it, and by those that came after it in its lane or in the queue of one of its links, where

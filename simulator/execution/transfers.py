@@ -1,4 +1,4 @@
-"""Which tensors cross under an assignment: one transfer per (tensor, destination device, host or device memory).
+"""Transfers of an assignment: one per (tensor, destination device, host or device memory).
 
 These are the duplicate keys of TensorFlow's cut (tensorflow/core/graph/graph_partition.cc): a CPU always reads in host
 memory; a GPU that reads one tensor in both memories gets it twice; readers of a reference output share nothing. A
@@ -100,7 +100,7 @@ def transfers_of(tables: Tables, device: Ids) -> Transfers:
 
 
 def hands_on(tables: Tables, device: Ids, task: Ids) -> bool:
-    """Whether a master's cut makes other transfers than `crossings`: some tensor goes to several devices of a task.
+    """Whether a master's cut makes other transfers than `transfers_of`: some tensor goes to several devices of a task.
 
     It crosses to the first of them alone, whose worker hands it on. `task` is that of each device, [D].
     """

@@ -1,4 +1,4 @@
-"""When an update is made, and who waits for it: "async", "sync:aggregate=8,total=10,tokens=4", "ssp:bound=3".
+"""Regimes say when updates are made: "async", "sync:aggregate=8,total=10,tokens=4", "ssp:bound=3".
 
     async    every gradient is applied as it comes
     sync     an update averages `aggregate` gradients of `total` workers; tokens let the workers go on

@@ -1,4 +1,4 @@
-"""The compiled director says what the plain one says, bit for bit."""
+"""A training over arrays, compiled, is the training over lists, bit for bit."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def disturbed(random: Random, made: ClientSet, on: Cluster) -> ClientSet:
 def noted(
     made: ClientSet, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
 ) -> list[Noted | None]:
-    """What either director notes; None: it hangs."""
+    """The results over lists and over arrays; None: it hangs."""
     ready = prepare(laid, None if priority is None else ints(priority), **how)
     try:
         plain = run(made, laid, ready, record=record)

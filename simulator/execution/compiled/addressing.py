@@ -1,9 +1,9 @@
 """Tuples of arrays that compiled functions hand to each other by address.
 
 numba hands a tuple of arrays over as seven numbers for each array: 1,800 of them at every call of a function of a
-training's controller, which took most of the time to compile it and to run it. So a tuple that is declared
-as in `flat` is laid out as a table once, when Python calls: of each array, in order, its address and its lengths. From
-there on it is the address of this table, and used as any other tuple.
+training's controller, which took most of the time to compile it and to run it. So a tuple that is declared as in
+`execution.arrays` is laid out as a table once, when Python calls: of each array, in order, its address and its lengths.
+From there on it is the address of this table, and used as any other tuple.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _type_of(value: Any, context: Any) -> Addressed:
 
 
 def tuple_of(kind: type, *, readonly: bool) -> Addressed:
-    """The type of one of the tuples of arrays that are declared as in `flat`."""
+    """The type of one of the tuples of arrays that are declared as in `execution.arrays`."""
     made = [
         tuple_of(element, readonly=readonly)
         if isinstance(element, type)

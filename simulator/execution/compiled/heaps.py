@@ -80,34 +80,3 @@ def sink(key: Ints, task: Ids, size: int, when: int, what: int) -> None:
         hole = child
         child = row(2 * hole + 1)
     key[hole], task[hole] = when, what
-
-
-@inner
-def offer(queue: Ids, base: int, count: int, place: int) -> None:
-    """Add a place to a device's heap of `count`."""
-    hole = count
-    while hole > 0:
-        above = (hole - 1) >> 1
-        if queue[base + above] <= place:
-            break
-        queue[base + hole] = queue[base + above]
-        hole = above
-    queue[base + hole] = place
-
-
-@inner
-def take(queue: Ids, base: int, count: int) -> np.int32:
-    """Take the smallest place from a device's heap of `count`."""
-    found: np.int32 = queue[base]
-    place = queue[base + count - 1]
-    hole, child = 0, 1
-    while child < count - 1:
-        if child + 1 < count - 1 and queue[base + child + 1] < queue[base + child]:
-            child += 1
-        if queue[base + child] >= place:
-            break
-        queue[base + hole] = queue[base + child]
-        hole = child
-        child = 2 * hole + 1
-    queue[base + hole] = place
-    return found

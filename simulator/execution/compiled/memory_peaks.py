@@ -1,4 +1,4 @@
-"""How much memory devices hold at their peaks, from the instants of a run: the rules of `lifetimes`."""
+"""Peaks of memory, from the instants of a run, by the rules of `lifetimes`."""
 
 from __future__ import annotations
 

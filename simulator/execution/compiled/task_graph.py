@@ -1,6 +1,6 @@
 """Lower a step under an assignment to tasks, as `execution.task_graph` does, in two passes: over edges and transfers.
 
-The first pass finds the transfers in the order of `crossings`, and counts the tasks of each kind. So the second can
+The first pass finds the transfers in the order of `transfers_of`, and counts the tasks of each kind. So the second can
 number them as `execution.task_graph` does, and write them down.
 """
 
@@ -71,7 +71,7 @@ def place_of(values: Ids, value: int) -> int:
 
 @inner
 def find(nodes: Nodes, places: Places, shared: SharedLinks, tasks: Tasks, found: Found, device: Ids, order: int) -> int:
-    """The transfers of an assignment, as `crossings`; how many there are, or REFUSED. Ops become tasks.
+    """The transfers of an assignment, as `transfers_of`; how many there are, or REFUSED. Ops become tasks.
 
     Long, because its arrays are in local names.
     """

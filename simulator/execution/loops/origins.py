@@ -1,4 +1,4 @@
-"""Where a value comes from: back through ops that pass it on, Merges with one live input, loop variables and stacks.
+"""The origin of a value, found back through ops that pass it on, Merges with one live input, loop variables and stacks.
 
 Gradients read values of the forward pass from stacks. Version 1 of control flow has a Stack per value
 (`control_flow_state.py`), version 2 a TensorList that is a loop variable (`while_v2.py`). The gradient's loop pops

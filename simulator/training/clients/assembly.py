@@ -187,7 +187,7 @@ def _marks(
 
 
 def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Producers:
-    """The inputs as the directors read them; threads begin with the first session that fills the input."""
+    """The inputs as the controller reads them; threads begin with the first session that fills the input."""
     made = [one.producer for one in inputs.pipelines]
     return Producers(
         names=tuple(one.key.name for one in inputs.pipelines),

@@ -85,7 +85,7 @@ class ClockLatency(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClientSet:
-    """Whose rows are whose, and what the director must know of them. Axes: C clients, D devices."""
+    """Whose rows are whose, and what the controller must know of them. Axes: C clients, D devices."""
 
     names: tuple[str, ...]  # [C]
     op_ptr: Ids  # [C+1] rows of the combined tables; the last of each client is its END

@@ -1,4 +1,4 @@
-"""When each session starts: once every task has answered that its device_filters do not leave out.
+"""The start of each session: once every task has answered that its device_filters do not leave out.
 
 A master that is asked for a session first asks all workers of its cluster for their devices, and says "CreateSession
 still waiting for response from worker" for as long as one does not answer. Source: `DeviceFinder` in TensorFlow's
