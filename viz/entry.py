@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to load
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
     from types import FrameType
 
 INTERRUPTED = 130  # the shell's code for an end by SIGINT
@@ -27,6 +28,7 @@ def main() -> int:
             """Let Ctrl-C raise KeyboardInterrupt from now on: there may be processes to end and files to remove."""
             if listens:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
+                sys.unraisablehook = _raise_again
 
         try:
             if listens:
@@ -45,6 +47,19 @@ def _leave(signum: int, frame: FrameType | None) -> None:
     """End at once: an exception amid the loading of a module can be lost or become another one."""
     os.write(2, f"{_said('')}\n".encode())
     os._exit(INTERRUPTED)
+
+
+def _raise_again(lost: UnraisableHookArgs) -> None:
+    """Interrupt anew in a moment where Python drops a KeyboardInterrupt: in a function that C code has called."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    import _thread
+    import threading
+
+    again = threading.Timer(0.02, _thread.interrupt_main)  # not at once: this is still inside of that function
+    again.daemon = True
+    again.start()
 
 
 def _said(written: str) -> str:

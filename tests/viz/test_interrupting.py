@@ -113,6 +113,25 @@ def test_ctrl_c_ends_compiling_with_a_line(tmp_path: Path) -> None:
     assert b"Traceback" not in shown
 
 
+# a command that Ctrl-C meets in a function that C code has called, where Python drops exceptions
+CALLED_BACK = """
+import ctypes, os, signal, sys, time
+from viz import entry
+from viz.command import cli
+def work(begin):
+    begin()
+    ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))()
+    time.sleep(60)
+cli.main = work
+sys.exit(entry.main())
+"""
+
+
+def test_ctrl_c_amid_a_call_from_c_is_not_lost() -> None:
+    done = subprocess.run([sys.executable, "-c", CALLED_BACK], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stderr) == (entry.INTERRUPTED, STOPPED + b"\n")
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The command with these arguments, in this process, which keeps its way with SIGINT."""
