@@ -96,9 +96,9 @@ class Stage:
             for text in self.case.disturb
         ]
         gap_ns = drawn.randrange(20_000_000) if self.case.varied else 0
-        client_set = [replace(one, program=replace(one.program, gap_ns=gap_ns)) for one in self.clients]
+        made_clients = [replace(one, program=replace(one.program, gap_ns=gap_ns)) for one in self.clients]
         return train(
-            client_set,
+            made_clients,
             self.cluster,
             self.costs,
             regime=self.regime,

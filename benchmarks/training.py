@@ -192,7 +192,7 @@ def _waits(training: Training, run: Run, gap_ns: int) -> list[Wait]:
     workers = range(training.workers)
     if training.how == "in":
         rows = [run.tasks.index(task("worker", worker)) for worker in workers]
-        return [(worker, run.end_ns - run.spent.task_ns[rows[worker], WORKED], run.end_ns) for worker in workers]
+        return [(worker, run.end_ns - run.usage.task_ns[rows[worker], WORKED], run.end_ns) for worker in workers]
     found: list[Wait] = []
     for worker in workers if training.how in ("sync", "ssp") else ():
         own = run.step_client == worker

@@ -48,12 +48,12 @@ def row(graph: simulator.Graph, workers: int, steps: int, engine: str, contentio
     cluster = simulator.load_cluster(f"ps=8,worker={workers}x1gpu")
     programs = simulator.replicate(graph, cluster, how="between")
     costs = estimate_each(programs, cluster)
-    client_set = clients(programs, cluster, costs)
+    made_clients = clients(programs, cluster, costs)
     began = time.process_time()
     how = {"regime": simulator.read_regime("async"), "engine": engine, "contention": contention}
-    made = train(client_set, cluster, costs, steps=steps, record=0, **how)  # type: ignore[arg-type]
+    made = train(made_clients, cluster, costs, steps=steps, record=0, **how)  # type: ignore[arg-type]
     took = time.process_time() - began
-    pieces = client_set[0].partitions
+    pieces = made_clients[0].partitions
     events = (len(pieces.graph) + len(pieces.send)) * workers * steps
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     rate = len(made.update_ns) * 10**9 / made.end_ns

@@ -51,7 +51,7 @@ TRAINING = CompiledSources(
     (
         *STEP.parts,
         "training/control",
-        "training/clients/client_set.py",
+        "training/clients/workload.py",
         "training/disturbances/noise.py",
         "training/disturbances/pauses.py",
         "training/training.py",

@@ -12,12 +12,13 @@ from simulator.columns import Ints, ids, ints
 from simulator.execution.caching import TRAINING
 from simulator.execution.choosing import choose
 from simulator.execution.engine import chosen_order
-from simulator.training.clients.assembly import client_set_of, lay_out
+from simulator.training.clients.assembly import combine_tables, workload_of
 from simulator.training.clients.background import background
-from simulator.training.clients.client_set import UNBOUNDED, Client, ClientSet, Joined
 from simulator.training.clients.session_starts import Starts, starts
+from simulator.training.clients.workload import Client, CombinedTables, Workload
+from simulator.training.control.clocks import BOUNDED, NO_RULE, ClockRule
 from simulator.training.control.recording import trace_of
-from simulator.training.control.results import Noted, StopCondition
+from simulator.training.control.results import Outcome, StopCondition
 from simulator.training.control.run import LoweredClients, prepare, run
 from simulator.training.disturbances.disturbance import Upsets
 from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
@@ -90,45 +91,45 @@ def train(
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     others = background(disturbed)
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
-    laid = lay_out(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
+    combined = combine_tables(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
     settled = check(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
-    bound = UNBOUNDED if settled is None or settled.bound is None else settled.bound
-    client_set = client_set_of(
+    rule = NO_RULE if settled is None or settled.bound is None else ClockRule(BOUNDED, settled.bound)
+    workload = workload_of(
         clients,
-        laid,
+        combined,
         cluster,
         begins.session_ns,
         steps=max(steps, most),
         tokens=tokens,
-        bound=bound,
+        clock_rule=rule,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
     )
-    client_set = replace(client_set, disturbed=disturbed, seed=seed)
-    priority = _priority(clients, laid) if order in ("auto", "priority") else None
+    workload = replace(workload, disturbed=disturbed, seed=seed)
+    priority = _priority(clients, combined) if order in ("auto", "priority") else None
     chosen = chosen_order(priority, None if order == "auto" else order)
-    given = prepare(laid, priority, order=chosen, contention=contention)
+    given = prepare(combined, priority, order=chosen, contention=contention)
     how = {"order": chosen, "contention": contention}
-    noted, each = None, client_set.limit // max(steps, most)
+    outcome, each = None, workload.limit // max(steps, most)
 
-    def goal() -> StopCondition:
-        def more(noted: Noted) -> int:
+    def stop() -> StopCondition:
+        def more(outcome: Outcome) -> int:
             assert further is not None
-            return each * min(most, further(_training(cluster, begins, client_set, noted), made.limit // each))
+            return each * min(most, further(_training(cluster, begins, workload, outcome), made.limit // each))
 
         made = StopCondition(each * steps, None if further is None else more, told)
         return made
 
-    if choose(engine, (1 + 3 * (most > steps)) * steps * _effort(laid, given), TRAINING):
-        noted = run(client_set, laid, given, record=record, goal=goal(), compiled=True)
-    how["engine"] = "python" if noted is None else "compiled"
-    if noted is None:  # or it hangs, or its times are more than the compiled loop can count
-        noted = run(client_set, laid, given, record=record, goal=goal())
-        assert noted is not None
-    busy_ns = noted.spent.device_busy_ns.tolist()
-    trace = trace_of(noted.recorder, clients, laid, given.lowered, how, busy_ns, noted.end_ns)
-    made = _training(cluster, begins, client_set, noted)
+    if choose(engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
+        outcome = run(workload, combined, given, record=record, stop=stop(), compiled=True)
+    how["engine"] = "python" if outcome is None else "compiled"
+    if outcome is None:  # or it hangs, or its times are more than the compiled loop can count
+        outcome = run(workload, combined, given, record=record, stop=stop())
+        assert outcome is not None
+    busy_ns = outcome.usage.device_busy_ns.tolist()
+    trace = trace_of(outcome.recorder, clients, combined, given.lowered, how, busy_ns, outcome.end_ns)
+    made = _training(cluster, begins, workload, outcome)
     pieces = tuple(client.partitions for client in clients)
     return replace(
         made,
@@ -136,17 +137,17 @@ def train(
         trace=trace,
         partitions=pieces,
         inputs=inputs.pipelines,
-        notes=(*client_set.notes, *inputs.notes, *others.notes, *_notes(pieces)),
+        notes=(*workload.notes, *inputs.notes, *others.notes, *_notes(pieces)),
     )
 
 
-def _effort(laid: Joined, given: LoweredClients) -> int:
+def _effort(combined: CombinedTables, given: LoweredClients) -> int:
     """What a step of each client costs the plain loop, in events of a single step.
 
     A flow that begins or ends has it find the rates of all others: for both 0.4 ms with 16 workers and 8 ps tasks.
     """
-    flows = given.lowered.tasks.resource >= len(laid.tables.devices) + len(laid.tables.routes.link_names)
-    return _EVENT * (len(laid.tables) + len(given.lowered.transfers)) + _FLOW * int(flows.sum())
+    flows = given.lowered.tasks.resource >= len(combined.tables.devices) + len(combined.tables.routes.link_names)
+    return _EVENT * (len(combined.tables) + len(given.lowered.transfers)) + _FLOW * int(flows.sum())
 
 
 def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
@@ -157,32 +158,32 @@ def _notes(pieces: Sequence[Partitions]) -> tuple[str, ...]:
     return (f"{counted(unknown, 'transfer')} of unknown size in a step of all clients, counted as 0 bytes.",)
 
 
-def _priority(clients: Sequence[Client], laid: Joined) -> Ints | None:
+def _priority(clients: Sequence[Client], combined: CombinedTables) -> Ints | None:
     """[n] that of each op; None where no client has any, and last of all where only this one has none."""
     if all(client.partitions.priority is None for client in clients):
         return None
     parts = []
     for c, client in enumerate(clients):
-        node = laid.tables.node[laid.op_ptr[c] : laid.op_ptr[c + 1]]
+        node = combined.tables.node[combined.op_ptr[c] : combined.op_ptr[c + 1]]
         own = client.partitions.priority
         parts.append(np.full(len(node), np.iinfo(np.int64).max) if own is None else own[node])
     return ints(np.concatenate(parts))
 
 
-def _training(cluster: Cluster, begins: Starts, client_set: ClientSet, noted: Noted) -> Training:
+def _training(cluster: Cluster, begins: Starts, workload: Workload, outcome: Outcome) -> Training:
     """What was noted, as columns."""
-    ledger = noted.ledger
-    steps = np.array(ledger.steps, np.int64).reshape(len(ledger.steps), 6)
+    log = outcome.log
+    steps = np.array(log.steps, np.int64).reshape(len(log.steps), 6)
     steps = steps[np.lexsort((steps[:, 0], steps[:, 3]))].T
-    updates = np.array(ledger.updates, np.int64).reshape(len(ledger.updates), 5).T
+    updates = np.array(log.updates, np.int64).reshape(len(log.updates), 5).T
     return Training(
         regime="",
         tasks=cluster.tasks,
         devices=tuple(device.name for device in cluster.devices),
         links=tuple(link.name for link in cluster.links),
-        clients=client_set.names,
-        client_task=client_set.task,
-        is_worker=client_set.clocked,
+        clients=workload.names,
+        client_task=workload.task,
+        is_worker=workload.clocked,
         session_ns=begins.session_ns,
         waited_for=begins.waited_for,
         step_client=ids(steps[0]),
@@ -196,15 +197,15 @@ def _training(cluster: Cluster, begins: Starts, client_set: ClientSet, noted: No
         update_staleness=ids(updates[2]),
         update_gradients=ids(updates[3]),
         update_examples=ints(updates[4]),
-        dropped=noted.dropped,
-        lost_updates=sum(ledger.lost),
+        dropped=outcome.dropped,
+        lost_updates=sum(log.lost),
         device_lanes=ids([device.lanes for device in cluster.devices]),
-        spent=noted.spent,
-        end_ns=noted.end_ns,
-        marks=noted.marks,
-        under_way=noted.under_way,
-        lost_by_crash=ints(ledger.lost),
-        upsets=upsets_of(client_set.disturbed) if client_set.disturbed is not None else Upsets(),
-        cut_short=tuple(ledger.cut),
-        input_ns=noted.input_ns,
+        usage=outcome.usage,
+        end_ns=outcome.end_ns,
+        samples=outcome.samples,
+        under_way=outcome.under_way,
+        lost_by_crash=ints(log.lost),
+        upsets=upsets_of(workload.disturbed) if workload.disturbed is not None else Upsets(),
+        cut_short=tuple(log.cut),
+        input_ns=outcome.input_ns,
     )

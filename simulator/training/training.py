@@ -8,7 +8,7 @@ recorded steps have slices, in `trace`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from simulator.partitioning import Partitions
     from simulator.training.inputs.pipeline import Pipeline
 
-Sums: TypeAlias = npt.NDArray[np.int64]
+
 # Columns of `Spent.task_ns`: some device of the task runs an op; else one packs or unpacks a message; else something is
 # on its route from or to it; else it waits.
 COMPUTING, HANDLING, SENDING, WAITING = range(4)
 
 
-class Spent(NamedTuple):
+class Usage(NamedTuple):
     """What was done in a run's first part, or in another: how the time went. Axes: K tasks, D devices, L links."""
 
     updates: int  # of the global step
     ns: Nanos  # that it lasts
-    task_ns: Sums  # [K, 4] COMPUTING .. WAITING; a row's sum is `ns`
+    task_ns: npt.NDArray[np.int64]  # [K, 4] COMPUTING .. WAITING; a row's sum is `ns`
     device_busy_ns: Ints  # [D] lane time in which ops ran and transfers were packed and unpacked
     message_ns: Ints  # [D] of it, in which transfers were packed and unpacked
     link_bytes: Ints  # [L] of the transfers that have crossed it
     link_busy_ns: Ints  # [L] time in which bytes were on it; latencies are no such time
 
-    def since(self, earlier: Spent) -> Spent:
+    def since(self, earlier: Usage) -> Usage:
         """What was done after an earlier moment of the same run."""
-        return Spent(
+        return Usage(
             updates=self.updates - earlier.updates,
             ns=self.ns - earlier.ns,
             task_ns=self.task_ns - earlier.task_ns,
@@ -100,9 +100,9 @@ class Training:
     lost_updates: int  # updates that fell behind the last checkpoint of a parameter server that died
 
     device_lanes: Ids  # [D]
-    spent: Spent  # by the whole run
+    usage: Usage  # by the whole run
     end_ns: Nanos
-    marks: tuple[Spent, ...] = ()  # by its first part, at some of its updates, ascending: no more than 128
+    samples: tuple[Usage, ...] = ()  # by its first part, at some of its updates, ascending: no more than 128
     under_way: tuple[tuple[int, int, Nanos], ...] = ()  # steps that the end cut off: (client, number, start), by client
     lost_by_crash: Ints = field(default_factory=lambda: ints([]))  # [Z] of `lost_updates`; crashes as in `Disturbed`
     cut_short: tuple[CutShort, ...] = ()  # in order of (crash, client)

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from simulator.execution.trace import Trace
-from simulator.training.training import Spent, Training
+from simulator.training.training import Training, Usage
 
 
 def anew(run: Callable[[int], Training], steps: int) -> Callable[[Callable[[Training, int], int]], Training]:
@@ -30,9 +30,9 @@ def assert_alike(plain: object, other: object) -> None:
         one, two = getattr(plain, name), getattr(other, name)
         if isinstance(one, Trace):
             assert_alike(one, two)
-        elif name == "spent":
+        elif name == "usage":
             assert_spent_alike([one], [two])
-        elif name == "marks":
+        elif name == "samples":
             assert_spent_alike(one, two)
         elif isinstance(one, np.ndarray):
             assert one.dtype == two.dtype, name
@@ -41,7 +41,7 @@ def assert_alike(plain: object, other: object) -> None:
             assert one == two, name
 
 
-def assert_spent_alike(plain: Sequence[Spent], other: Sequence[Spent]) -> None:
+def assert_spent_alike(plain: Sequence[Usage], other: Sequence[Usage]) -> None:
     """As many moments, and what was done until each."""
     assert len(plain) == len(other)
     for one, two in zip(plain, other, strict=True):

@@ -45,7 +45,7 @@ class Accumulator:
         """Gather for another update, even for an earlier one; what was gathered stays."""
         self.step = step
 
-    def forget(self, who: int) -> None:
+    def cancel(self, who: int) -> None:
         """`who` waits no longer."""
         self.takers = deque(taker for taker in self.takers if taker[0] != who)
 
@@ -79,7 +79,7 @@ class TokenQueue:
             pass
         return done
 
-    def forget(self, who: int) -> None:
+    def cancel(self, who: int) -> None:
         """`who` waits no longer; what it has added stays, what it has taken is lost."""
         self.adders = deque(adder for adder in self.adders if adder[0] != who)
         self.takers = deque(taker for taker in self.takers if taker[0] != who)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
-from simulator.training.training import WAITING, Spent, Training
+from simulator.training.training import WAITING, Training, Usage
 
 
 def made(ends: Sequence[int], /, **changed: Any) -> Training:
@@ -44,7 +44,7 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "device_lanes": ids([1, 1]),
         "end_ns": end,
     }
-    spent: dict[str, Any] = {
+    usage: dict[str, Any] = {
         "updates": count,
         "ns": end,
         "task_ns": ints([[0, 0, 0, end], [end, 0, 0, 0]]),
@@ -53,10 +53,10 @@ def made(ends: Sequence[int], /, **changed: Any) -> Training:
         "link_bytes": ints([0, 0]),
         "link_busy_ns": ints([0, 0]),
     }
-    columns |= {name: value for name, value in changed.items() if name not in spent}
+    columns |= {name: value for name, value in changed.items() if name not in usage}
     columns.setdefault("step_input_ns", ints([0] * len(columns["step_client"])))
-    spent |= {name: value for name, value in changed.items() if name in spent} | {"ns": columns["end_ns"]}
-    return Training(**{"spent": Spent(**spent), **columns})
+    usage |= {name: value for name, value in changed.items() if name in usage} | {"ns": columns["end_ns"]}
+    return Training(**{"usage": Usage(**usage), **columns})
 
 
 def costs_of(cluster: Cluster, *rows: tuple[int, ...]) -> CostTable:

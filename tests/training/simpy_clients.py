@@ -13,7 +13,7 @@ import simpy
 
 from simulator.cluster.cluster import Cluster
 from tests.execution.simpy_reference import Process
-from tests.training.client_sets import Priced
+from tests.training.workloads import Priced
 
 Step = tuple[int, int, int, int]  # client, number, start, end
 

@@ -15,7 +15,7 @@ from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import choose_step
-from simulator.training.clients.assembly import lay_out
+from simulator.training.clients.assembly import combine_tables
 from tests.execution.loops.cases import conditional, counting, live_counts, predicate, scalars
 from tests.strategies import BOOL, FLOAT, Rows, type_attr, typed
 from tests.training.queues import variable
@@ -62,10 +62,10 @@ def test_every_worker_takes_the_trips_and_ways_of_the_step(
     programs = replicate(graph, cluster, regime=read_regime(regime))
     costs = estimate_each(programs, cluster)
     made = clients(programs, cluster, costs, **how)
-    laid = lay_out(made, cluster, costs, **how)
+    combined = combine_tables(made, cluster, costs, **how)
     workers = [at for at, client in enumerate(made) if client.program.role == "worker"]
     assert len(workers) == 2
     for at in workers:
-        rows = range(laid.op_ptr[at], laid.op_ptr[at + 1])
-        ran = Counter(laid.tables.names[row] for row in rows if not laid.tables.silent[row])
+        rows = range(combined.op_ptr[at], combined.op_ptr[at + 1])
+        ran = Counter(combined.tables.names[row] for row in rows if not combined.tables.silent[row])
         assert forward(ran) == expected

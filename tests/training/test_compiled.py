@@ -18,7 +18,7 @@ from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
-from simulator.training.clients.client_set import (
+from simulator.training.clients.workload import (
     APPLY,
     COUNT,
     DEQUEUE,
@@ -27,14 +27,14 @@ from simulator.training.clients.client_set import (
     READ,
     TAKE,
     Client,
-    ClientSet,
-    Joined,
+    CombinedTables,
     Producers,
     SyncOps,
     SyncResources,
+    Workload,
 )
 from simulator.training.control import run as control
-from simulator.training.control.results import Noted
+from simulator.training.control.results import Outcome
 from simulator.training.control.run import prepare, run
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.disturbed import disturb
@@ -44,8 +44,8 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs, crowded, dags, whole, worlds
 from tests.training.alike import assert_alike, assert_spent_alike
-from tests.training.client_sets import Priced, chain, client_set, pushing, updating
 from tests.training.clients.test_crashes import drawn
+from tests.training.workloads import Priced, chain, pushing, updating, workload
 
 
 def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **options: object) -> list[Training]:
@@ -58,11 +58,11 @@ def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **opti
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
 def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
-    client_set, on, texts, _ = drawn(Random(seed))
-    assert_alike(*both(client_set, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
+    workload, on, texts, _ = drawn(Random(seed))
+    assert_alike(*both(workload, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
 
 
-def marked(random: Random, made: ClientSet) -> ClientSet:
+def with_sync_ops(random: Random, made: Workload) -> Workload:
     """Random ops apply to, take from, add to and take from a few accumulators and queues, or count, read or draw."""
     queue = [random.random() < 0.6 for _ in range(random.randrange(1, 4))]
     inputs = random.randrange(3)
@@ -79,8 +79,8 @@ def marked(random: Random, made: ClientSet) -> ClientSet:
     return replace(
         made,
         sources=drawn_sources(random, inputs, int(made.task_of.max()) + 1),
-        marks=SyncOps(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
-        shared=SyncResources(
+        sync_ops=SyncOps(ids(columns[0]), ids(columns[1]), ids(columns[2]), ints(columns[3]), ints(columns[4])),
+        sync_resources=SyncResources(
             names=tuple(f"object {row}" for row in range(len(queue))),
             queue=flags(queue),
             capacity=ints([random.choice([-1, 2, 5]) for _ in queue]),
@@ -106,7 +106,7 @@ def drawn_sources(random: Random, count: int, tasks: int) -> Producers:
     )
 
 
-def disturbed(random: Random, made: ClientSet, on: Cluster) -> ClientSet:
+def disturbed(random: Random, made: Workload, on: Cluster) -> Workload:
     """Noise that may be nothing at all, pauses, crashes; clients that only keep links busy."""
     texts = random.choice([[], ["*=noise:exponential"], ["*=noise:lognormal:0.5", "*=pause:every=900 ns,for=90 ns"]])
     for task in on.tasks:
@@ -126,24 +126,24 @@ def disturbed(random: Random, made: ClientSet, on: Cluster) -> ClientSet:
 
 
 def noted(
-    made: ClientSet, laid: Joined, priority: Sequence[int] | None, how: dict[str, Any], record: int
-) -> list[Noted | None]:
+    made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: dict[str, Any], record: int
+) -> list[Outcome | None]:
     """The results over lists and over arrays; None: it hangs."""
-    ready = prepare(laid, None if priority is None else ints(priority), **how)
+    ready = prepare(combined, None if priority is None else ints(priority), **how)
     try:
-        plain = run(made, laid, ready, record=record)
+        plain = run(made, combined, ready, record=record)
     except DeadlockError:
         plain = None
-    return [plain, run(made, laid, ready, record=record, compiled=True)]
+    return [plain, run(made, combined, ready, record=record, compiled=True)]
 
 
-def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
+def assert_noted_alike(plain: Outcome | None, other: Outcome | None) -> None:
     assert (plain is None) == (other is None)
     if plain is None or other is None:
         return
     for name in ("steps", "updates", "lost", "cut"):
-        assert getattr(plain.ledger, name) == getattr(other.ledger, name), name
-    assert_spent_alike([plain.spent, *plain.marks], [other.spent, *other.marks])
+        assert getattr(plain.log, name) == getattr(other.log, name), name
+    assert_spent_alike([plain.usage, *plain.samples], [other.usage, *other.samples])
     assert (plain.dropped, plain.end_ns, plain.under_way) == (other.dropped, other.end_ns, other.under_way)
     assert plain.input_ns.tolist() == other.input_ns.tolist()
     assert len(plain.recorder.recorded) == len(other.recorder.recorded)
@@ -154,7 +154,7 @@ def assert_noted_alike(plain: Noted | None, other: Noted | None) -> None:
 
 @settings(max_examples=100)
 @given(st.data(), st.integers(0, 2**32))
-def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
+def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, seed: int) -> None:
     """Any graph on any cluster, whichever of its ops wait for whom: also those that hang."""
     graph = data.draw(dags(max_nodes=8))
     on, priced, _, how = data.draw(worlds(graph))
@@ -168,15 +168,15 @@ def test_random_crews_with_random_gates(data: st.DataObject, seed: int) -> None:
             (Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced)
         )
     start = [random.choice([0, 0, 70]) for _ in given]
-    made, laid = client_set(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
-    gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.idle.tolist()]  # traffic takes time
+    made, combined = workload(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
+    gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.background.tolist()]  # traffic takes time
     made = replace(made, gap_ns=ints(gaps))
-    made = marked(random, made) if random.random() < 0.7 else made
+    made = with_sync_ops(random, made) if random.random() < 0.7 else made
     made = disturbed(random, made, on) if random.random() < 0.6 else made
     priority = None
     if random.random() < 0.3:
-        priority, how = [random.randrange(5) for _ in range(len(laid.tables))], {**how, "order": "priority"}
-    assert_noted_alike(*noted(made, laid, priority, how, random.randrange(3)))
+        priority, how = [random.randrange(5) for _ in range(len(combined.tables))], {**how, "order": "priority"}
+    assert_noted_alike(*noted(made, combined, priority, how, random.randrange(3)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -193,29 +193,29 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
         program = Program(f"worker:{row}", on.tasks[row], graph, ())
         pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
         given.append((Client(program, pieces), costs(graph, on, times)))
-    made, laid = client_set(given, on, steps=random.randrange(1, 12))
+    made, combined = workload(given, on, steps=random.randrange(1, 12))
     made = disturbed(random, made, on) if random.random() < 0.7 else made
-    assert_noted_alike(*noted(made, laid, None, {"order": order, "contention": "serial"}, random.randrange(3)))
+    assert_noted_alike(*noted(made, combined, None, {"order": order, "contention": "serial"}, random.randrange(3)))
 
 
 def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The logs are emptied again and again; rounds are counted anew."""
     on = apart(2)
     given = [chain(on, "fast", [(0, 10), (1, 0)], task=0), chain(on, "slow", [(1, 35)], task=1)]
-    made, laid = client_set(given, on, steps=50)
+    made, combined = workload(given, on, steps=50)
     how = {"order": "fifo", "contention": "serial"}
     monkeypatch.setattr("simulator.training.control.layout.LOG_ROWS", 1)
     monkeypatch.setattr(control, "_MANY_ROUNDS", 1)
-    assert_noted_alike(*noted(made, laid, None, how, 1))
+    assert_noted_alike(*noted(made, combined, None, how, 1))
 
 
 def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     """Steps of 2^58 ns, of which eight are more than the compiled loop counts."""
     on = apart(1)
     assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
-    made, laid = client_set([chain(on, "w", [(0, 2**58)])], on, steps=12)
-    ready = prepare(laid, None, order="fifo", contention="serial")
-    assert run(made, laid, ready, compiled=True) is None
+    made, combined = workload([chain(on, "w", [(0, 2**58)])], on, steps=12)
+    ready = prepare(combined, None, order="fifo", contention="serial")
+    assert run(made, combined, ready, compiled=True) is None
 
 
 def test_a_hang_is_told_in_the_same_words() -> None:

@@ -8,7 +8,7 @@ from simulator.cluster.cluster import Cluster, Link
 from simulator.training.train import train
 from tests.execution.cases import attrs_of, cluster
 from tests.strategies import Rows
-from tests.training.client_sets import Priced, client
+from tests.training.workloads import Priced, client
 
 WORKERS, SERVERS, VARIABLES, FLOATS = 16, 8, 24, 250
 

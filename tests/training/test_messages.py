@@ -66,7 +66,7 @@ def test_a_server_of_one_core_passes_no_more_messages_than_its_core_can() -> Non
         rate = (answers(run).steps_per_s or 0.0) * many / 2  # per server
         most = 1e9 / GRPC.send_ns * min(1, workers / 2)  # the core of one worker handles what two servers send
         assert 0.8 * most < rate < most
-        assert run.spent.message_ns.max() > 0.8 * run.spent.ns
+        assert run.usage.message_ns.max() > 0.8 * run.usage.ns
 
 
 def test_what_grpc_adds_is_found_to_hold_back_who_reads_many_small_values() -> None:

@@ -20,14 +20,14 @@ from simulator.execution.trace import Trace
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
 from simulator.partitioning import Partitions, partition
-from simulator.training.clients.client_set import Client
+from simulator.training.clients.workload import Client
 from simulator.training.programs.program import Program
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, dags, whole, worlds
 from tests.strategies import Rows
 from tests.training import queues
-from tests.training.client_sets import chain, client
+from tests.training.workloads import chain, client
 
 TRANSFERS = (
     *("transfer", "transfer_iteration", "transfer_dead", "transfer_ready_ns", "pack_start_ns", "pack_end_ns"),
@@ -65,9 +65,9 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
         run = train([client], on, [priced], regime=None, steps=steps, **how)
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
-        assert run.spent.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
-        assert run.spent.message_ns.tolist() == [steps * worked for worked in handled(trace, pieces, on)]
-        assert run.spent.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
+        assert run.usage.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
+        assert run.usage.message_ns.tolist() == [steps * worked for worked in handled(trace, pieces, on)]
+        assert run.usage.link_busy_ns.tolist() == [steps * busy for busy in busy_links(trace, pieces, on, priced)]
         check_repeats(run, trace, steps)
 
 
@@ -147,9 +147,9 @@ def test_asynchronous_workers_queue_at_the_parameter_server() -> None:
     assert run.step_start_ns.tolist() == [0, 0, 184, 214]
     assert run.step_end_ns.tolist() == [184, 214, 368, 398]
     assert run.update_staleness.tolist() == [0, 1, 1, 1]
-    assert run.spent.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
+    assert run.usage.device_busy_ns.tolist() == [120, 130, 100]  # the first is in its third step
     assert run.end_ns == 398
-    assert run.spent.task_ns.tolist() == [[120, 0, 208, 70], [130, 0, 208, 60], [100, 0, 208, 90]]
+    assert run.usage.task_ns.tolist() == [[120, 0, 208, 70], [130, 0, 208, 60], [100, 0, 208, 90]]
 
 
 def test_a_training_says_that_nobody_waits_for_a_queue_that_none_of_its_clients_fills() -> None:

@@ -179,14 +179,14 @@ def training_record(trained: Trained) -> Mapping[str, Any]:
         "lost_updates": training.lost_updates,
         "waiting_share": {task: float(found.shares[row, WAITING]) for row, task in enumerate(tasks)},
         "tasks": {
-            task: dict(zip(training_figures.KINDS, found.spent.task_ns[row].tolist(), strict=True))
+            task: dict(zip(training_figures.KINDS, found.usage.task_ns[row].tolist(), strict=True))
             for row, task in enumerate(tasks)
         },
         "gate_share": found.gate_share,
         "input_share": found.input_share,
         "inputs": _inputs(trained),
         "links": {
-            name: {"bytes": int(found.spent.link_bytes[row]), "busy_share": float(found.link_share[row])}
+            name: {"bytes": int(found.usage.link_bytes[row]), "busy_share": float(found.link_share[row])}
             for row, name in enumerate(training.links)
         },
         "sessions": _sessions(trained),

@@ -298,10 +298,10 @@ def _bottleneck(trained: Trained) -> Json:
 def _links(trained: Trained) -> Json:
     """The busiest links, and how many more carried something."""
     training, found = trained.training, trained.answers
-    used = [row for row in range(len(training.links)) if found.spent.link_bytes[row]]
+    used = [row for row in range(len(training.links)) if found.usage.link_bytes[row]]
     order = sorted(used, key=lambda row: (-found.link_share[row], row))
     shown: list[Json] = [
-        [training.links[row], float(found.link_share[row]), int(found.spent.link_bytes[row])]
+        [training.links[row], float(found.link_share[row]), int(found.usage.link_bytes[row])]
         for row in order[:MOST_LINKS]
     ]
     return {"rows": shown, "more": max(0, len(order) - MOST_LINKS)}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ints, flags, ints
 from simulator.errors import SimvizError
 from simulator.training.answers.steady_state import Cycle, batch_means, cycle_of, warm_up
-from simulator.training.training import WAITING, Spent, Training
+from simulator.training.training import WAITING, Training, Usage
 from simulator.units import Nanos, show_nanos
 from simulator.wording import counted
 
@@ -37,7 +37,7 @@ class Answers:
     step_ns: Mapping[int, Nanos]  # quantile in percent -> time of a training step; empty: none ended
     staleness: Mapping[int, int]  # updates by others in between -> updates, ascending; all of the run
     dropped: int
-    spent: Spent  # after the warm-up
+    usage: Usage  # after the warm-up
     shares: npt.NDArray[np.float64]  # [K, 4] of that time, as `Spent.task_ns`; a row's sum is 1
     gate_share: float  # of the time of training steps that begin after the warm-up: waiting for tokens
     input_share: float  # of the same time: waiting for inputs that had run dry
@@ -63,16 +63,18 @@ class Answers:
 def answers(training: Training) -> Answers:
     """The answers of a run: of its time after the warm-up, and of the steps that begin then.
 
-    The warm-up ends at a mark of the run (`Training.marks`), where its busy times are known: in a run of many updates,
-    at the first mark that is not too early. A single event, such as a crash, is no warm-up. The rate of a run that
-    repeats itself is that of its last whole cycles.
+    The warm-up ends at a sample of the run (`Training.samples`), where its busy times are known. In a run of many
+    updates, that is the first sample that is not too early. A single event, such as a crash, is no warm-up. The rate of
+    a run that repeats itself is that of its last whole cycles.
     """
     updates = len(training.update_ns)
     found = cycle_of(training) if updates else None
     upset = _first_upset(training)
     cut, settled = _cut(training, upset) if found is None else (_whole_cycles(training, found), True)
-    mark = next((one for one in training.marks if upset >= one.updates >= cut > 0 and one.ns < training.end_ns), None)
-    cut, spent = (cut, training.spent) if mark is None else (mark.updates, training.spent.since(mark))
+    sample = next(
+        (one for one in training.samples if upset >= one.updates >= cut > 0 and one.ns < training.end_ns), None
+    )
+    cut, usage = (cut, training.usage) if sample is None else (sample.updates, training.usage.since(sample))
     begin = int(training.update_ns[cut - 1]) if cut else 0
     counted = slice(cut if found is None else updates - found.updates, updates)
     span = int(training.update_ns[-1]) - begin if updates and found is None else found.ns if found is not None else 0
@@ -80,7 +82,7 @@ def answers(training: Training) -> Answers:
     apart = _apart_from_upsets(training, cut)
     kept = _measured(training, begin)
     lengths = np.sort((training.step_end_ns - training.step_start_ns)[kept])
-    end = max(spent.ns, 1)
+    end = max(usage.ns, 1)
     idle = np.eye(WAITING + 1)[[WAITING] * len(training.tasks)]
     return Answers(
         steps_per_s=_per_s(len(examples), span),
@@ -92,12 +94,12 @@ def answers(training: Training) -> Answers:
         step_ns=_quantiles(lengths),
         staleness=_histogram(training),
         dropped=training.dropped,
-        spent=spent,
-        shares=_column(spent.task_ns / end if spent.ns else idle),
+        usage=usage,
+        shares=_column(usage.task_ns / end if usage.ns else idle),
         gate_share=int(training.step_waiting_ns[kept].sum()) / max(1, int(lengths.sum())),
         input_share=int(training.step_input_ns[kept].sum()) / max(1, int(lengths.sum())),
-        device_share=_column(spent.device_busy_ns / end / training.device_lanes),
-        link_share=_column(spent.link_busy_ns / end),
+        device_share=_column(usage.device_busy_ns / end / training.device_lanes),
+        link_share=_column(usage.link_busy_ns / end),
         cut=cut,
         cut_ns=begin,
         settled=settled,

@@ -18,7 +18,7 @@ from simulator.training.clients.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
-from simulator.training.training import SENDING, Spent, Training
+from simulator.training.training import SENDING, Training, Usage
 from simulator.wording import some
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def candidates(
     former, the protocol with the latter, or with latency if that takes more.
     """
     gate_share, input_share = (0.0, 0.0) if known is None else (known.gate_share, known.input_share)
-    spent = training.spent if known is None else known.spent
-    traffic = _Traffic(training, disturb(disturbances, cluster).cluster, spent)
+    usage = training.usage if known is None else known.usage
+    traffic = _Traffic(training, disturb(disturbances, cluster).cluster, usage)
     found = [
         *_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic), *_between_steps(training),
     ]  # fmt: skip
@@ -147,9 +147,9 @@ def candidates(
 class _Traffic:
     """The traffic of a run, and the devices at both ends of each link. Axes: L links, D devices."""
 
-    def __init__(self, training: Training, cluster: Cluster, spent: Spent) -> None:
-        self.training, self.cluster, self.spent = training, cluster, spent
-        self.end = max(1, self.spent.ns)
+    def __init__(self, training: Training, cluster: Cluster, usage: Usage) -> None:
+        self.training, self.cluster, self.usage = training, cluster, usage
+        self.end = max(1, self.usage.ns)
         self.senders: list[set[int]] = [set() for _ in cluster.links]  # [L] devices
         self.getters: list[set[int]] = [set() for _ in cluster.links]
         self.between = [True] * len(cluster.links)  # [L] all its transfers are between tasks
@@ -160,7 +160,7 @@ class _Traffic:
                     self.getters[link].add(target)
                     self.between[link] &= cluster.task_of[source] != cluster.task_of[target]
         rates = [link.bytes_per_s for link in cluster.links]
-        carried = self.spent.link_bytes.tolist()
+        carried = self.usage.link_bytes.tolist()
         self.bytes_ns = [nbytes * 10**9 // rate for nbytes, rate in zip(carried, rates, strict=True)]  # [L]
 
     def carried_ns(self, task: int, *, out: bool) -> int:
@@ -181,7 +181,7 @@ class _Traffic:
 
 def _links(traffic: _Traffic) -> list[Relief]:
     """Groups of links of one role: those through which the tasks of a job send and receive, or those within them."""
-    busy_ns, cluster = traffic.spent.link_busy_ns, traffic.cluster
+    busy_ns, cluster = traffic.usage.link_busy_ns, traffic.cluster
     groups: dict[tuple[str, ...], list[int]] = {}
     for link in (busy_ns > 0).nonzero()[0].tolist():
         groups.setdefault(traffic.role(link), []).append(link)
@@ -239,8 +239,8 @@ def _devices(traffic: _Traffic) -> list[Relief]:
     training, cluster = traffic.training, traffic.cluster
     groups: dict[tuple[str, str], list[int]] = {}
     lanes = traffic.end * training.device_lanes.astype(float)
-    busy = (traffic.spent.device_busy_ns / lanes).tolist()
-    ops = ((traffic.spent.device_busy_ns - traffic.spent.message_ns) / lanes).tolist()
+    busy = (traffic.usage.device_busy_ns / lanes).tolist()
+    ops = ((traffic.usage.device_busy_ns - traffic.usage.message_ns) / lanes).tolist()
     for row, device in enumerate(cluster.devices):
         if ops[row] > 0:
             groups.setdefault((_job(device.task), device.type), []).append(row)
@@ -267,9 +267,9 @@ def _protocol(traffic: _Traffic) -> list[Relief]:
     cluster, talk = traffic.cluster, traffic.cluster.between_tasks
     if len(cluster.tasks) == 1 or replace(talk, name=PLAIN.name, source=PLAIN.source) == PLAIN:
         return []
-    busy = traffic.spent.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
-    latency = int(traffic.spent.task_ns[:, SENDING].max(initial=0) - busy)
-    share = min(1.0, max(latency, *traffic.spent.message_ns.tolist()) / traffic.end)
+    busy = traffic.usage.link_busy_ns[np.array(traffic.between, bool)].max(initial=0)
+    latency = int(traffic.usage.task_ns[:, SENDING].max(initial=0) - busy)
+    share = min(1.0, max(latency, *traffic.usage.message_ns.tolist()) / traffic.end)
     instead, change = (RDMA, "with RDMA instead") if talk == GRPC else (PLAIN, "without that")
     return [Relief(f"what {talk.name} adds to each message between tasks", change, share, protocol=instead)]
 

@@ -1,10 +1,6 @@
 """Assemble clients and a regime: one table of all, sessions, counted updates, and the ops that synchronise.
 
 From the first op on that reads a trained variable, the values that a step computes grow stale.
-
-One task keeps the clocks, as a parameter server does (Ho et al., NIPS 2013). A worker tells it that a step has ended.
-When the slowest clock goes on, it tells the workers that wait for that, in the order in which they asked. Both are
-messages of no bytes, which hold no link (docs/decisions/0019).
 """
 
 from __future__ import annotations
@@ -22,22 +18,23 @@ from simulator.execution.loops import SharedChoices
 from simulator.execution.tables import Tables, of_partitions
 from simulator.graph import registry
 from simulator.graph.op_classes import ENTERS, SWITCHES
-from simulator.training.clients.client_set import (
+from simulator.training.clients.resources import Key, Synchronising, find, joined, moved
+from simulator.training.clients.workload import (
     COUNT,
     DEQUEUE,
     DRAW,
     ENQUEUE,
     READ,
     Client,
-    ClientSet,
     ClockLatency,
-    Joined,
+    CombinedTables,
     Producers,
     SyncOps,
     SyncResources,
+    Workload,
     join,
 )
-from simulator.training.clients.resources import Key, Synchronising, find, joined, moved
+from simulator.training.control.clocks import FREE, NO_RULE, ClockRule
 from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
 from simulator.training.recognition.anatomy import trained
 from simulator.training.recognition.variables import VARIABLES
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
     from simulator.partitioning import Partitions
     from simulator.units import Nanos
 
-_Mark = tuple[int, int, int, int, int]  # a row of `Marks`
+_SyncOp = tuple[int, int, int, int, int]  # a row of `SyncOps`
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
@@ -56,7 +53,7 @@ if TYPE_CHECKING:
     from simulator.execution.loops import Choice
 
 
-def lay_out(
+def combine_tables(
     clients: Sequence[Client],
     cluster: Cluster,
     costs: Sequence[CostTable],
@@ -64,7 +61,7 @@ def lay_out(
     trips: Mapping[str, int] | None = None,
     branches: Mapping[str, Choice] | None = None,
     seed: int = 0,
-) -> Joined:
+) -> CombinedTables:
     """The tables of all clients; those that have the same pieces share the work.
 
     Each client heeds the trips and branches that it has. Raises SimvizError for those that none has.
@@ -80,17 +77,17 @@ def lay_out(
     return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])
 
 
-def client_set_of(
+def workload_of(
     clients: Sequence[Client],
-    laid: Joined,
+    combined: CombinedTables,
     cluster: Cluster,
     start_ns: Ints,
     *,
     steps: int,
     tokens: int,
-    bound: int,
+    clock_rule: ClockRule = NO_RULE,
     inputs: Pipelines = NO_INPUTS,
-) -> ClientSet:
+) -> Workload:
     """Who of these clients does what, until each has taken `steps` steps on average, or there were as many updates.
 
     Where a client makes the updates for others, it alone counts them; else each worker's step is one, or whatever its
@@ -102,29 +99,31 @@ def client_set_of(
     apart = "updates" in roles
     counting = [_counting(client, clients, apart=apart) for client in clients]
     found = synchronisers(clients, cluster)
-    marks, shared = _marks(clients, found, laid, cluster, counting, tokens, inputs)
+    sync_ops, sync_resources = _sync_ops(clients, found, combined, cluster, counting, tokens, inputs)
     by_end = [names == () for names in counting]
-    if not any(by_end) and COUNT not in marks.kind:
+    if not any(by_end) and COUNT not in sync_ops.kind:
         raise SimvizError("No client counts an update of the global step, so that the run would never end.")
     row = {task: k for k, task in enumerate(cluster.tasks)}
     keeps, nothing = _keeps(clients, cluster), ints(np.zeros(len(clients)))
-    return ClientSet(
+    return Workload(
         names=tuple(client.program.name for client in clients),
-        op_ptr=laid.op_ptr,
+        op_ptr=combined.op_ptr,
         task=ids([row[client.program.task] for client in clients]),
         task_of=ids(cluster.task_of),
         start_ns=start_ns,
         gap_ns=ints([client.program.gap_ns or 0 for client in clients]),
-        word=_clock_latency(clients, laid, marks, keeps, cluster) if bound >= 0 else ClockLatency(nothing, nothing),
+        clock_latency=_clock_latency(clients, combined, sync_ops, keeps, cluster)
+        if clock_rule.code != FREE
+        else ClockLatency(nothing, nothing),
         clocked=flags([role == "worker" for role in roles]),
         counts=flags(by_end),
-        idle=flags([role == "traffic" for role in roles]),
+        background=flags([role == "traffic" for role in roles]),
         examples=ints([client.program.examples for client in clients]),
-        marks=marks,
-        shared=shared,
+        sync_ops=sync_ops,
+        sync_resources=sync_resources,
         sources=_sources(inputs, cluster, start_ns),
         limit=steps if apart else steps * roles.count("worker"),
-        bound=bound,
+        clock_rule=clock_rule,
         keeps=keeps,
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
@@ -137,32 +136,32 @@ def _counting(client: Client, clients: Sequence[Client], *, apart: bool) -> tupl
     return _lead(client, clients).program.counts
 
 
-def _marks(
+def _sync_ops(
     clients: Sequence[Client],
     synchronising: Sequence[Synchronising],
-    laid: Joined,
+    combined: CombinedTables,
     cluster: Cluster,
     counting: Sequence[tuple[str, ...] | None],
     tokens: int,
     inputs: Pipelines,
 ) -> tuple[SyncOps, SyncResources]:
-    objects: dict[Key, int] = {}
+    row_of: dict[Key, int] = {}
     capacity: list[int] = []
     users: list[set[tuple[str, int]]] = []  # who does what with each: role and kind
-    rows: list[_Mark] = []
+    rows: list[_SyncOp] = []
     known: dict[int, Ids] = {}
     for c, (client, found, names) in enumerate(zip(clients, synchronising, counting, strict=True)):
-        ops = _ops_of(laid, c)
+        ops = _ops_of(combined, c)
         kinds = zip(found.rows.tolist(), found.kind.tolist(), found.key, found.amount.tolist(), strict=True)
         for (node, kind, key, amount), room, reserve in zip(
             kinds, found.capacity.tolist(), found.reserve.tolist(), strict=True
         ):
-            if key not in objects:
-                objects[key] = len(objects)
+            if key not in row_of:
+                row_of[key] = len(row_of)
                 capacity.append(room)
                 users.append(set())
-            users[objects[key]].add((client.program.role, kind))
-            rows += [(op, kind, objects[key], amount, reserve) for op in ops.get(node, ())]
+            users[row_of[key]].add((client.program.role, kind))
+            rows += [(op, kind, row_of[key], amount, reserve) for op in ops.get(node, ())]
         for name in names or ():
             node = client.partitions.graph.index.get(name, -1)
             if not ops.get(node):
@@ -173,17 +172,17 @@ def _marks(
         if names is not None:
             rows += _reading(client, ops, known, {row[0] for row in rows})
     column = np.array(sorted(rows), np.int64).reshape(len(rows), 5).T
-    marks = SyncOps(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
+    sync_ops = SyncOps(ids(column[0]), ids(column[1]), ids(column[2]), ints(column[3]), ints(column[4]))
     passed_on = {("worker", DEQUEUE), ("updates", ENQUEUE)}
     task = {name: cluster.task_of[row] for name, row in cluster.index.items()}
-    shared = SyncResources(
-        names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in objects),
-        queue=flags([key.family != "accumulator" for key in objects]),
+    sync_resources = SyncResources(
+        names=tuple(f"{key.family} {key.name!r} on {key.device}" for key in row_of),
+        queue=flags([key.family != "accumulator" for key in row_of]),
         capacity=ints(capacity),
         tokens=ints([tokens if passed_on <= found else 0 for found in users]),
-        task=ids([task[key.device] for key in objects]),
+        task=ids([task[key.device] for key in row_of]),
     )
-    return marks, shared
+    return sync_ops, sync_resources
 
 
 def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Producers:
@@ -204,8 +203,8 @@ def _sources(inputs: Pipelines, cluster: Cluster, start_ns: Ints) -> Producers:
 
 def _reading(
     client: Client, ops: Mapping[int, Sequence[int]], known: dict[int, Ids], others: Collection[int]
-) -> list[_Mark]:
-    """The marks of ops that read; what synchronises or counts does not. `known` has those of pieces that were met."""
+) -> list[_SyncOp]:
+    """The rows of ops that read; what synchronises or counts does not. `known` has those of pieces that were met."""
     pieces = client.partitions
     if id(pieces) not in known:
         known[id(pieces)] = reads(pieces)
@@ -214,18 +213,18 @@ def _reading(
 
 
 def _clock_latency(
-    clients: Sequence[Client], laid: Joined, marks: SyncOps, keeps: Flags, cluster: Cluster
+    clients: Sequence[Client], combined: CombinedTables, sync_ops: SyncOps, keeps: Flags, cluster: Cluster
 ) -> ClockLatency:
-    kept_by = cluster.tasks[keeper(marks, laid.device, keeps, cluster)]
+    kept_by = cluster.tasks[clock_server(sync_ops, combined.device, keeps, cluster)]
     return clock_latency([client.program.task for client in clients], kept_by, cluster)
 
 
-def _ops_of(laid: Joined, client: int) -> dict[int, list[int]]:
+def _ops_of(combined: CombinedTables, client: int) -> dict[int, list[int]]:
     """The ops of each node of a client's pieces that runs."""
-    a, b = laid.op_ptr[client : client + 2].tolist()
+    a, b = combined.op_ptr[client : client + 2].tolist()
     found: dict[int, list[int]] = {}
-    for op in (a + np.flatnonzero(~laid.tables.silent[a:b])).tolist():
-        found.setdefault(int(laid.tables.node[op]), []).append(op)
+    for op in (a + np.flatnonzero(~combined.tables.silent[a:b])).tolist():
+        found.setdefault(int(combined.tables.node[op]), []).append(op)
     return found
 
 
@@ -299,9 +298,9 @@ def _takes_values(graph: Graph, row: int) -> bool:
     return facts is None or not any(argument.is_ref for argument in facts.inputs)
 
 
-def keeper(marks: SyncOps, device: Ids, keeps: Flags, cluster: Cluster) -> int:
+def clock_server(sync_ops: SyncOps, device: Ids, keeps: Flags, cluster: Cluster) -> int:
     """The task that keeps the clocks: where updates are counted, else the first with variables, else the first."""
-    counting = marks.op[marks.kind == COUNT]
+    counting = sync_ops.op[sync_ops.kind == COUNT]
     return cluster.task_of[device[counting[0]]] if len(counting) else int(np.argmax(keeps))
 
 
@@ -309,9 +308,9 @@ def clock_latency(tasks: Sequence[str], kept_by: str, cluster: Cluster) -> Clock
     """From and to the task of each client. Raises ClusterError where one has no route to the task that keeps clocks."""
     hub = _cpu(kept_by, cluster)
     ends = {task: _cpu(task, cluster) for task in dict.fromkeys(tasks)}
-    tell = {task: _message_ns(end, hub, cluster) for task, end in ends.items()}
-    hear = {task: _message_ns(hub, end, cluster) for task, end in ends.items()}
-    return ClockLatency(ints([tell[task] for task in tasks]), ints([hear[task] for task in tasks]))
+    to_server = {task: _message_ns(end, hub, cluster) for task, end in ends.items()}
+    from_server = {task: _message_ns(hub, end, cluster) for task, end in ends.items()}
+    return ClockLatency(ints([to_server[task] for task in tasks]), ints([from_server[task] for task in tasks]))
 
 
 def _cpu(task: str, cluster: Cluster) -> int:
@@ -325,7 +324,7 @@ def _message_ns(source: int, target: int, cluster: Cluster) -> Nanos:
     if cluster.routes[source][target] is None:
         start, end = cluster.devices[source].name, cluster.devices[target].name
         raise ClusterError(
-            f"The cluster has no route from {start} to {end}, which word of the workers' clocks would have to take; "
+            f"The cluster has no route from {start} to {end}, which messages about the workers' clocks would take; "
             "add a link, or train without a bound."
         )
     routes = (cluster.pack_ns, cluster.transfer_ns, cluster.unpack_ns)

@@ -16,7 +16,7 @@ from simulator.graph.const_values import elements
 from simulator.graph.graph import Graph
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import SENDS
-from simulator.training.clients.client_set import APPLY, DEQUEUE, ENQUEUE, TAKE
+from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 
 UNKNOWN = -1  # what the graph does not tell
 

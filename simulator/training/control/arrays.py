@@ -1,8 +1,8 @@
 """Arrays that the controller of a training reads and writes, beside those of the event loop (`execution.arrays`).
 
-Axes: C clients, M marked ops, H synchronisation resources, K tasks of the cluster, D devices, W routes, L links, Z
-crashes, n ops, X transfers, J tasks of the loop. A *who* is a marked op or M + the number of the filling of a queue,
-done again by each chief after a crash: F = M + H (1 + C Z).
+Axes: C clients, M synchronisation ops, H synchronisation resources, K tasks of the cluster, D devices, W routes,
+L links, Z crashes, n ops, X transfers, J tasks of the loop. What waits for a resource is a synchronisation op (its row)
+or the first tokens of a queue (M + a number). A chief adds these again after a crash: F = M + H (1 + C Z).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from simulator.columns import Flags, Ids, Ints
+from simulator.training.control.clocks import ClockRules, Clocks
 
 LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
 COLUMNS = 6  # of both, of which an update has one less
@@ -23,14 +24,11 @@ class Clients(NamedTuple):
     op_ptr: Ids  # [C+1]
     own_ptr: Ids  # [C+1]
     own: Ids  # tasks of a client's transfers
-    mark_ptr: Ids  # [C+1]
+    sync_op_ptr: Ids  # [C+1]
     start_ns: Ints  # [C]
     gap_ns: Ints  # [C]
-    tell_ns: Ints  # [C]
-    hear_ns: Ints  # [C]
-    clocked: Flags  # [C]
     counts: Flags  # [C]
-    idle: Flags  # [C]
+    background: Flags  # [C]
     own_step: Flags  # [C] it reads the global step itself
     chief: Flags  # [C] it makes others' updates
     examples: Ints  # [C]
@@ -38,15 +36,15 @@ class Clients(NamedTuple):
 
 class Work(NamedTuple):
     """Tasks of the loop as the controller knows them; part of `Rules`. The last of them are timers: first the
-    beginnings of clients' steps, then marked ops that go on, then crashes.
+    beginnings of clients' steps, then synchronisation ops that go on, then crashes.
     """
 
     owner: Ids  # [J] client; -1: a crash
-    role: Ids  # [J] sum of FIRST, LAST, WATCHED, MARKED
+    role: Ids  # [J] sum of FIRST, LAST, WATCHED, SYNC_OP
     transfer: Ids  # [J] -1: it is of none
     needs: Ids  # [J] events that it waits for in a step
     request_ns: Ints  # [J] from the beginning of the step, before which it is not released
-    mark_of: Ids  # [J] of an op; M + client for an END; -1: nothing
+    sync_op_of: Ids  # [J] of an op; M + client for an END; -1: nothing
     source: Ids  # [X] task of the cluster
     target: Ids  # [X]
     route: Ids  # [X]
@@ -62,19 +60,19 @@ class SyncOpRows(NamedTuple):
     resource: Ids  # [M] of the op
     client: Ids  # [M]
     kind: Ids  # [M]
-    shared: Ids  # [M]
+    sync_resource: Ids  # [M]
     amount: Ints  # [M]
     reserve: Ints  # [M]
 
 
-class Objects(NamedTuple):
+class SyncResourceRows(NamedTuple):
     """Accumulators and queues; part of `Rules`."""
 
     queue: Flags  # [H]
     capacity: Ints  # [H]
     tokens: Ints  # [H]
     task: Ids  # [H]
-    run_ptr: Ids  # [H+1] its region of `Lines.run_token`
+    run_ptr: Ids  # [H+1] its region of `SyncState.run_token`
 
 
 class Inputs(NamedTuple):
@@ -87,8 +85,8 @@ class Inputs(NamedTuple):
     task: Ids  # [I]
     kept_by: Ids  # [I]
     start_ns: Ints  # [I]
-    thread_ptr: Ids  # [I+1] its region of `Feeds.made_ns`
-    place_ptr: Ids  # [I+1] its region of `Feeds.taken_at`
+    thread_ptr: Ids  # [I+1] its region of `InputState.made_ns`
+    place_ptr: Ids  # [I+1] its region of `InputState.taken_at`
 
 
 class DisturbanceRows(NamedTuple):
@@ -98,7 +96,7 @@ class DisturbanceRows(NamedTuple):
     crash_at_ns: Ints  # [Z]
     away_ns: Ints  # [Z]
     checkpoint_ns: Ints  # [Z] the last one before it; -1: nothing is lost
-    restores: Flags  # [Z] the task keeps variables or shared objects
+    restores: Flags  # [Z] the task keeps variables, accumulators or queues
     hit_ptr: Ids  # [Z+1]
     hit: Ids  # clients with an op on the task
     noise: Ints  # a table of factors after the other
@@ -112,9 +110,10 @@ class Rules(NamedTuple):
     """Read-only."""
 
     clients: Clients
+    clocks: ClockRules
     work: Work
-    marks: SyncOpRows
-    objects: Objects
+    sync_ops: SyncOpRows
+    sync_resources: SyncResourceRows
     inputs: Inputs
     disturbances: DisturbanceRows
     task_of: Ids  # [D]
@@ -123,22 +122,22 @@ class Rules(NamedTuple):
     numbers: Ints  # LIMIT .. PATIENCE
 
 
-LIMIT, BOUND, SEED, PATIENCE, RECORDED, TIMERS, ACTIVITY = range(7)  # of `Rules.numbers`
-# Of a transfer: first on the wires; last; it puts bytes on links that it does not hold. Of an op: it is marked.
-FIRST, LAST, WATCHED, MARKED = 1, 2, 4, 8
+LIMIT, SEED, PATIENCE, RECORDED, TIMERS, ACTIVITY = range(6)  # of `Rules.numbers`
+# Of a transfer: first on the wires; last; it puts bytes on links that it does not hold. Of an op: it synchronises.
+FIRST, LAST, WATCHED, SYNC_OP = 1, 2, 4, 8
 
 
-class Lines(NamedTuple):
-    """The synchronising machines and who waits in their lines; part of `Control`."""
+class SyncState(NamedTuple):
+    """Accumulators, queues, and what waits for them; part of `Control`."""
 
-    there: Annotated[Ints, "H"]  # gradients since the last take; tokens
+    stored: Annotated[Ints, "H"]  # gradients since the last take; tokens
     step: Annotated[Ints, "H"]  # of an accumulator
     gathered: Annotated[Ints, "H"]
-    taker: Annotated[Ids, "H"]  # who waits first, -1: nobody
+    first_taker: Annotated[Ids, "H"]  # the first op that waits to take, -1: none
     last_taker: Annotated[Ids, "H"]
-    adder: Annotated[Ids, "H"]
+    first_adder: Annotated[Ids, "H"]
     last_adder: Annotated[Ids, "H"]
-    behind: Annotated[Ids, "F"]  # who waits behind each
+    behind: Annotated[Ids, "F"]  # the next in the same queue of waiting ops
     needs: Annotated[Ints, "F"]  # what it still takes or adds
     token: Annotated[Ints, "F"]  # that it adds
     run_token: Annotated[Ints, "runs"]  # rings of equal tokens
@@ -147,20 +146,20 @@ class Lines(NamedTuple):
     runs: Annotated[Ids, "H"]  # how many in the ring
     touched: Annotated[Ints, "H"]
     is_touched: Annotated[Flags, "H"]
-    found: Annotated[Ints, "2F"]  # who waits no longer
-    found_size: Annotated[Ints, "1"]
+    released: Annotated[Ints, "2F"]  # what waits no longer
+    released_size: Annotated[Ints, "1"]
     local_step: Annotated[Ints, "C"]
     takes: Annotated[Ints, "C"]
     gradients: Annotated[Ints, "C"]
     taken_examples: Annotated[Ints, "C"]
-    adding: Annotated[Ints, "C"]
-    held: Annotated[Ints, "C"]
-    held_ns: Annotated[Ints, "C"]
+    enqueuing: Annotated[Ints, "C"]
+    blocked: Annotated[Ints, "C"]
+    blocked_from_ns: Annotated[Ints, "C"]
     waited_ns: Annotated[Ints, "C"]
 
 
-class Feeds(NamedTuple):
-    """Inputs as `feeding` has them; part of `Control`. Axis: I inputs."""
+class InputState(NamedTuple):
+    """What each input holds and makes (`control.inputs`); part of `Control`. Axis: I inputs."""
 
     made_ns: Annotated[Ints, "threads"]  # when each thread's item is made
     taken_at: Annotated[Ints, "places"]  # rings: when what had each place was taken
@@ -184,8 +183,8 @@ class Steps(NamedTuple):
     ]  # now, size of the event queue, round, whether it is under way, why it stops, tasks that are ready
     totals: Annotated[Ints, "totals"]  # GLOBAL_STEP ..
     going_on_ns: Annotated[Ints, "M"]  # -1: it does not
-    acted: Annotated[Ints, "M+C"]  # marked ops that ended in this round
-    asked: Annotated[Ints, "M+C"]  # marked ops and ENDs that are ready in it
+    acted: Annotated[Ints, "M+C"]  # synchronisation ops that ended in this round
+    asked: Annotated[Ints, "M+C"]  # synchronisation ops and ENDs that are ready in it
     ends: Annotated[Ids, "M+C"]  # clients whose step ends in it
     number: Annotated[Ints, "C"]
     running: Annotated[Flags, "C"]
@@ -206,10 +205,6 @@ class Steps(NamedTuple):
     cut_start_ns: Annotated[Ints, "hits"]
     asleep: Annotated[Ids, "C"]
     sleeps: Annotated[Flags, "C"]
-    clock: Annotated[Ints, "C"]
-    waiting: Annotated[Ids, "C"]  # for the slowest clock, in order
-    waits: Annotated[Flags, "C"]
-    said_ns: Annotated[Ints, "2B+2"]  # of the last clocks: who keeps them knows that all have come to it
     steps: Annotated[Ints, "log"]  # client, number, start, end, waiting, waiting for inputs
     updates: Annotated[Ints, "log"]  # time, client, staleness, gradients, examples
 
@@ -223,23 +218,20 @@ class Steps(NamedTuple):
     GONE,
     CRASHING,
     ASLEEP,
-    WOKEN,  # somebody's work begins who is no idler
-    WAITING,
-    SLOWEST,
-    AT_SLOWEST,
+    WOKEN,  # work of a client begins that is no background client
     SINCE_UPDATE,  # steps
     TOUCHED,
     FILLED,
     ACTED,
-    PENDING,  # tasks, transfers, requests and timers under way that are of no idler
+    PENDING,  # tasks, transfers, requests and timers under way that are of no background client
     COUNTED,  # updates, of the whole run
-    MILESTONE,  # so many are to be noted
+    NEXT_SAMPLE,  # updates at which the next sample is taken
     ROUNDS,  # until the loop stops, so that Python is asked now and then whether it was interrupted
     TOTALS,
-) = range(21)
+) = range(18)
 
 
-class Sums(NamedTuple):
+class Counters(NamedTuple):
     """What tasks, devices and links do; part of `Control`."""
 
     under_way: Annotated[Ints, "3K"]  # [kind, K] how much
@@ -259,10 +251,11 @@ class Control(NamedTuple):
     """All that the controller knows."""
 
     rules: Rules
-    lines: Lines
+    sync: SyncState
+    clocks: Clocks
     steps: Steps
-    sums: Sums
-    feeds: Feeds
+    counters: Counters
+    input_state: InputState
 
 
-WRITTEN = (Lines, Steps, Sums, Feeds)
+WRITTEN = (SyncState, Clocks, Steps, Counters, InputState)

@@ -1,12 +1,12 @@
 """The controller of a training: the clients' steps, one after the other, on the event loop.
 
-A client's step begins with a timer, at which its tasks are reset, and ends with its END. Marked ops act at the end of
-the round of an instant in which they ended or became ready. First those that ended act, in order of number. Then
-blocking ops join the waiting ops of their resources, in order of number. Then accumulators and queues release the ops
-that they can, which go on in the next round of the same instant. Last, steps end.
+A client's step begins with a timer, at which its tasks are reset, and ends with its END. Synchronisation ops act at
+the end of the round of an instant in which they ended or became ready. First those that ended act, in order of number.
+Then blocking ops join the waiting ops of their resources, in order of number. Then accumulators and queues release the
+ops that they can, which go on in the next round of the same instant. Last, steps end.
 
-Timers are tasks of the loop: the beginnings of the clients' steps, then marked ops that go on, then crashes. An op that
-draws from an input goes on when its elements are there, which is known as soon as it asks.
+Timers are tasks of the loop: the beginnings of the clients' steps, then synchronisation ops that go on, then crashes.
+An op that draws from an input goes on when its elements are there, which is known as soon as it asks.
 
 When a task of the cluster dies, each client with an op or its session there stops. Tasks that have begun, transfers on
 the wires and requests run out and tell nobody; tasks that wait are dropped. Once nothing of the step is left, and the
@@ -22,12 +22,10 @@ from simulator.execution.arrays import ASKS, AT_ONCE, EXECUTOR, FIFO
 from simulator.execution.backend import Backend
 from simulator.execution.event_loop import meld_of
 from simulator.execution.hooks import Hooks
-from simulator.training.clients.client_set import COUNT, DRAW, READ
+from simulator.training.clients.workload import COUNT, DRAW, READ
 from simulator.training.control.arrays import (
     ACTED,
     ASLEEP,
-    AT_SLOWEST,
-    BOUND,
     COLUMNS,
     COUNTED,
     CRASHING,
@@ -38,22 +36,21 @@ from simulator.training.control.arrays import (
     HUNG,
     LAST,
     LIMIT,
-    MARKED,
-    MILESTONE,
     MORE,
+    NEXT_SAMPLE,
     PATIENCE,
     PENDING,
     RECORDED,
     ROUNDS,
     SINCE_UPDATE,
-    SLOWEST,
     STEPS,
+    SYNC_OP,
     TIMERS,
     TOUCHED,
     UPDATES,
-    WAITING,
     WOKEN,
 )
+from simulator.training.control.clocks import WAITERS, clocks_of
 from simulator.training.control.counters import counters_of
 from simulator.training.control.inputs import inputs_of
 from simulator.training.control.synchronisation import synchronisation_of
@@ -67,8 +64,9 @@ if TYPE_CHECKING:
 def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
     """The functions over what that backend runs on; `lasting` says how long work lasts that begins now."""
     inner, whole, push, sort, events_of = backend.inner, backend.whole, backend.push, backend.sort, backend.events
-    initialise, applies, asks_for, let_go, is_gate, may_wait, forget, restore = synchronisation_of(backend)
+    initialise, deliver, request, release, blocks, may_block, cancel, restore = synchronisation_of(backend)
     activate, counts_work, leaves, counts_joining, carries, arrives = counters_of(backend)
+    may_begin, knows_ns, advance = clocks_of(backend)
     begin_inputs, take_input, restart_inputs = inputs_of(backend, lasting)
     meld = meld_of(backend)
 
@@ -83,7 +81,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         """Let a timer end then; the new size of the event queue."""
         task = control.rules.numbers[TIMERS] + timer
         owner = control.rules.work.owner[task]
-        if owner < 0 or not control.rules.clients.idle[owner]:
+        if owner < 0 or not control.rules.clients.background[owner]:
             control.steps.totals[PENDING] += 1
         grown: int = push(events_of(state), size, when, task)
         return grown
@@ -106,7 +104,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         for client in range(clients):
             size = schedule(control, state, whole(client), whole(rules.clients.start_ns[client]), size)
         for crash in range(len(rules.disturbances.crash_at_ns)):
-            timer = clients + len(rules.marks.op) + crash
+            timer = clients + len(rules.sync_ops.op) + crash
             size = start_timer(control, state, whole(timer), whole(rules.disturbances.crash_at_ns[crash]), size)
         grown: int = size
         return grown
@@ -116,8 +114,8 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         control: Control, tasks: Tasks, state: State, threads: Threads, client: int, now: int, order: int
     ) -> None:
         """Reset a client's tasks at the start of a step."""
-        rules, lines, steps = control.rules, control.lines, control.steps
-        clients, work, marks = rules.clients, rules.work, rules.marks
+        rules, sync, steps = control.rules, control.sync, control.steps
+        clients, work, sync_ops = rules.clients, rules.work, rules.sync_ops
         for op in range(clients.op_ptr[client], clients.op_ptr[client + 1]):
             state.needs[op] = work.needs[op]
             state.merged[op] = 0
@@ -129,23 +127,23 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
             state.needs[task] = work.needs[task]
             if work.request_ns[task] > 0:
                 tasks.release_ns[task] = now + work.request_ns[task]
-        for mark in range(clients.mark_ptr[client], clients.mark_ptr[client + 1]):
-            if may_wait(whole(marks.kind[mark])) or marks.resource[mark] == AT_ONCE:
-                tasks.resource[marks.op[mark]] = ASKS
+        for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
+            if may_block(whole(sync_ops.kind[sync_op])) or sync_ops.resource[sync_op] == AT_ONCE:
+                tasks.resource[sync_ops.op[sync_op]] = ASKS
                 if order == EXECUTOR:
-                    threads.unlaunched[marks.op[mark]] += 1  # a stream gets it when it goes on
+                    threads.unlaunched[sync_ops.op[sync_op]] += 1  # a stream gets it when it goes on
         steps.running[client] = True
         steps.number[client] += 1
         steps.base[client] = steps.totals[GLOBAL_STEP]
         steps.own[client] = 0
         steps.has_read[client] = False
-        lines.takes[client] = 0
-        lines.gradients[client] = 0
-        lines.taken_examples[client] = 0
-        lines.waited_ns[client] = 0
-        control.feeds.waited_ns[client] = 0
+        sync.takes[client] = 0
+        sync.gradients[client] = 0
+        sync.taken_examples[client] = 0
+        sync.waited_ns[client] = 0
+        control.input_state.waited_ns[client] = 0
         if clients.own_step[client] or steps.restarted[client]:
-            lines.local_step[client] = steps.totals[GLOBAL_STEP]
+            sync.local_step[client] = steps.totals[GLOBAL_STEP]
         if steps.restarted[client] and clients.chief[client]:
             initialise(control)
         steps.restarted[client] = False
@@ -154,15 +152,15 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
     def timer_ends(
         control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int
     ) -> bool:
-        """A timer has ended; whether nobody hears of it."""
+        """A timer has ended; whether its successors are not notified."""
         rules, steps = control.rules, control.steps
-        clients, marks = len(rules.clients.gap_ns), len(rules.marks.op)
+        clients, sync_ops = len(rules.clients.gap_ns), len(rules.sync_ops.op)
         owner = rules.work.owner[task]
-        if owner < 0 or not rules.clients.idle[owner]:
+        if owner < 0 or not rules.clients.background[owner]:
             steps.totals[PENDING] -= 1
         timer = task - rules.numbers[TIMERS]
-        if timer >= clients + marks:
-            steps.crashing[steps.totals[CRASHING]] = timer - clients - marks
+        if timer >= clients + sync_ops:
+            steps.crashing[steps.totals[CRASHING]] = timer - clients - sync_ops
             steps.totals[CRASHING] += 1
             return True
         if timer >= clients:
@@ -196,7 +194,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
 
     @inner
     def ended(control: Control, tasks: Tasks, state: State, threads: Threads, task: int, now: int, order: int) -> bool:
-        """A task has ended; whether nobody hears of it."""
+        """A task has ended; whether its successors are not notified."""
         work = control.rules.work
         if task >= control.rules.numbers[TIMERS]:
             ignored: bool = timer_ends(control, tasks, state, threads, task, now, order)
@@ -210,8 +208,8 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
             return False
         if runs_out(control, task, now):
             return True
-        if work.role[task] & MARKED:
-            control.steps.acted[control.steps.totals[ACTED]] = work.mark_of[task]
+        if work.role[task] & SYNC_OP:
+            control.steps.acted[control.steps.totals[ACTED]] = work.sync_op_of[task]
             control.steps.totals[ACTED] += 1
         return False
 
@@ -232,12 +230,12 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         """A task starts on a device; its duration."""
         rules, steps = control.rules, control.steps
         taken: int = tasks.length[task]
-        if len(control.sums.took_ns) > 0:
+        if len(control.counters.took_ns) > 0:
             owner = rules.work.owner[task]
             taken = lasting(control, whole(rules.task_of[where]), whole(owner), whole(steps.number[owner]), taken, now)
-            control.sums.took_ns[task] = taken
+            control.counters.took_ns[task] = taken
         counts_work(control, task, where, taken, now)
-        if steps.totals[ASLEEP] > 0 and not rules.clients.idle[rules.work.owner[task]]:
+        if steps.totals[ASLEEP] > 0 and not rules.clients.background[rules.work.owner[task]]:
             steps.totals[WOKEN] = 1
         return taken
 
@@ -246,8 +244,8 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
     @inner
     def count(control: Control, client: int, now: int) -> None:
         """The client counts an update."""
-        rules, lines, steps = control.rules, control.lines, control.steps
-        totals, takes = steps.totals, lines.takes[client]
+        rules, sync, steps = control.rules, control.sync, control.steps
+        totals, takes = steps.totals, sync.takes[client]
         staleness = max(whole(0), totals[GLOBAL_STEP] - steps.base[client] - steps.own[client])
         steps.own[client] += 1
         totals[GLOBAL_STEP] += 1
@@ -256,11 +254,11 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         steps.updates[at], steps.updates[at + 1], steps.updates[at + 2] = now, client, staleness
         steps.updates[at + 3], steps.updates[at + 4] = 1, rules.clients.examples[client]
         if takes > 0:
-            steps.updates[at + 3] = lines.gradients[client] // takes
-            steps.updates[at + 4] = lines.taken_examples[client] // takes
+            steps.updates[at + 3] = sync.gradients[client] // takes
+            steps.updates[at + 4] = sync.taken_examples[client] // takes
         totals[UPDATES] += 1
         totals[COUNTED] += 1
-        if totals[COUNTED] >= totals[MILESTONE] and steps.progress[4] == 0:
+        if totals[COUNTED] >= totals[NEXT_SAMPLE] and steps.progress[4] == 0:
             steps.progress[4] = MORE  # what was done until now is noted
         for crash in range(len(steps.saved)):
             if now <= rules.disturbances.checkpoint_ns[crash]:
@@ -269,58 +267,23 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
             steps.progress[4] = DONE
 
     @inner
-    def may(control: Control, client: int) -> bool:
-        """Whether its clock lets it begin its next step; if not, it waits."""
-        rules, steps = control.rules, control.steps
-        bound, totals = rules.numbers[BOUND], steps.totals
-        if bound < 0 or not rules.clients.clocked[client] or steps.clock[client] <= totals[SLOWEST] + bound:
-            return True
-        steps.waiting[totals[WAITING]] = client
-        steps.waits[client] = True
-        totals[WAITING] += 1
-        return False
-
-    @inner
-    def follow(control: Control, state: State, client: int, size: int) -> int:
-        """Its clock lets it begin its next step, once it knows."""
-        rules, steps = control.rules, control.steps
-        when, bound = whole(steps.begin_ns[client]), rules.numbers[BOUND]
-        needed = steps.clock[client] - bound
-        if bound >= 0 and needed > 0 and rules.clients.clocked[client]:
-            at = needed % len(steps.said_ns)
-            steps.said_ns[at] += 1  # one is told after the other
-            when = max(when, steps.said_ns[at] + rules.clients.hear_ns[client])
+    def begin_next(control: Control, state: State, client: int, size: int) -> int:
+        """Let a client that may begin its next step do so once it knows."""
+        when = knows_ns(control.rules.clocks, control.clocks, client, whole(control.steps.begin_ns[client]))
         grown: int = schedule(control, state, client, when, size)
         return grown
 
     @inner
-    def tick(control: Control, state: State, client: int, now: int, size: int) -> int:
-        """Its clock goes on; those that wait for the slowest may follow."""
-        rules, steps = control.rules, control.steps
-        totals, clocked, clock = steps.totals, rules.clients.clocked, steps.clock
-        if not clocked[client]:
-            return size
-        clock[client] += 1
-        at = clock[client] % len(steps.said_ns)
-        steps.said_ns[at] = max(steps.said_ns[at], now + rules.clients.tell_ns[client])
-        if clock[client] - 1 > totals[SLOWEST]:
-            return size
-        totals[AT_SLOWEST] -= 1
-        if totals[AT_SLOWEST] > 0:
-            return size
-        totals[SLOWEST] = clock[client]
-        for other in range(len(clocked)):
-            if clocked[other]:
-                totals[SLOWEST] = min(totals[SLOWEST], clock[other])
-        for other in range(len(clocked)):
-            totals[AT_SLOWEST] += clocked[other] and clock[other] == totals[SLOWEST]
-        waited = totals[WAITING]
-        totals[WAITING] = 0
-        for row in range(waited):
-            one = whole(steps.waiting[row])
-            steps.waits[one] = False
-            if may(control, one):
-                size = follow(control, state, one, size)
+    def ask_again(control: Control, state: State, size: int) -> int:
+        """The slowest clock has gone on: those that waited for it begin, or wait again."""
+        rules, clocks = control.rules.clocks, control.clocks
+        waiters = whole(clocks.totals[WAITERS])
+        clocks.totals[WAITERS] = 0
+        for row in range(waiters):
+            client = whole(clocks.waiting[row])
+            clocks.waits[client] = False
+            if may_begin(rules, clocks, client):
+                size = begin_next(control, state, client, size)
         return size
 
     @inner
@@ -333,22 +296,23 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         at = COLUMNS * totals[STEPS]
         steps.steps[at], steps.steps[at + 1] = client, steps.number[client]
         steps.steps[at + 2], steps.steps[at + 3] = steps.begin_ns[client], now
-        steps.steps[at + 4], steps.steps[at + 5] = control.lines.waited_ns[client], control.feeds.waited_ns[client]
+        steps.steps[at + 4], steps.steps[at + 5] = control.sync.waited_ns[client], control.input_state.waited_ns[client]
         totals[STEPS] += 1
         if steps.number[client] < rules.numbers[RECORDED] and steps.progress[4] == 0:
             steps.progress[4] = MORE  # its times are taken away before it begins anew
-        totals[SINCE_UPDATE] += not rules.clients.idle[client]
+        totals[SINCE_UPDATE] += not rules.clients.background[client]
         if totals[SINCE_UPDATE] > rules.numbers[PATIENCE] and steps.progress[4] != DONE:
             steps.progress[4] = HUNG
         steps.running[client] = False
         steps.begin_ns[client] = now + rules.clients.gap_ns[client]
-        size = tick(control, state, client, now, size)
-        if rules.clients.idle[client] and totals[PENDING] == 0:
+        if advance(rules.clocks, control.clocks, client, now):
+            size = ask_again(control, state, size)
+        if rules.clients.background[client] and totals[PENDING] == 0:
             steps.asleep[totals[ASLEEP]] = client
             steps.sleeps[client] = True
             totals[ASLEEP] += 1
-        elif may(control, client):
-            size = follow(control, state, client, size)
+        elif may_begin(rules.clocks, control.clocks, client):
+            size = begin_next(control, state, client, size)
         return size
 
     # --- crashes ---------------------------------------------------------------------------------------------------
@@ -413,10 +377,10 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         steps, clients = control.steps, control.rules.clients
         steps.running[client] = False
         steps.at_end[client] = False
-        forget(control, client)
-        for mark in range(clients.mark_ptr[client], clients.mark_ptr[client + 1]):
-            steps.going_on_ns[mark] = -1
-        control.feeds.until_ns[client] = now
+        cancel(control, client)
+        for sync_op in range(clients.sync_op_ptr[client], clients.sync_op_ptr[client + 1]):
+            steps.going_on_ns[sync_op] = -1
+        control.input_state.until_ns[client] = now
         steps.begin_ns[client] = now
         drop_waiting(control, tasks, state, threads, client, order)
         steps.remains[client] = steps.active[client]
@@ -444,7 +408,7 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
                 steps.cut_number[at] = steps.number[client]
                 steps.cut_start_ns[at] = steps.begin_ns[client]
                 size = cut_short(control, tasks, state, threads, client, now, order, size)
-            elif not (steps.remains[client] > 0 or steps.waits[client] or steps.sleeps[client]):
+            elif not (steps.remains[client] > 0 or control.clocks.waits[client] or steps.sleeps[client]):
                 size = schedule(control, state, client, whole(steps.begin_ns[client]), size)
         restart_inputs(control, whole(disturbances.crash_task[number]), now + disturbances.away_ns[number])
         if disturbances.restores[number]:
@@ -454,9 +418,13 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
     # --- the end of a round ----------------------------------------------------------------------------------------
 
     @inner
-    def acts(control: Control, mark: int, now: int) -> None:
-        """A marked op that blocks nobody has ended."""
-        steps, kind, client = control.steps, control.rules.marks.kind[mark], whole(control.rules.marks.client[mark])
+    def acts(control: Control, sync_op: int, now: int) -> None:
+        """A synchronisation op that waits for nothing has ended."""
+        steps, kind, client = (
+            control.steps,
+            control.rules.sync_ops.kind[sync_op],
+            whole(control.rules.sync_ops.client[sync_op]),
+        )
         if kind == COUNT:
             count(control, client, now)
         elif kind == READ:
@@ -464,18 +432,18 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
                 steps.base[client] = steps.totals[GLOBAL_STEP]
                 steps.own[client] = 0
                 steps.has_read[client] = True
-        elif not may_wait(whole(kind)):
-            applies(control, mark)
+        elif not may_block(whole(kind)):
+            deliver(control, sync_op)
 
     @inner
-    def go_on(control: Control, tasks: Tasks, state: State, mark: int, when: int, size: int) -> int:
-        """A marked op waits no longer then: a timer tells it, and it is then as any other."""
-        marks = control.rules.marks
-        op = marks.op[mark]
-        tasks.resource[op] = marks.resource[mark]
+    def go_on(control: Control, tasks: Tasks, state: State, sync_op: int, when: int, size: int) -> int:
+        """Let a synchronisation op wait no longer then: its timer releases it, and it runs as any other op."""
+        sync_ops = control.rules.sync_ops
+        op = sync_ops.op[sync_op]
+        tasks.resource[op] = sync_ops.resource[sync_op]
         state.needs[op] = 1
-        control.steps.going_on_ns[mark] = when
-        timer = len(control.rules.clients.gap_ns) + mark
+        control.steps.going_on_ns[sync_op] = when
+        timer = len(control.rules.clients.gap_ns) + sync_op
         grown: int = start_timer(control, state, whole(timer), when, size)
         return grown
 
@@ -500,9 +468,9 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
     def act(
         control: Control, tasks: Tasks, state: State, threads: Threads, size: int, now: int, order: int, asks: int
     ) -> int:
-        """A round is over, in which `asks` marked ops and ENDs became ready: the new size of the event queue."""
-        rules, lines, steps = control.rules, control.lines, control.steps
-        totals, marks, clients = steps.totals, len(rules.marks.op), len(rules.clients.gap_ns)
+        """A round is over, in which `asks` synchronisation ops and ENDs became ready; the new size of the queue."""
+        rules, sync, steps = control.rules, control.sync, control.steps
+        totals, sync_ops, clients = steps.totals, len(rules.sync_ops.op), len(rules.clients.gap_ns)
         size = wake(control, state, now, size)
         totals[ROUNDS] -= 1
         if totals[ROUNDS] <= 0 and steps.progress[4] == 0:
@@ -516,38 +484,38 @@ def controller_of(backend: Backend, lasting: Callable[..., int]) -> Hooks:
         sort(steps.asked, asks)
         ends = whole(0)
         for at in range(asks):
-            mark = whole(rules.work.mark_of[steps.asked[at]])
-            if mark >= marks:
-                steps.ends[ends] = mark - marks
+            sync_op = whole(rules.work.sync_op_of[steps.asked[at]])
+            if sync_op >= sync_ops:
+                steps.ends[ends] = sync_op - sync_ops
                 ends += 1
-            elif is_gate(whole(rules.marks.kind[mark])):
-                asks_for(control, mark, now)
-            elif rules.marks.kind[mark] == DRAW:
-                client, source = whole(rules.marks.client[mark]), whole(rules.marks.shared[mark])
-                when = take_input(control, source, client, whole(rules.marks.amount[mark]), now)
-                size = go_on(control, tasks, state, mark, when, size)
+            elif blocks(whole(rules.sync_ops.kind[sync_op])):
+                request(control, sync_op, now)
+            elif rules.sync_ops.kind[sync_op] == DRAW:
+                client, source = whole(rules.sync_ops.client[sync_op]), whole(rules.sync_ops.sync_resource[sync_op])
+                when = take_input(control, source, client, whole(rules.sync_ops.amount[sync_op]), now)
+                size = go_on(control, tasks, state, sync_op, when, size)
             else:
-                acts(control, mark, now)
-                size = go_on(control, tasks, state, mark, now, size)
-        for at in range(let_go(control, now)):
-            mark = whole(lines.found[at])
-            client = whole(rules.marks.client[mark])
-            if is_gate(whole(rules.marks.kind[mark])):
-                size = go_on(control, tasks, state, mark, now, size)
-            elif steps.at_end[client] and lines.adding[client] == 0:
+                acts(control, sync_op, now)
+                size = go_on(control, tasks, state, sync_op, now, size)
+        for at in range(release(control, now)):
+            sync_op = whole(sync.released[at])
+            client = whole(rules.sync_ops.client[sync_op])
+            if blocks(whole(rules.sync_ops.kind[sync_op])):
+                size = go_on(control, tasks, state, sync_op, now, size)
+            elif steps.at_end[client] and sync.enqueuing[client] == 0:
                 steps.at_end[client] = False
                 steps.ends[ends] = client
                 ends += 1
         for at in range(ends):
             client = whole(steps.ends[at])
-            steps.at_end[client] = lines.adding[client] > 0
+            steps.at_end[client] = sync.enqueuing[client] > 0
             if not steps.at_end[client]:
                 size = end_step(control, state, client, now, size)
         sort(steps.crashing, whole(totals[CRASHING]))
         for at in range(totals[CRASHING]):
             size = crash(control, tasks, state, threads, whole(steps.crashing[at]), now, order, size)
         totals[CRASHING] = 0
-        most = len(steps.steps) // COLUMNS - clients - marks
+        most = len(steps.steps) // COLUMNS - clients - sync_ops
         if steps.progress[4] == 0 and (totals[STEPS] > most or totals[UPDATES] > most):
             steps.progress[4] = MORE
         return size

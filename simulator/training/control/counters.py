@@ -17,7 +17,7 @@ from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING
 
 if TYPE_CHECKING:
     from simulator.execution.arrays import State, Tasks
-    from simulator.training.control.arrays import Control, Sums
+    from simulator.training.control.arrays import Control, Counters
 
 
 def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
@@ -25,30 +25,30 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
     inner, whole = backend.inner, backend.whole
 
     @inner
-    def turn(sums: Sums, where: int, now: int) -> None:
+    def turn(counters: Counters, where: int, now: int) -> None:
         """Enter what a task of the cluster has done until now, as it does something else next; of several kinds the
         first counts.
         """
-        tasks = len(sums.since_ns)
+        tasks = len(counters.since_ns)
         for kind in range(WAITING):
-            if sums.under_way[kind * tasks + where] > 0:
-                sums.task_ns[kind * tasks + where] += now - sums.since_ns[where]
+            if counters.under_way[kind * tasks + where] > 0:
+                counters.task_ns[kind * tasks + where] += now - counters.since_ns[where]
                 break
-        sums.since_ns[where] = now
+        counters.since_ns[where] = now
 
     @inner
-    def more(sums: Sums, kind: int, where: int, now: int) -> None:
-        at = kind * len(sums.since_ns) + where
-        if sums.under_way[at] == 0:
-            turn(sums, where, now)
-        sums.under_way[at] += 1
+    def more(counters: Counters, kind: int, where: int, now: int) -> None:
+        at = kind * len(counters.since_ns) + where
+        if counters.under_way[at] == 0:
+            turn(counters, where, now)
+        counters.under_way[at] += 1
 
     @inner
-    def less(sums: Sums, kind: int, where: int, now: int) -> None:
-        at = kind * len(sums.since_ns) + where
-        if sums.under_way[at] == 1:
-            turn(sums, where, now)
-        sums.under_way[at] -= 1
+    def less(counters: Counters, kind: int, where: int, now: int) -> None:
+        at = kind * len(counters.since_ns) + where
+        if counters.under_way[at] == 1:
+            turn(counters, where, now)
+        counters.under_way[at] -= 1
 
     @inner
     def activate(control: Control, task: int, change: int) -> None:
@@ -58,18 +58,18 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
         owner = control.rules.work.owner[task]
         if owner >= 0:
             control.steps.active[owner] += change
-            if not control.rules.clients.idle[owner]:
+            if not control.rules.clients.background[owner]:
                 control.steps.totals[PENDING] += change
 
     @inner
     def works(control: Control, task: int, where: int, taken: int, now: int) -> None:
         """A task begins on a device; its whole time counts at once."""
-        rules, sums = control.rules, control.sums
+        rules, counters = control.rules, control.counters
         kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
-        sums.busy_ns[where] += taken
+        counters.busy_ns[where] += taken
         if kind == HANDLING:
-            sums.message_ns[where] += taken
-        more(sums, whole(kind), whole(rules.task_of[where]), now)
+            counters.message_ns[where] += taken
+        more(counters, whole(kind), whole(rules.task_of[where]), now)
         activate(control, task, whole(1))
 
     @inner
@@ -77,35 +77,35 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
         """A task ends on a device."""
         rules = control.rules
         kind = COMPUTING if task < rules.clients.op_ptr[len(rules.clients.op_ptr) - 1] else HANDLING
-        less(control.sums, whole(kind), whole(rules.task_of[where]), now)
+        less(control.counters, whole(kind), whole(rules.task_of[where]), now)
         activate(control, task, whole(-1))
 
     @inner
     def joins(control: Control, tasks: Tasks, state: State, task: int, now: int) -> bool:
-        """A task of a transfer joins a link, or a delay begins; whether its start is to be told."""
-        work, sums = control.rules.work, control.sums
+        """A task of a transfer joins a link, or a delay begins; whether `carries` is called when it starts."""
+        work, counters = control.rules.work, control.counters
         devices = len(state.idle)
         where = tasks.resource[task]
         if devices <= where < devices + len(state.free_ns):
-            sums.reserved_ns[where - devices] += tasks.length[task]
+            counters.reserved_ns[where - devices] += tasks.length[task]
         if work.role[task] & FIRST:
             transfer = work.transfer[task]
-            more(sums, whole(SENDING), whole(work.source[transfer]), now)
-            more(sums, whole(SENDING), whole(work.target[transfer]), now)
+            more(counters, whole(SENDING), whole(work.source[transfer]), now)
+            more(counters, whole(SENDING), whole(work.target[transfer]), now)
             activate(control, task, whole(1))
         return bool(work.role[task] & WATCHED)
 
     @inner
-    def enter(sums: Sums, link: int, now: int) -> None:
+    def enter(counters: Counters, link: int, now: int) -> None:
         """Enter the time until now in which flows were on the link; `through_ns` is until when all is entered."""
-        if sums.on_link[link] > 0:
-            sums.link_ns[link] += max(whole(0), now - sums.through_ns[link])
-        sums.through_ns[link] = max(sums.through_ns[link], now)
+        if counters.on_link[link] > 0:
+            counters.link_ns[link] += max(whole(0), now - counters.through_ns[link])
+        counters.through_ns[link] = max(counters.through_ns[link], now)
 
     @inner
     def carries(control: Control, task: int, now: int) -> None:
         """Bytes of a transfer are on links from now on: of a flow until it ends, else for a time that is known."""
-        rules, sums = control.rules, control.sums
+        rules, counters = control.rules, control.counters
         work = rules.work
         if work.role[task] & WATCHED == 0:
             return
@@ -113,30 +113,30 @@ def counters_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: eac
         route = work.route[transfer]
         for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
             link = whole(rules.on[place])
-            enter(sums, link, now)
+            enter(counters, link, now)
             if work.flows[transfer]:
-                sums.on_link[link] += 1
+                counters.on_link[link] += 1
             else:
                 until = now + work.wire_ns[transfer]
-                sums.link_ns[link] += max(whole(0), until - sums.through_ns[link])
-                sums.through_ns[link] = max(sums.through_ns[link], until)
+                counters.link_ns[link] += max(whole(0), until - counters.through_ns[link])
+                counters.through_ns[link] = max(counters.through_ns[link], until)
 
     @inner
     def arrives(control: Control, task: int, now: int) -> None:
         """The last task of a transfer on the wires ends, if it is one."""
-        rules, sums = control.rules, control.sums
+        rules, counters = control.rules, control.counters
         work = rules.work
         if work.role[task] & LAST == 0:
             return
         transfer = work.transfer[task]
         route = work.route[transfer]
-        less(sums, whole(SENDING), whole(work.source[transfer]), now)
-        less(sums, whole(SENDING), whole(work.target[transfer]), now)
+        less(counters, whole(SENDING), whole(work.source[transfer]), now)
+        less(counters, whole(SENDING), whole(work.target[transfer]), now)
         activate(control, task, whole(-1))
-        sums.carried[route] += work.nbytes[transfer]
+        counters.carried[route] += work.nbytes[transfer]
         if work.flows[transfer]:
             for place in range(rules.on_ptr[route], rules.on_ptr[route + 1]):
-                enter(sums, whole(rules.on[place]), now)
-                sums.on_link[rules.on[place]] -= 1
+                enter(counters, whole(rules.on[place]), now)
+                counters.on_link[rules.on[place]] -= 1
 
     return activate, works, leaves, joins, carries, arrives

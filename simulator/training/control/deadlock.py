@@ -7,58 +7,60 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.errors import DeadlockError
-from simulator.training.clients.client_set import TAKE
+from simulator.training.clients.workload import TAKE
 from simulator.training.control.arrays import GLOBAL_STEP, SINCE_UPDATE
 from simulator.wording import counted, some
 
 if TYPE_CHECKING:
-    from simulator.training.clients.client_set import ClientSet
+    from simulator.training.clients.workload import Workload
     from simulator.training.control.arrays import Control
 
 PATIENCE = 100  # steps of each client
 
 
-def patience_of(client_set: ClientSet) -> int:
+def patience_of(workload: Workload) -> int:
     """After how many steps without an update a run hangs: an update may need so many gradients, some of them late."""
-    most = int(client_set.marks.amount.max(initial=0)) + int(client_set.shared.tokens.sum())
-    return (PATIENCE + most) * len(client_set)
+    most = int(workload.sync_ops.amount.max(initial=0)) + int(workload.sync_resources.tokens.sum())
+    return (PATIENCE + most) * len(workload)
 
 
-def hangs(client_set: ClientSet, control: Control, limit: int) -> DeadlockError:
+def hangs(workload: Workload, control: Control, limit: int) -> DeadlockError:
     """The error for a run that stops before its limit of updates: who waits for what, and what that holds."""
     totals = control.steps.totals
-    waiting = {client_set.names[client]: needs for client, needs in sorted(_waiting(client_set, control).items())}
+    waiting = {workload.names[client]: needs for client, needs in sorted(_waiting(workload, control).items())}
     told = some([f"{name} waits for {', '.join(needs)}" for name, needs in waiting.items()], 4)
-    what = "nothing can happen any more" if totals[SINCE_UPDATE] <= patience_of(client_set) else "none comes any more"
-    message = f"After {totals[GLOBAL_STEP]:,} of {limit:,} updates {what}: {told}.{_owed(client_set)}"
+    what = "nothing can happen any more" if totals[SINCE_UPDATE] <= patience_of(workload) else "none comes any more"
+    message = f"After {totals[GLOBAL_STEP]:,} of {limit:,} updates {what}: {told}.{_owed(workload)}"
     return DeadlockError(message, waiting=waiting)
 
 
-def _waiting(client_set: ClientSet, control: Control) -> dict[int, list[str]]:
+def _waiting(workload: Workload, control: Control) -> dict[int, list[str]]:
     """What each client waits for, and what that holds."""
-    marks, lines, found = control.rules.marks, control.lines, dict[int, list[str]]()
-    for shared, queue in enumerate(client_set.shared.queue.tolist()):
-        for first in (lines.taker[shared], lines.adder[shared]):
+    sync_ops, sync, found = control.rules.sync_ops, control.sync, dict[int, list[str]]()
+    for row, queue in enumerate(workload.sync_resources.queue.tolist()):
+        for first in (sync.first_taker[row], sync.first_adder[row]):
             who = first
             while who >= 0:
-                if who < len(marks.op):  # not the first tokens
-                    what = counted(int(lines.there[shared]), "token" if queue else "gradient")
-                    needs = f"{int(marks.amount[who]):,} of the {client_set.shared.names[shared]}, which has {what}"
-                    found.setdefault(int(marks.client[who]), []).append(needs)
-                who = lines.behind[who]
+                if who < len(sync_ops.op):  # not the first tokens
+                    what = counted(int(sync.stored[row]), "token" if queue else "gradient")
+                    needs = (
+                        f"{int(sync_ops.amount[who]):,} of the {workload.sync_resources.names[row]}, which has {what}"
+                    )
+                    found.setdefault(int(sync_ops.client[who]), []).append(needs)
+                who = sync.behind[who]
     return found
 
 
-def _owed(client_set: ClientSet) -> str:
+def _owed(workload: Workload) -> str:
     """What a chief that dies may leave all waiting for: its new session has the first tokens, and its own gradient.
 
     TensorFlow hangs there as well: its chief runs no more than `init_tokens_op` again.
     """
-    takes = client_set.marks.kind == TAKE
-    chiefs = client_set.task[np.searchsorted(client_set.op_ptr, client_set.marks.op[takes], side="right") - 1]
-    if client_set.disturbed is None or not np.isin(chiefs, client_set.disturbed.crash_task).any():
+    takes = workload.sync_ops.kind == TAKE
+    chiefs = workload.task[np.searchsorted(workload.op_ptr, workload.sync_ops.op[takes], side="right") - 1]
+    if workload.disturbed is None or not np.isin(chiefs, workload.disturbed.crash_task).any():
         return ""
-    needed, tokens = int(client_set.marks.amount[takes].max()), int(client_set.shared.tokens.sum())
+    needed, tokens = int(workload.sync_ops.amount[takes].max()), int(workload.sync_resources.tokens.sum())
     if tokens + 1 >= needed:
         return ""
     return (

@@ -27,9 +27,9 @@ def inputs_of(backend: Backend, lasting: Callable[..., int]) -> tuple[Callable[.
     @inner
     def made(control: Control, source: int, begun: int) -> int:
         """When the item is made that a thread begins then."""
-        rules, feeds = control.rules, control.feeds
-        number, who = feeds.numbers[source], len(rules.clients.gap_ns) + source
-        feeds.numbers[source] += 1
+        rules, input_state = control.rules, control.input_state
+        number, who = input_state.numbers[source], len(rules.clients.gap_ns) + source
+        input_state.numbers[source] += 1
         ends: int = begun + lasting(
             control, rules.inputs.task[source], who, number, rules.inputs.period_ns[source], begun
         )
@@ -38,32 +38,32 @@ def inputs_of(backend: Backend, lasting: Callable[..., int]) -> tuple[Callable[.
     @inner
     def restart_one(control: Control, source: int, now: int) -> None:
         """Lose what is there; all threads begin an item."""
-        inputs, feeds = control.rules.inputs, control.feeds
+        inputs, input_state = control.rules.inputs, control.input_state
         for thread in range(inputs.thread_ptr[source], inputs.thread_ptr[source + 1]):
-            feeds.made_ns[thread] = made(control, source, now)
-        feeds.entering[source], feeds.left[source] = 0, 0
-        feeds.entered[source], feeds.taken[source] = 0, 0
-        feeds.entered_ns[source], feeds.taken_ns[source] = now, now
+            input_state.made_ns[thread] = made(control, source, now)
+        input_state.entering[source], input_state.left[source] = 0, 0
+        input_state.entered[source], input_state.taken[source] = 0, 0
+        input_state.entered_ns[source], input_state.taken_ns[source] = now, now
 
     @inner
     def enter(control: Control, source: int) -> None:
         """The next element enters."""
-        inputs, feeds = control.rules.inputs, control.feeds
-        if feeds.left[source] == 0:
+        inputs, input_state = control.rules.inputs, control.input_state
+        if input_state.left[source] == 0:
             first = whole(inputs.thread_ptr[source])
             for thread in range(first + 1, inputs.thread_ptr[source + 1]):
-                if feeds.made_ns[thread] < feeds.made_ns[first]:
+                if input_state.made_ns[thread] < input_state.made_ns[first]:
                     first = whole(thread)
-            feeds.entering[source], feeds.left[source] = first, inputs.item[source]
-            feeds.entered_ns[source] = max(feeds.entered_ns[source], feeds.made_ns[first])
+            input_state.entering[source], input_state.left[source] = first, inputs.item[source]
+            input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.made_ns[first])
         room = inputs.capacity[source]
-        if room > 0 and room <= feeds.entered[source]:
-            place = inputs.place_ptr[source] + feeds.entered[source] % room
-            feeds.entered_ns[source] = max(feeds.entered_ns[source], feeds.taken_at[place])
-        feeds.entered[source] += 1
-        feeds.left[source] -= 1
-        if feeds.left[source] == 0:
-            feeds.made_ns[feeds.entering[source]] = made(control, source, feeds.entered_ns[source])
+        if room > 0 and room <= input_state.entered[source]:
+            place = inputs.place_ptr[source] + input_state.entered[source] % room
+            input_state.entered_ns[source] = max(input_state.entered_ns[source], input_state.taken_at[place])
+        input_state.entered[source] += 1
+        input_state.left[source] -= 1
+        if input_state.left[source] == 0:
+            input_state.made_ns[input_state.entering[source]] = made(control, source, input_state.entered_ns[source])
 
     @inner
     def begin(control: Control) -> None:
@@ -74,19 +74,21 @@ def inputs_of(backend: Backend, lasting: Callable[..., int]) -> tuple[Callable[.
     @inner
     def take(control: Control, source: int, client: int, count: int, now: int) -> int:
         """When a client's op that asks now for so many elements may go on."""
-        inputs, feeds = control.rules.inputs, control.feeds
+        inputs, input_state = control.rules.inputs, control.input_state
         room = inputs.capacity[source]
         for _ in range(count):
-            while feeds.entered[source] <= feeds.taken[source] + inputs.reserve[source]:
+            while input_state.entered[source] <= input_state.taken[source] + inputs.reserve[source]:
                 enter(control, source)
-            feeds.taken_ns[source] = max(max(feeds.taken_ns[source], now), feeds.entered_ns[source])
+            input_state.taken_ns[source] = max(max(input_state.taken_ns[source], now), input_state.entered_ns[source])
             if room > 0:
-                feeds.taken_at[inputs.place_ptr[source] + feeds.taken[source] % room] = feeds.taken_ns[source]
-            feeds.taken[source] += 1
-        when: int = max(now, feeds.taken_ns[source])
-        feeds.waited_ns[client] += max(whole(0), when - max(now, feeds.until_ns[client]))
-        feeds.until_ns[client] = max(feeds.until_ns[client], when)
-        feeds.for_ns[source] += when - now
+                input_state.taken_at[inputs.place_ptr[source] + input_state.taken[source] % room] = (
+                    input_state.taken_ns[source]
+                )
+            input_state.taken[source] += 1
+        when: int = max(now, input_state.taken_ns[source])
+        input_state.waited_ns[client] += max(whole(0), when - max(now, input_state.until_ns[client]))
+        input_state.until_ns[client] = max(input_state.until_ns[client], when)
+        input_state.for_ns[source] += when - now
         return when
 
     @inner

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.execution.arrays import State, Tasks
     from simulator.execution.engine import Column
     from simulator.execution.task_graph import TaskGraph
-    from simulator.training.clients.client_set import Client, ClientSet, Joined
+    from simulator.training.clients.workload import Client, CombinedTables, Workload
     from simulator.units import Nanos
 
 MAX_ROWS = 2_000_000  # tasks that are recorded at most, over all steps
@@ -40,20 +40,20 @@ class Recorded(NamedTuple):
 class Recorder:
     """Writes down the first `steps` steps of each client, in order of their ends, as far as there is room."""
 
-    def __init__(self, client_set: ClientSet, laid: Joined, lowered: TaskGraph, steps: int) -> None:
-        self.op_ptr: list[int] = client_set.op_ptr.tolist()
+    def __init__(self, workload: Workload, combined: CombinedTables, lowered: TaskGraph, steps: int) -> None:
+        self.op_ptr: list[int] = workload.op_ptr.tolist()
         self.steps, self.room = steps, MAX_ROWS
         self.recorded: list[Recorded] = []
-        sender = laid.tables.tensor_op[lowered.transfers.tensor]
-        self.transfer_ptr: list[int] = np.searchsorted(sender, client_set.op_ptr).tolist()
+        sender = combined.tables.tensor_op[lowered.transfers.tensor]
+        self.transfer_ptr: list[int] = np.searchsorted(sender, workload.op_ptr).tolist()
         chain = np.flatnonzero(lowered.transfer >= 0)
         of_chain = lowered.transfer[chain]
         self.tasks = [  # [C] the tasks of each client
             np.concatenate([np.arange(a, b), chain[(of_chain >= x) & (of_chain < y)]])
             for (a, b), (x, y) in zip(pairwise(self.op_ptr), pairwise(self.transfer_ptr), strict=True)
         ]
-        links = len(laid.tables.routes.link_names)
-        self.on_shared = lowered.tasks.resource >= len(laid.tables.devices) + links
+        links = len(combined.tables.routes.link_names)
+        self.on_shared = lowered.tasks.resource >= len(combined.tables.devices) + links
         self.lag_ns = lowered.tasks.lag_ns
 
     def note(self, client: int, number: int, tasks: Tasks, state: State, took: Ints, lane: Ids | None) -> None:
@@ -83,7 +83,7 @@ class Recorder:
 def trace_of(
     recorder: Recorder,
     clients: Sequence[Client],
-    laid: Joined,
+    combined: CombinedTables,
     lowered: TaskGraph,
     how: Mapping[str, str],
     busy_ns: Sequence[int],
@@ -91,12 +91,12 @@ def trace_of(
 ) -> Trace:
     """All recorded steps, in order of (client, step) where nothing else orders rows; memory is not reckoned with."""
     steps = sorted(recorder.recorded, key=lambda one: one[:2])
-    tables, crossing = laid.tables, lowered.transfers
-    rows = _Rows(recorder, steps, laid, lowered)
+    tables, crossing = combined.tables, lowered.transfers
+    rows = _Rows(recorder, steps, combined, lowered)
     op, wire = rows.ops, rows.transfers
     client, number = (np.repeat([one[at] for one in steps], rows.op_counts) for at in range(2))
     where, start, lane = lowered.device[op], rows.of_ops("start_ns"), rows.lane_of_ops
-    shown = np.flatnonzero(~(_inserted(clients, laid)[op] | tables.silent[op]))
+    shown = np.flatnonzero(~(_inserted(clients, combined)[op] | tables.silent[op]))
     shown = shown[np.lexsort((shown, lane[shown], where[shown], start[shown]))]
     asked, sent, came = (
         rows.of_transfers(name, which)
@@ -117,7 +117,7 @@ def trace_of(
         ready_ns=ints(rows.of_ops("ready_ns")[shown]),
         start_ns=ints(start[shown]),
         end_ns=ints(rows.of_ops("end_ns")[shown]),
-        transfer=ids(_transfers(clients, laid)[sender]),
+        transfer=ids(_transfers(clients, combined)[sender]),
         transfer_iteration=ids(tables.iteration[sender]),
         transfer_dead=flags(tables.silent[sender]),
         transfer_client=ids(np.repeat([one.client for one in steps], rows.transfer_counts)),
@@ -148,7 +148,9 @@ def trace_of(
 class _Rows:
     """Recorded steps side by side: where the times of ops and of stretches of transfers stand."""
 
-    def __init__(self, recorder: Recorder, steps: Sequence[Recorded], laid: Joined, lowered: TaskGraph) -> None:
+    def __init__(
+        self, recorder: Recorder, steps: Sequence[Recorded], combined: CombinedTables, lowered: TaskGraph
+    ) -> None:
         self.steps, self.lowered = steps, lowered
         ops = [np.arange(recorder.op_ptr[one.client], recorder.op_ptr[one.client + 1]) for one in steps]
         wires = [np.arange(recorder.transfer_ptr[one.client], recorder.transfer_ptr[one.client + 1]) for one in steps]
@@ -165,8 +167,8 @@ class _Rows:
             self.lane = _joined([one.lane for one in steps if one.lane is not None])
         else:
             where, start, end = lowered.tasks.resource[tasks], self._column("start_ns"), self._column("end_ns")
-            taken = flags((where >= 0) & (where < len(laid.tables.devices)))
-            self.lane = ints(pack_lanes(ids(where), start, ints(end - start), taken, laid.tables.lanes))
+            taken = flags((where >= 0) & (where < len(combined.tables.devices)))
+            self.lane = ints(pack_lanes(ids(where), start, ints(end - start), taken, combined.tables.lanes))
 
     def _column(self, name: str) -> Ints:
         return _joined([getattr(one, name) for one in self.steps])
@@ -230,20 +232,20 @@ def _joined(parts: Sequence[npt.NDArray[np.integer]]) -> Ints:
     return ints(np.concatenate([np.zeros(0, np.int64), *parts]))
 
 
-def _inserted(clients: Sequence[Client], laid: Joined) -> npt.NDArray[np.bool_]:
+def _inserted(clients: Sequence[Client], combined: CombinedTables) -> npt.NDArray[np.bool_]:
     """[n] made by the cut."""
     parts = [
-        client.partitions.inserted[laid.tables.node[a:b]]
-        for client, (a, b) in zip(clients, pairwise(laid.op_ptr.tolist()), strict=True)
+        client.partitions.inserted[combined.tables.node[a:b]]
+        for client, (a, b) in zip(clients, pairwise(combined.op_ptr.tolist()), strict=True)
     ]
     return np.concatenate(parts)
 
 
-def _transfers(clients: Sequence[Client], laid: Joined) -> npt.NDArray[np.integer]:
+def _transfers(clients: Sequence[Client], combined: CombinedTables) -> npt.NDArray[np.integer]:
     """[n] row of its client's transfers of which an op is the Send; -1: it is none."""
     parts = []
-    for client, (a, b) in zip(clients, pairwise(laid.op_ptr.tolist()), strict=True):
+    for client, (a, b) in zip(clients, pairwise(combined.op_ptr.tolist()), strict=True):
         of_node = np.full(len(client.partitions.graph), -1)
         of_node[client.partitions.send] = np.arange(len(client.partitions.send))
-        parts.append(of_node[laid.tables.node[a:b]])
+        parts.append(of_node[combined.tables.node[a:b]])
     return np.concatenate(parts)

@@ -1,6 +1,6 @@
-"""Counters of a run, read now and then: work per device and task, bytes per link, steps, updates.
+"""Results of a run: steps, updates, and how its time was used, also at samples on the way.
 
-Sums alone, so that memory grows by a few numbers per step and update, whatever the graph.
+All but steps and updates are sums, so that memory grows by a few numbers per step and update, whatever the graph.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import numpy.typing as npt
 
 from simulator.columns import Ints, ints
 from simulator.execution.routes import Routes
-from simulator.training.training import CutShort, Spent
+from simulator.training.training import CutShort, Usage
 
 if TYPE_CHECKING:
-    from simulator.training.clients.client_set import ClientSet
+    from simulator.training.clients.workload import Workload
     from simulator.training.control.recording import Recorder
-    from simulator.training.training import Spent
+    from simulator.training.training import Usage
     from simulator.units import Nanos
 
 
-# Client, number, start, end, time in which a gate waited, time in which an input was waited for.
+# Client, number, start, end, time in which an op waited for a token or a gradient, time in which one did for an input.
 Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-class Noted(NamedTuple):
+class Outcome(NamedTuple):
     """What is known when a run is over."""
 
-    ledger: Counts
+    log: StepLog
     dropped: int  # gradients
     recorder: Recorder
     end_ns: Nanos
     under_way: tuple[tuple[int, int, int], ...]  # (client, number, start) of steps that the end of the run cut off
-    spent: Spent
-    marks: tuple[Spent, ...]  # at some updates before
+    usage: Usage
+    samples: tuple[Usage, ...]  # at some updates before
     input_ns: Ints  # [I] that all who drew from each input waited for it
 
 
@@ -48,15 +48,15 @@ def under_way(
     return tuple((client, at, begin) for client, (runs, at, begin) in rows if runs and begin < end_ns)
 
 
-class Counts:
-    """Steps and updates as they were made, and sums. Axes: K tasks, D devices, W routes, L links, Z crashes."""
+class StepLog:
+    """Steps and updates as they were made. Axes: K tasks, D devices, W routes, L links, Z crashes."""
 
-    def __init__(self, client_set: ClientSet, routes: Routes) -> None:
+    def __init__(self, workload: Workload, routes: Routes) -> None:
         pairs = [(route, link) for route, links in enumerate(routes.links) for link in links]
         self.links = np.array(pairs, np.int64).reshape(len(pairs), 2).T  # [2, pairs]
         self.steps: list[Row] = []
         self.updates: list[tuple[int, int, int, int, int]] = []  # time, client, staleness, gradients, examples
-        self.lost = [0] * (0 if client_set.disturbed is None else len(client_set.disturbed.crash_task))  # [Z] updates
+        self.lost = [0] * (0 if workload.disturbed is None else len(workload.disturbed.crash_task))  # [Z] updates
         self.cut: list[CutShort] = []
 
     def summed(
@@ -67,16 +67,16 @@ class Counts:
         busy_ns: tuple[Sequence[int] | Ints, Sequence[int] | Ints],
         carried: Sequence[int] | Ints,
         link_ns: Sequence[int] | Ints,
-    ) -> Spent:
-        """Sums as columns. `task_ns` [kind, K] is without waiting; `busy_ns` is that of all jobs, and of the work for
-        transfers alone; `carried` [W] is by route.
+    ) -> Usage:
+        """Counters as columns. `task_ns` [kind, K] is without waiting; `busy_ns` is that of all jobs, and of the
+        work for transfers alone; `carried` [W] is by route.
         """
         route, link = self.links
         link_bytes = np.zeros(len(link_ns), np.int64)
         np.add.at(link_bytes, link, np.asarray(carried, np.int64)[route])
         tasks = np.concatenate([task_ns, now - task_ns.sum(axis=0, keepdims=True)]).T.copy()
         tasks.setflags(write=False)
-        return Spent(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
+        return Usage(updates, now, tasks, ints(busy_ns[0]), ints(busy_ns[1]), ints(link_bytes), ints(link_ns))
 
 
 MOST = 128
@@ -86,16 +86,16 @@ class Samples:
     """First every update is one; whenever there are too many, every second is forgotten and half as many follow."""
 
     def __init__(self) -> None:
-        self.kept: list[Spent] = []
+        self.kept: list[Usage] = []
         self.every, self.next = 1, 1  # updates: between two of them, and until that which follows
 
-    def note(self, spent: Spent) -> None:
+    def note(self, usage: Usage) -> None:
         """Keep what was done until now; there are `next` updates or, where several come at once, more."""
-        self.kept.append(spent)
+        self.kept.append(usage)
         if len(self.kept) == MOST:
             self.kept = self.kept[1::2]
             self.every *= 2
-        self.next = spent.updates + self.every
+        self.next = usage.updates + self.every
 
 
 @dataclass
@@ -106,12 +106,12 @@ class StopCondition:
     """
 
     limit: int
-    further: Callable[[Noted], int] | None = None  # asked then: how many there are to be; the run ends if not more
+    further: Callable[[Outcome], int] | None = None  # asked then: how many there are to be; the run ends if not more
     told: Callable[[int, int], None] | None = None  # told now and then: updates made, and updates to be made
 
-    def put_off(self, noted: Callable[[], Noted]) -> bool:
+    def put_off(self, outcome: Callable[[], Outcome]) -> bool:
         """Whether there are to be more than those that are made."""
-        more = self.limit if self.further is None else self.further(noted())
+        more = self.limit if self.further is None else self.further(outcome())
         goes_on = more > self.limit
         self.limit = max(self.limit, more)
         return goes_on

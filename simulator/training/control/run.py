@@ -20,8 +20,8 @@ from simulator.training.control.arrays import (
     DONE,
     DROPPED,
     LIMIT,
-    MILESTONE,
     MORE,
+    NEXT_SAMPLE,
     ROUNDS,
     ROUNDS_AT_ONCE,
     STEPS,
@@ -34,14 +34,14 @@ from simulator.training.control.controller import controller_of
 from simulator.training.control.deadlock import hangs
 from simulator.training.control.durations import durations_of
 from simulator.training.control.recording import Recorder
-from simulator.training.control.results import Counts, Noted, Samples, StopCondition, under_way
+from simulator.training.control.results import Outcome, Samples, StepLog, StopCondition, under_way
 from simulator.training.disturbances.noise import MAX_FACTOR, entry, scaled
 from simulator.training.disturbances.pauses import stretched
-from simulator.training.training import WAITING, Spent
+from simulator.training.training import WAITING, Usage
 
 if TYPE_CHECKING:
     from simulator.execution.tables import Tables
-    from simulator.training.clients.client_set import ClientSet, Joined
+    from simulator.training.clients.workload import CombinedTables, Workload
 
 LATEST = 2**61  # a time above this is left to the plain loop
 _MANY_ROUNDS = 2**30  # after so many they are counted anew, as 32 bits hold them
@@ -56,13 +56,13 @@ class LoweredClients(NamedTuple):
     contention: str
 
 
-def prepare(laid: Joined, priority: Ints | None, *, order: str, contention: str) -> LoweredClients:
+def prepare(combined: CombinedTables, priority: Ints | None, *, order: str, contention: str) -> LoweredClients:
     """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
-    tables, code = laid.tables, CODES[order]
-    device = checked(tables, laid.device)
+    tables, code = combined.tables, CODES[order]
+    device = checked(tables, combined.device)
     place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
     crossing = transfers_of(tables, device)
-    return LoweredClients(lower(tables, device, crossing, contention, code, place, laid.op_ptr), code, contention)
+    return LoweredClients(lower(tables, device, crossing, contention, code, place, combined.op_ptr), code, contention)
 
 
 class Run(NamedTuple):
@@ -77,56 +77,56 @@ class Run(NamedTuple):
 
 
 def run(
-    client_set: ClientSet,
-    laid: Joined,
+    workload: Workload,
+    combined: CombinedTables,
     given: LoweredClients,
     *,
     record: int = 0,
-    goal: StopCondition | None = None,
+    stop: StopCondition | None = None,
     compiled: bool = False,
-) -> Noted | None:
-    """Let the clients work until their limit, or their goal.
+) -> Outcome | None:
+    """Let the clients work until their limit, or until `stop`.
 
     None for what compiled code leaves to the plain loop: times that it can't count, or a run that hangs. Raises
     DeadlockError where nothing can happen any more before.
     """
-    goal, tables, lowered = goal or StopCondition(client_set.limit), laid.tables, given.lowered
-    if compiled and not _is_countable(client_set, lowered):
+    stop, tables, lowered = stop or StopCondition(workload.limit), combined.tables, given.lowered
+    if compiled and not _is_countable(workload, lowered):
         return None
-    tasks = layout.with_timers(client_set, lowered)
-    rules = layout.rules_of(client_set, tables, lowered, tasks, given.contention, record=record)
-    made = arrays_of(laid, given, tasks, rules)
+    tasks = layout.with_timers(workload, lowered)
+    rules = layout.rules_of(workload, tables, lowered, tasks, given.contention, record=record)
+    made = arrays_of(combined, given, tasks, rules)
     if not compiled:
         made = as_lists(made)
-    ledger, recorder = Counts(client_set, tables.routes), Recorder(client_set, laid, lowered, record)
+    log, recorder = StepLog(workload, tables.routes), Recorder(workload, combined, lowered, record)
     play = _compiled() if compiled else _plain
-    why, milestones, steps = MORE, Samples(), made.control.steps
+    why, taken, steps = MORE, Samples(), made.control.steps
 
-    def noted() -> Noted:
+    def outcome() -> Outcome:
         end_ns = int(steps.progress[0])
-        ledger.lost, ledger.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
+        log.lost, log.cut = list(map(int, steps.lost)), layout.cut_short(rules, steps)
         left = under_way(list(steps.running), list(steps.number), list(steps.begin_ns), end_ns)
-        whole, marks = spent(ledger, made, client_set, tables), tuple(milestones.kept)
-        waits = ints(made.control.feeds.for_ns)
-        return Noted(ledger, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, marks, waits)
+        whole, samples = usage(log, made, workload, tables), tuple(taken.kept)
+        waits = ints(made.control.input_state.for_ns)
+        return Outcome(log, int(steps.totals[DROPPED]), recorder, end_ns, left, whole, samples, waits)
 
     while why == MORE:
-        made = made._replace(control=_until(made.control, goal.limit))
+        made = made._replace(control=_until(made.control, stop.limit))
         steps.totals[ROUNDS] = ROUNDS_AT_ONCE
         why = play(made, given.order)
-        _take_away(made, ledger, recorder, own_lanes=given.order == EXECUTOR)
-        if steps.totals[COUNTED] >= milestones.next:
-            milestones.note(spent(ledger, made, client_set, tables))
-            steps.totals[MILESTONE] = milestones.next
-            goal.tell(int(steps.totals[COUNTED]))
-        if why == DONE and goal.put_off(noted):
+        _take_away(made, log, recorder, own_lanes=given.order == EXECUTOR)
+        if steps.totals[COUNTED] >= taken.next:
+            taken.note(usage(log, made, workload, tables))
+            steps.totals[NEXT_SAMPLE] = taken.next
+            stop.tell(int(steps.totals[COUNTED]))
+        if why == DONE and stop.put_off(outcome):
             why = MORE
             steps.progress[4] = 0
     if why == DONE:
-        return noted()
+        return outcome()
     if compiled:
         return None
-    raise hangs(client_set, made.control, goal.limit)
+    raise hangs(workload, made.control, stop.limit)
 
 
 def _plain(made: Run, order: int) -> int:
@@ -141,9 +141,9 @@ def _compiled() -> Any:  # Any: a function of compiled code
     return go_on
 
 
-def arrays_of(laid: Joined, given: LoweredClients, tasks: Tasks, rules: Rules) -> Run:
+def arrays_of(combined: CombinedTables, given: LoweredClients, tasks: Tasks, rules: Rules) -> Run:
     """All that the loop and the controller read and write; nothing has happened yet."""
-    tables = laid.tables
+    tables = combined.tables
     parts = parts_of(tables, given.lowered, tasks, given.contention, given.order, layout.events_of(rules))
     sizes = layout.sizes_of(rules, tables)
     written = [filled(kind, sizes) for kind in WRITTEN]
@@ -170,11 +170,11 @@ def _until(control: Control, limit: int) -> Control:
     return control._replace(rules=control.rules._replace(numbers=kept))
 
 
-def _is_countable(client_set: ClientSet, lowered: TaskGraph) -> bool:
+def _is_countable(workload: Workload, lowered: TaskGraph) -> bool:
     """Whether 64 bits hold all times."""
-    longest, disturbed = int(lowered.tasks.length.max(initial=0)), client_set.disturbed
-    longest = max(longest, int(client_set.sources.period_ns.max(initial=0)))
-    latest = int(max(client_set.start_ns.max(initial=0), client_set.gap_ns.max(initial=0)))
+    longest, disturbed = int(lowered.tasks.length.max(initial=0)), workload.disturbed
+    longest = max(longest, int(workload.sources.period_ns.max(initial=0)))
+    latest = int(max(workload.start_ns.max(initial=0), workload.gap_ns.max(initial=0)))
     if disturbed is None:
         return latest < LATEST
     if len(disturbed.noise):
@@ -185,17 +185,17 @@ def _is_countable(client_set: ClientSet, lowered: TaskGraph) -> bool:
     return max(latest, longest) < LATEST
 
 
-def _take_away(made: Run, ledger: Counts, recorder: Recorder, *, own_lanes: bool) -> None:
+def _take_away(made: Run, log: StepLog, recorder: Recorder, *, own_lanes: bool) -> None:
     """Enter the steps and updates that were noted, so that there is room for others."""
     steps = made.control.steps
     totals, progress = steps.totals, steps.progress
     ended = np.asarray(steps.steps[: COLUMNS * totals[STEPS]]).reshape(-1, COLUMNS)
     updates = np.asarray(steps.updates[: COLUMNS * totals[UPDATES]]).reshape(-1, COLUMNS)[:, : COLUMNS - 1]
-    ledger.steps += [(a, b, c, d, e, f) for a, b, c, d, e, f in ended.tolist()]
-    ledger.updates += [(a, b, c, d, e) for a, b, c, d, e in updates.tolist()]
+    log.steps += [(a, b, c, d, e, f) for a, b, c, d, e, f in ended.tolist()]
+    log.updates += [(a, b, c, d, e) for a, b, c, d, e in updates.tolist()]
     for client, number in ended[:, :2].tolist():
         if number < recorder.steps:
-            took = made.control.sums.took_ns if len(made.control.sums.took_ns) else made.tasks.length
+            took = made.control.counters.took_ns if len(made.control.counters.took_ns) else made.tasks.length
             recorder.note(client, number, made.tasks, made.state, took, made.threads.lane if own_lanes else None)
     totals[STEPS], totals[UPDATES] = 0, 0
     if progress[4] == MORE:
@@ -206,9 +206,9 @@ def _take_away(made: Run, ledger: Counts, recorder: Recorder, *, own_lanes: bool
             column[:] = [0] * len(column)
 
 
-def spent(ledger: Counts, made: Run, client_set: ClientSet, tables: Tables) -> Spent:
-    """The sums until now, work under way included."""
-    sums, steps, state = made.control.sums, made.control.steps, made.state
+def usage(log: StepLog, made: Run, workload: Workload, tables: Tables) -> Usage:
+    """The counters until now, work under way included."""
+    counters, steps, state = made.control.counters, made.control.steps, made.state
     now, size = int(steps.progress[0]), int(steps.progress[1])
     pending: Any = state.key  # or a list of both
     if isinstance(pending, list):
@@ -219,17 +219,20 @@ def spent(ledger: Counts, made: Run, client_set: ClientSet, tables: Tables) -> S
     when, task = when[inside], task[inside]
     where = np.asarray(made.tasks.resource)[task]
     running = (where >= 0) & (where < len(tables.devices))
-    busy_ns, message_ns = np.array(sums.busy_ns), np.array(sums.message_ns)
+    busy_ns, message_ns = np.array(counters.busy_ns), np.array(counters.message_ns)
     np.subtract.at(busy_ns, where[running], when[running] - now)
     messages = running & (task >= len(tables))
     np.subtract.at(message_ns, where[messages], when[messages] - now)
-    through, on_link = np.array(sums.through_ns), np.array(sums.on_link)
+    through, on_link = np.array(counters.through_ns), np.array(counters.on_link)
     ahead = through - now  # known already, or of flows not known yet
-    link_ns = np.array(sums.link_ns) - np.where(on_link > 0, ahead, np.maximum(ahead, 0))
+    link_ns = np.array(counters.link_ns) - np.where(on_link > 0, ahead, np.maximum(ahead, 0))
     # from now until a serial link is free it is never idle
-    link_ns += np.array(sums.reserved_ns) - np.maximum(np.array(state.free_ns) - now, 0)
-    under_way, task_ns = np.array(sums.under_way).reshape(WAITING, -1) > 0, np.array(sums.task_ns).reshape(WAITING, -1)
+    link_ns += np.array(counters.reserved_ns) - np.maximum(np.array(state.free_ns) - now, 0)
+    under_way, task_ns = (
+        np.array(counters.under_way).reshape(WAITING, -1) > 0,
+        np.array(counters.task_ns).reshape(WAITING, -1),
+    )
     counts = under_way & (np.cumsum(under_way, axis=0) == 1)  # of all that is under way at a task, the first kind
-    task_ns = task_ns + np.where(counts, now - np.array(sums.since_ns), 0)
+    task_ns = task_ns + np.where(counts, now - np.array(counters.since_ns), 0)
     updates = int(steps.totals[COUNTED])
-    return ledger.summed(updates, now, task_ns, (ints(busy_ns), ints(message_ns)), ints(sums.carried), ints(link_ns))
+    return log.summed(updates, now, task_ns, (ints(busy_ns), ints(message_ns)), ints(counters.carried), ints(link_ns))

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulator.execution.backend import Backend
-from simulator.training.clients.client_set import DEQUEUE, DRAW, ENQUEUE, TAKE
+from simulator.training.clients.workload import DEQUEUE, DRAW, ENQUEUE, TAKE
 from simulator.training.control.arrays import DROPPED, FILLED, GLOBAL_STEP, TOUCHED
 
 if TYPE_CHECKING:
     from simulator.columns import Ids, Ints
-    from simulator.training.control.arrays import Control, Lines, Objects, Rules
+    from simulator.training.control.arrays import Control, Rules, SyncResourceRows, SyncState
 
 
 def synchronisation_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each gives its own
@@ -23,222 +23,222 @@ def synchronisation_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # A
     inner, whole, sort = backend.inner, backend.whole, backend.sort
 
     @inner
-    def stand(who: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
-        """Stand at the end of a line."""
-        behind[who] = -1
+    def append(waiter: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
+        """Wait behind all others in a queue."""
+        behind[waiter] = -1
         if first[at] < 0:
-            first[at] = who
+            first[at] = waiter
         else:
-            behind[last[at]] = who
-        last[at] = who
+            behind[last[at]] = waiter
+        last[at] = waiter
 
     @inner
-    def leave(marks_from: int, marks_to: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
-        """Take a client's marked ops out of a line."""
-        who = whole(first[at])
+    def remove(first_op: int, end_op: int, at: int, first: Ids, last: Ids, behind: Ids) -> None:
+        """Take a client's ops, from `first_op` until before `end_op`, out of a queue of waiting ops."""
+        waiter = whole(first[at])
         first[at] = -1
-        while who >= 0:
-            follows = whole(behind[who])
-            if not marks_from <= who < marks_to:
-                stand(who, at, first, last, behind)
-            who = follows
+        while waiter >= 0:
+            follows = whole(behind[waiter])
+            if not first_op <= waiter < end_op:
+                append(waiter, at, first, last, behind)
+            waiter = follows
 
     @inner
-    def add(objects: Objects, lines: Lines, shared: int) -> bool:
+    def add(sync_resources: SyncResourceRows, sync: SyncState, row: int) -> bool:
         """Add tokens as far as there is room; whether any was."""
         moved = False
-        base = whole(objects.run_ptr[shared])
-        ring = whole(objects.run_ptr[shared + 1]) - base
-        while lines.adder[shared] >= 0:
-            who = lines.adder[shared]
-            fits = lines.needs[who]
-            if objects.capacity[shared] >= 0:
-                fits = min(fits, objects.capacity[shared] - lines.there[shared])
+        base = whole(sync_resources.run_ptr[row])
+        ring = whole(sync_resources.run_ptr[row + 1]) - base
+        while sync.first_adder[row] >= 0:
+            waiter = sync.first_adder[row]
+            fits = sync.needs[waiter]
+            if sync_resources.capacity[row] >= 0:
+                fits = min(fits, sync_resources.capacity[row] - sync.stored[row])
             if fits != 0:
-                runs = whole(lines.runs[shared])
-                last = base + (lines.run_head[shared] + runs + ring - 1) % ring
-                if runs > 0 and lines.run_token[last] == lines.token[who]:
-                    lines.run_count[last] += fits
+                runs = whole(sync.runs[row])
+                last = base + (sync.run_head[row] + runs + ring - 1) % ring
+                if runs > 0 and sync.run_token[last] == sync.token[waiter]:
+                    sync.run_count[last] += fits
                 else:
-                    last = base + (lines.run_head[shared] + runs) % ring
-                    lines.run_token[last], lines.run_count[last] = lines.token[who], fits
-                    lines.runs[shared] += 1
-                lines.there[shared] += fits
+                    last = base + (sync.run_head[row] + runs) % ring
+                    sync.run_token[last], sync.run_count[last] = sync.token[waiter], fits
+                    sync.runs[row] += 1
+                sync.stored[row] += fits
                 moved = True
-            if fits < lines.needs[who]:
-                lines.needs[who] -= fits
+            if fits < sync.needs[waiter]:
+                sync.needs[waiter] -= fits
                 break
-            lines.adder[shared] = lines.behind[who]
-            lines.found[lines.found_size[0]] = who
-            lines.found_size[0] += 1
+            sync.first_adder[row] = sync.behind[waiter]
+            sync.released[sync.released_size[0]] = waiter
+            sync.released_size[0] += 1
         return moved
 
     @inner
-    def take(rules: Rules, lines: Lines, shared: int) -> bool:
+    def take(rules: Rules, sync: SyncState, row: int) -> bool:
         """Take tokens as far as there are any; whether any was."""
-        marks, objects = rules.marks, rules.objects
+        sync_ops, sync_resources = rules.sync_ops, rules.sync_resources
         moved = False
-        base = whole(objects.run_ptr[shared])
-        ring = whole(objects.run_ptr[shared + 1]) - base
-        while lines.taker[shared] >= 0:
-            who = lines.taker[shared]
-            wanted, reserve = lines.needs[who], marks.reserve[who]
+        base = whole(sync_resources.run_ptr[row])
+        ring = whole(sync_resources.run_ptr[row + 1]) - base
+        while sync.first_taker[row] >= 0:
+            waiter = sync.first_taker[row]
+            wanted, reserve = sync.needs[waiter], sync_ops.reserve[waiter]
             taken, token = whole(0), whole(-1)
-            while taken < wanted and lines.there[shared] > reserve:
-                at = base + lines.run_head[shared]
-                token, there = lines.run_token[at], lines.run_count[at]
-                some = min(min(wanted - taken, there), lines.there[shared] - reserve)
+            while taken < wanted and sync.stored[row] > reserve:
+                at = base + sync.run_head[row]
+                token, there = sync.run_token[at], sync.run_count[at]
+                some = min(min(wanted - taken, there), sync.stored[row] - reserve)
                 taken += some
-                lines.there[shared] -= some
-                lines.run_count[at] = there - some
+                sync.stored[row] -= some
+                sync.run_count[at] = there - some
                 if some == there:
-                    lines.run_head[shared] = (lines.run_head[shared] + 1) % ring
-                    lines.runs[shared] -= 1
+                    sync.run_head[row] = (sync.run_head[row] + 1) % ring
+                    sync.runs[row] -= 1
             moved |= taken > 0
             if taken < wanted:
-                lines.needs[who] -= taken
+                sync.needs[waiter] -= taken
                 break
-            lines.taker[shared] = lines.behind[who]
+            sync.first_taker[row] = sync.behind[waiter]
             if token >= 0:
-                lines.local_step[marks.client[who]] = token
-            lines.found[lines.found_size[0]] = who
-            lines.found_size[0] += 1
+                sync.local_step[sync_ops.client[waiter]] = token
+            sync.released[sync.released_size[0]] = waiter
+            sync.released_size[0] += 1
         return moved
 
     @inner
-    def pass_on(rules: Rules, lines: Lines, shared: int) -> None:
+    def serve(rules: Rules, sync: SyncState, row: int) -> None:
         """Let all go on who have what they asked for."""
         while True:
-            added = add(rules.objects, lines, shared)
-            taken = take(rules, lines, shared)
+            added = add(rules.sync_resources, sync, row)
+            taken = take(rules, sync, row)
             if not (added or taken):
                 return
 
     @inner
-    def touch(lines: Lines, totals: Ints, shared: int) -> None:
-        if not lines.is_touched[shared]:
-            lines.is_touched[shared] = True
-            lines.touched[totals[TOUCHED]] = shared
+    def touch(sync: SyncState, totals: Ints, row: int) -> None:
+        if not sync.is_touched[row]:
+            sync.is_touched[row] = True
+            sync.touched[totals[TOUCHED]] = row
             totals[TOUCHED] += 1
 
     @inner
     def initialise(control: Control) -> None:
         """Make all ready for the global step, as a chief's session does: queues get their first tokens."""
-        rules, lines, steps, _, _ = control
+        rules, sync, steps = control.rules, control.sync, control.steps
         totals = steps.totals
-        for shared in range(len(lines.there)):
-            if not rules.objects.queue[shared]:
-                lines.step[shared] = totals[GLOBAL_STEP]
-            elif rules.objects.tokens[shared] > 0:
-                who = len(rules.marks.op) + totals[FILLED]
+        for row in range(len(sync.stored)):
+            if not rules.sync_resources.queue[row]:
+                sync.step[row] = totals[GLOBAL_STEP]
+            elif rules.sync_resources.tokens[row] > 0:
+                waiter = len(rules.sync_ops.op) + totals[FILLED]
                 totals[FILLED] += 1
-                lines.needs[who], lines.token[who] = rules.objects.tokens[shared], totals[GLOBAL_STEP]
-                stand(who, shared, lines.adder, lines.last_adder, lines.behind)
-                touch(lines, totals, shared)
+                sync.needs[waiter], sync.token[waiter] = rules.sync_resources.tokens[row], totals[GLOBAL_STEP]
+                append(waiter, row, sync.first_adder, sync.last_adder, sync.behind)
+                touch(sync, totals, row)
 
     @inner
-    def applies(control: Control, mark: int) -> None:
-        """An op that is no gate has ended: a gradient comes, or tokens are to be added."""
-        rules, lines, steps, _, _ = control
-        totals, shared, client = steps.totals, rules.marks.shared[mark], rules.marks.client[mark]
-        if not rules.objects.queue[shared]:
-            if lines.local_step[client] < lines.step[shared]:
+    def deliver(control: Control, sync_op: int) -> None:
+        """An op that does not block has ended: a gradient comes, or tokens are to be added."""
+        rules, sync, steps = control.rules, control.sync, control.steps
+        totals, row, client = steps.totals, rules.sync_ops.sync_resource[sync_op], rules.sync_ops.client[sync_op]
+        if not rules.sync_resources.queue[row]:
+            if sync.local_step[client] < sync.step[row]:
                 totals[DROPPED] += 1
             else:
-                lines.there[shared] += 1
-                lines.gathered[shared] += rules.clients.examples[client]
+                sync.stored[row] += 1
+                sync.gathered[row] += rules.clients.examples[client]
         else:
-            lines.needs[mark], lines.token[mark] = rules.marks.amount[mark], totals[GLOBAL_STEP]
-            stand(mark, shared, lines.adder, lines.last_adder, lines.behind)
-            lines.adding[client] += 1
-        touch(lines, totals, shared)
+            sync.needs[sync_op], sync.token[sync_op] = rules.sync_ops.amount[sync_op], totals[GLOBAL_STEP]
+            append(sync_op, row, sync.first_adder, sync.last_adder, sync.behind)
+            sync.enqueuing[client] += 1
+        touch(sync, totals, row)
 
     @inner
-    def asks(control: Control, mark: int, now: int) -> None:
-        """A gate is ready: it waits in line."""
-        rules, lines, steps, _, _ = control
-        shared, client = rules.marks.shared[mark], rules.marks.client[mark]
-        lines.needs[mark] = rules.marks.amount[mark]
-        stand(mark, shared, lines.taker, lines.last_taker, lines.behind)
-        touch(lines, steps.totals, shared)
-        if lines.held[client] == 0:
-            lines.held_ns[client] = now
-        lines.held[client] += 1
+    def request(control: Control, sync_op: int, now: int) -> None:
+        """A blocking op is ready: it waits for its resource."""
+        rules, sync, steps = control.rules, control.sync, control.steps
+        row, client = rules.sync_ops.sync_resource[sync_op], rules.sync_ops.client[sync_op]
+        sync.needs[sync_op] = rules.sync_ops.amount[sync_op]
+        append(sync_op, row, sync.first_taker, sync.last_taker, sync.behind)
+        touch(sync, steps.totals, row)
+        if sync.blocked[client] == 0:
+            sync.blocked_from_ns[client] = now
+        sync.blocked[client] += 1
 
     @inner
-    def let_go(control: Control, now: int) -> int:
-        """Release marked ops: blocking ops that pass, enqueues of which all tokens are in. How many are in `found`."""
-        rules, lines, steps, _, _ = control
-        marks, totals = rules.marks, steps.totals
+    def release(control: Control, now: int) -> int:
+        """Release blocking ops that have what they need, and enqueues whose tokens are all in; how many there are."""
+        rules, sync, steps = control.rules, control.sync, control.steps
+        sync_ops, totals = rules.sync_ops, steps.totals
         if totals[TOUCHED] > 1:
-            sort(lines.touched, totals[TOUCHED])
-        lines.found_size[0] = 0
+            sort(sync.touched, totals[TOUCHED])
+        sync.released_size[0] = 0
         for at in range(totals[TOUCHED]):
-            shared = lines.touched[at]
-            lines.is_touched[shared] = False
-            if rules.objects.queue[shared]:
-                pass_on(rules, lines, shared)
+            row = sync.touched[at]
+            sync.is_touched[row] = False
+            if rules.sync_resources.queue[row]:
+                serve(rules, sync, row)
                 continue
-            while lines.taker[shared] >= 0 and lines.there[shared] >= lines.needs[lines.taker[shared]]:
-                mark = lines.taker[shared]
-                lines.taker[shared] = lines.behind[mark]
-                client = marks.client[mark]
-                lines.takes[client] += 1
-                lines.gradients[client] += lines.there[shared]
-                lines.taken_examples[client] += lines.gathered[shared]
-                lines.there[shared], lines.gathered[shared] = 0, 0
-                lines.step[shared] += 1
-                lines.found[lines.found_size[0]] = mark
-                lines.found_size[0] += 1
+            while sync.first_taker[row] >= 0 and sync.stored[row] >= sync.needs[sync.first_taker[row]]:
+                sync_op = sync.first_taker[row]
+                sync.first_taker[row] = sync.behind[sync_op]
+                client = sync_ops.client[sync_op]
+                sync.takes[client] += 1
+                sync.gradients[client] += sync.stored[row]
+                sync.taken_examples[client] += sync.gathered[row]
+                sync.stored[row], sync.gathered[row] = 0, 0
+                sync.step[row] += 1
+                sync.released[sync.released_size[0]] = sync_op
+                sync.released_size[0] += 1
         totals[TOUCHED] = 0
         count: int = whole(0)
-        for at in range(lines.found_size[0]):
-            mark = lines.found[at]
-            if mark >= len(marks.op):
+        for at in range(sync.released_size[0]):
+            sync_op = sync.released[at]
+            if sync_op >= len(sync_ops.op):
                 continue  # the tokens of the beginning
-            lines.found[count] = mark
+            sync.released[count] = sync_op
             count += 1
-            client = marks.client[mark]
-            if marks.kind[mark] == ENQUEUE:
-                lines.adding[client] -= 1
+            client = sync_ops.client[sync_op]
+            if sync_ops.kind[sync_op] == ENQUEUE:
+                sync.enqueuing[client] -= 1
                 continue
-            lines.held[client] -= 1
-            if lines.held[client] == 0:
-                lines.waited_ns[client] += now - lines.held_ns[client]
+            sync.blocked[client] -= 1
+            if sync.blocked[client] == 0:
+                sync.waited_ns[client] += now - sync.blocked_from_ns[client]
         return count
 
     @inner
-    def is_gate(kind: int) -> bool:
-        """Whether such a marked op waits before it runs."""
+    def blocks(kind: int) -> bool:
+        """Whether a synchronisation op of this kind waits for its resource before it runs."""
         return kind in (TAKE, DEQUEUE)
 
     @inner
-    def may_wait(kind: int) -> bool:
-        """Whether such a marked op may have to wait when it is ready."""
+    def may_block(kind: int) -> bool:
+        """Whether a synchronisation op of this kind may have to wait when it is ready."""
         return kind in (TAKE, DEQUEUE, DRAW)
 
     @inner
-    def forget(control: Control, client: int) -> None:
-        """Its step was cut short: its marked ops wait no longer."""
-        rules, lines, _, _, _ = control
-        low, high = rules.clients.mark_ptr[client], rules.clients.mark_ptr[client + 1]
-        for mark in range(low, high):
-            shared = rules.marks.shared[mark]
-            if shared >= 0 and rules.marks.kind[mark] != DRAW:
-                leave(low, high, shared, lines.taker, lines.last_taker, lines.behind)
-                leave(low, high, shared, lines.adder, lines.last_adder, lines.behind)
-        lines.held[client], lines.adding[client] = 0, 0
+    def cancel(control: Control, client: int) -> None:
+        """A client's step was cut short: its ops wait no longer."""
+        rules, sync = control.rules, control.sync
+        low, high = rules.clients.sync_op_ptr[client], rules.clients.sync_op_ptr[client + 1]
+        for sync_op in range(low, high):
+            row = rules.sync_ops.sync_resource[sync_op]
+            if row >= 0 and rules.sync_ops.kind[sync_op] != DRAW:
+                remove(low, high, row, sync.first_taker, sync.last_taker, sync.behind)
+                remove(low, high, row, sync.first_adder, sync.last_adder, sync.behind)
+        sync.blocked[client], sync.enqueuing[client] = 0, 0
 
     @inner
     def restore(control: Control, task: int) -> None:
-        """A task is gone with what its objects hold; accumulators gather for the step to which all falls back."""
-        rules, lines, steps, _, _ = control
-        for shared in range(len(lines.there)):
-            if not rules.objects.queue[shared]:
-                lines.step[shared] = steps.totals[GLOBAL_STEP]
-                if rules.objects.task[shared] == task:
-                    lines.there[shared], lines.gathered[shared] = 0, 0
-            elif rules.objects.task[shared] == task:
-                lines.runs[shared], lines.there[shared] = 0, 0
+        """A task is gone with what its resources hold; accumulators gather for the step to which all falls back."""
+        rules, sync, steps = control.rules, control.sync, control.steps
+        for row in range(len(sync.stored)):
+            if not rules.sync_resources.queue[row]:
+                sync.step[row] = steps.totals[GLOBAL_STEP]
+                if rules.sync_resources.task[row] == task:
+                    sync.stored[row], sync.gathered[row] = 0, 0
+            elif rules.sync_resources.task[row] == task:
+                sync.runs[row], sync.stored[row] = 0, 0
 
-    return initialise, applies, asks, let_go, is_gate, may_wait, forget, restore
+    return initialise, deliver, request, release, blocks, may_block, cancel, restore

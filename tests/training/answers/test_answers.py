@@ -29,7 +29,7 @@ def test_shares_of_a_task_sum_to_one_and_the_histogram_counts_every_update(train
     assert list(found.staleness) == sorted(found.staleness)
     for share in (found.shares, found.device_share, found.link_share, np.array(found.gate_share)):
         assert ((share >= 0) & (share <= 1)).all()
-    assert found.spent.link_bytes.sum() == training.spent.link_bytes.sum()
+    assert found.usage.link_bytes.sum() == training.usage.link_bytes.sum()
 
 
 @given(trainings())

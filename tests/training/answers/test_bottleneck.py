@@ -287,10 +287,10 @@ def test_tasks_that_only_wait_and_processors_that_pack_speak_for_the_protocol() 
     busy["message_ns"] = (DEVICES["ps:0/CPU:0"], packing)
     columns = {}
     for name, (row, value) in busy.items():
-        columns[name] = getattr(training.spent, name).copy()
+        columns[name] = getattr(training.usage, name).copy()
         columns[name][row] = value
     columns["task_ns"] = ints([[0, 0, 0, 60_000], [0, 0, 0, 60_000], [0, 0, 60_000, 0], [0, 0, 0, 60_000]])
-    training = replace(training, spent=training.spent._replace(**columns))
+    training = replace(training, usage=training.usage._replace(**columns))
     protocol, link, *dealt, device = candidates(training, CLUSTER)
     assert [one.by_bytes for one in dealt] == [True]  # only ps:0 sends
     assert (protocol.protocol, [CLUSTER.devices[row].short for row in device.devices]) == (RDMA, ["ps:0/CPU:0"])

@@ -55,8 +55,8 @@ def test_chance_knows_no_cycle() -> None:
 def test_the_rate_of_a_cycle_is_that_of_a_run_of_a_hundred_times_as_many_steps(
     regime: str, slow: tuple[str, ...]
 ) -> None:
-    on, client_set = busy_ps(3, ps_ns=90)
-    short, long = (trained(client_set, on, steps, read_regime(regime), *slow) for steps in (30, 3000))
+    on, workload = busy_ps(3, ps_ns=90)
+    short, long = (trained(workload, on, steps, read_regime(regime), *slow) for steps in (30, 3000))
     found, truth = answers(short), answers(long)
     assert truth.steps_per_s is not None
     assert found.half_width is not None

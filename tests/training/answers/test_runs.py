@@ -17,7 +17,7 @@ from simulator.training.answers.answers import answers, until_ci
 from simulator.training.answers.bottleneck import Bottleneck, bottleneck
 from simulator.training.answers.reliefs import Relief, relieve
 from simulator.training.answers.scaling import scale
-from simulator.training.clients.client_set import Client
+from simulator.training.clients.workload import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.program import Program
 from simulator.training.regimes import Regime, read_regime
@@ -26,52 +26,50 @@ from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, costs
 from tests.strategies import INT32, Rows, type_attr, typed
 from tests.training.alike import anew
-from tests.training.client_sets import Priced, chain
+from tests.training.workloads import Priced, chain
 
 FLOAT = 4  # bytes that a hop of a chain carries
 
 
-def trained(
-    client_set: Sequence[Priced], on: Cluster, steps: int, regime: Regime | None = None, *said: str
-) -> Training:
+def trained(workload: Sequence[Priced], on: Cluster, steps: int, regime: Regime | None = None, *said: str) -> Training:
     disturbances = [read_disturbance(text) for text in said]
-    clients, tables = [one for one, _ in client_set], [priced for _, priced in client_set]
+    clients, tables = [one for one, _ in workload], [priced for _, priced in workload]
     return train(clients, on, tables, regime=regime, steps=steps, disturbances=disturbances)
 
 
 @st.composite
-def crews(draw: st.DrawFn) -> tuple[Cluster, list[Priced], list[list[tuple[int, int]]]]:
+def drawn_clients(draw: st.DrawFn) -> tuple[Cluster, list[Priced], list[list[tuple[int, int]]]]:
     """Chains over the tasks of a cluster of one link per pair or a bus, and their stages."""
     on = apart(4, shared=draw(st.booleans()))
     stage = st.tuples(st.integers(0, 3), st.integers(1, 200))
     stages = draw(st.lists(st.lists(stage, min_size=1, max_size=4), min_size=1, max_size=3))
-    client_set = [chain(on, f"worker:{k}", one, task=k, examples=8) for k, one in enumerate(stages)]
-    return on, client_set, stages
+    workload = [chain(on, f"worker:{k}", one, task=k, examples=8) for k, one in enumerate(stages)]
+    return on, workload, stages
 
 
 @settings(max_examples=40)
-@given(crews(), st.integers(1, 12))
+@given(drawn_clients(), st.integers(1, 12))
 def test_laws_of_runs(case: tuple[Cluster, list[Priced], list[list[tuple[int, int]]]], steps: int) -> None:
-    on, client_set, stages = case
-    run = trained(client_set, on, steps)
+    on, workload, stages = case
+    run = trained(workload, on, steps)
     found = answers(run)
     assert np.allclose(found.shares.sum(axis=1), 1)
-    assert sum(found.staleness.values()) == len(run.update_ns) == len(run.step_end_ns) == steps * len(client_set)
+    assert sum(found.staleness.values()) == len(run.update_ns) == len(run.step_end_ns) == steps * len(workload)
     assert ((found.link_share >= 0) & (found.link_share <= 1)).all()
     assert ((found.device_share >= 0) & (found.device_share <= 1)).all()
     # A chain sends a float at each change of device: all of the steps that ended, perhaps all of one more each.
     hops = np.array([sum(a != b for (a, _), (b, _) in pairwise(one)) for one in stages])
-    ended = np.bincount(run.step_client, minlength=len(client_set))
-    assert FLOAT * (ended * hops).sum() <= run.spent.link_bytes.sum() <= FLOAT * ((ended + 1) * hops).sum()
+    ended = np.bincount(run.step_client, minlength=len(workload))
+    assert FLOAT * (ended * hops).sum() <= run.usage.link_bytes.sum() <= FLOAT * ((ended + 1) * hops).sum()
 
 
 @settings(max_examples=25)
-@given(crews(), st.integers(1, 6), st.sampled_from(["async", "ssp:bound=1"]))
+@given(drawn_clients(), st.integers(1, 6), st.sampled_from(["async", "ssp:bound=1"]))
 def test_a_longer_run_begins_as_the_shorter_one(
     case: tuple[Cluster, list[Priced], list[list[tuple[int, int]]]], steps: int, regime: str
 ) -> None:
-    on, client_set, _ = case
-    short, long = (trained(client_set, on, count, read_regime(regime)) for count in (steps, 2 * steps))
+    on, workload, _ = case
+    short, long = (trained(workload, on, count, read_regime(regime)) for count in (steps, 2 * steps))
     for name in ("update_ns", "update_client", "update_staleness", "step_client", "step_start_ns", "step_end_ns"):
         one, other = getattr(short, name), getattr(long, name)
         assert one.tolist() == other[: len(one)].tolist()
@@ -84,10 +82,10 @@ def busy_ps(workers: int, *, ps_ns: int = 300) -> tuple[Cluster, list[Priced]]:
 
 
 def judged(
-    on: Cluster, client_set: list[Priced], regime: Regime | None = None, *said: str
+    on: Cluster, workload: list[Priced], regime: Regime | None = None, *said: str
 ) -> tuple[Training, Bottleneck]:
-    run = trained(client_set, on, 40, regime, *said)
-    clients, tables = [one for one, _ in client_set], [priced for _, priced in client_set]
+    run = trained(workload, on, 40, regime, *said)
+    clients, tables = [one for one, _ in workload], [priced for _, priced in workload]
     disturbances = [read_disturbance(text) for text in said]
 
     def rerun(relief: Relief) -> Training:
@@ -136,8 +134,8 @@ def test_a_parameter_server_bounds_the_scaling() -> None:
 
 
 def test_a_run_without_noise_is_certain_at_once() -> None:
-    on, client_set = busy_ps(4)
-    found = until_ci(anew(lambda steps: trained(client_set, on, steps), 50))
+    on, workload = busy_ps(4)
+    found = until_ci(anew(lambda steps: trained(workload, on, steps), 50))
     assert (found.steps, found.reached, found.answers.half_width) == (50, True, 0)
     assert found.answers.cycle is not None
     assert (found.answers.cycle.updates, found.answers.cut) == (4, 4)  # the first updates come late

@@ -14,7 +14,7 @@ from simulator.training.disturbances.disturbed import disturb
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
-from tests.training.client_sets import chain, pushing, updating
+from tests.training.workloads import chain, pushing, updating
 
 
 def run(*said: str, steps: int = 20, shared: bool = False) -> Training:
@@ -32,7 +32,7 @@ def test_traffic_that_meets_nobody_carries_what_was_asked_for_and_delays_nobody(
     # A message of 1000 bytes each 2000 ns, 1100 ns on the wire.
     messages = (busy.step_client == 1).sum()
     assert messages == (busy.end_ns - 1100) // 2000 + 1
-    assert busy.spent.link_bytes[link] == 1000 * messages
+    assert busy.usage.link_bytes[link] == 1000 * messages
     assert busy.step_start_ns[busy.step_client == 1].tolist() == [2000 * k for k in range(messages)]
     assert busy.clients == ("worker:0", "traffic 0, w:1 to w:2")
     assert busy.is_worker.tolist() == [True, False]
@@ -45,12 +45,12 @@ def test_traffic_on_the_same_link_delays_and_updates_stay_the_workers(nbytes: in
     assert len(busy.update_ns) == len(quiet.update_ns) == 20
     assert set(busy.update_client.tolist()) == {0}
     assert busy.end_ns >= quiet.end_ns
-    assert busy.spent.link_bytes[0] <= quiet.spent.link_bytes[0] + rate * busy.end_ns // 1000 + 2 * nbytes
+    assert busy.usage.link_bytes[0] <= quiet.usage.link_bytes[0] + rate * busy.end_ns // 1000 + 2 * nbytes
 
 
 def test_a_full_link_carries_less_than_was_asked_for() -> None:
     busy = run("link:w:0->w:2=traffic:10 GB/s,bytes=1000", shared=True)
-    assert busy.spent.link_busy_ns[0] > 0.9 * busy.end_ns
+    assert busy.usage.link_busy_ns[0] > 0.9 * busy.end_ns
     # Worker and traffic take turns: a step waits for the message before its own hop.
     assert busy.end_ns == pytest.approx(20 * (400 + 104 + 100) + 20 * 1100, rel=0.6)
 
@@ -77,8 +77,8 @@ def test_a_target_without_a_receiving_processor_is_refused() -> None:
 def test_traffic_hides_no_deadlock(links: list[str], nbytes: int) -> None:
     """The chief waits for three gradients, the only worker for a token that it would get afterwards."""
     on = apart(3)
-    client_set = [pushing(on, "worker:0", [(1, 400)], task=1), updating(on, aggregate=3, handed=3)]
+    workload = [pushing(on, "worker:0", [(1, 400)], task=1), updating(on, aggregate=3, handed=3)]
     disturbances = [read_disturbance(f"link:{link}=traffic:1 GB/s,bytes={nbytes}") for link in links]
-    clients, costs = [one for one, _ in client_set], [priced for _, priced in client_set]
+    clients, costs = [one for one, _ in workload], [priced for _, priced in workload]
     with pytest.raises(DeadlockError, match=r"After 0 of 3 updates nothing can happen any more: .*worker:0 waits for"):
         train(clients, on, costs, regime=None, steps=3, disturbances=disturbances)

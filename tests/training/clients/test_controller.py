@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
-from simulator.training.clients.client_set import Client
-from simulator.training.control.results import Noted
+from simulator.training.clients.workload import Client
+from simulator.training.control.results import Outcome
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.noise import entry, lognormal, scaled
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
 from tests.training.alike import assert_spent_alike
-from tests.training.client_sets import Priced, chain, pushing, ran, updating
+from tests.training.workloads import Priced, chain, pushing, ran, updating
 
 HOP, TOKEN, WORD = 104, 108, 100  # ns on the way: 100 and one per byte
 
 
-def spans(noted: Noted, client: int) -> list[tuple[int, int]]:
+def spans(outcome: Outcome, client: int) -> list[tuple[int, int]]:
     """Start and end of the steps of a client."""
-    return [step[2:4] for step in noted.ledger.steps if step[0] == client]
+    return [step[2:4] for step in outcome.log.steps if step[0] == client]
 
 
 def workers(on: Cluster, *times: int, **options: int) -> list[Priced]:
@@ -43,12 +43,12 @@ def test_a_backup_worker_s_gradient_comes_too_late_and_is_dropped() -> None:
     on = apart(4)
     run = ran([*workers(on, 50, 100, 600), updating(on, aggregate=2, handed=3, update_ns=10)], on, steps=3)
     updated = 100 + HOP + 10
-    assert run.ledger.updates[0] == (updated, 3, 0, 2, 0)
+    assert run.log.updates[0] == (updated, 3, 0, 2, 0)
     assert spans(run, 0)[0] == spans(run, 1)[0] == (0, updated + TOKEN)
     assert spans(run, 2) == [(0, 600 + HOP + TOKEN)]
     assert run.dropped == 2
     second = updated + TOKEN + 100 + HOP + 10
-    assert run.ledger.updates[1][:1] == (second,)
+    assert run.log.updates[1][:1] == (second,)
 
 
 def test_a_fast_worker_takes_two_tokens_of_one_update() -> None:
@@ -59,7 +59,7 @@ def test_a_fast_worker_takes_two_tokens_of_one_update() -> None:
     on = apart(3)
     run = ran([*workers(on, 10, 450), updating(on, aggregate=1, handed=2)], on, steps=3)
     step = 10 + HOP + TOKEN
-    assert [update[0] for update in run.ledger.updates] == [10 + HOP, step + 10 + HOP, 3 * step + 10 + HOP]
+    assert [update[0] for update in run.log.updates] == [10 + HOP, step + 10 + HOP, 3 * step + 10 + HOP]
     assert spans(run, 0) == [(0, step), (step, 2 * step), (2 * step, 3 * step)]
     assert run.dropped == 2
 
@@ -70,7 +70,7 @@ def test_fewer_workers_than_gradients_take_several_steps_for_an_update() -> None
     run = ran([*workers(on, 50, 100), updating(on, aggregate=4, handed=4)], on, steps=2, tokens=2)
     fast, slow = 50 + HOP + TOKEN, 100 + HOP + TOKEN
     updated = slow + 100 + HOP
-    assert run.ledger.updates[0] == (updated, 2, 0, 4, 0)
+    assert run.log.updates[0] == (updated, 2, 0, 4, 0)
     assert spans(run, 0)[:2] == [(0, fast), (fast, updated + TOKEN)]
     assert spans(run, 1)[:2] == [(0, slow), (slow, updated + TOKEN)]
     assert run.dropped == 0
@@ -80,16 +80,16 @@ def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
     """Two variables; the chief's step waits from its beginning until the gradients are there, then begins anew."""
     on = apart(2)
     run = ran([*workers(on, 40, variables=2), updating(on, aggregate=1, handed=1, variables=2)], on, steps=2)
-    asked = [step for step in run.ledger.steps if step[0] == 1]
+    asked = [step for step in run.log.steps if step[0] == 1]
     assert asked[0] == (1, 0, 0, 40 + HOP, 40 + HOP, 0)
-    assert [update[3] for update in run.ledger.updates] == [1, 1]
+    assert [update[3] for update in run.log.updates] == [1, 1]
 
 
 def test_bounded_clocks_hold_the_fast_worker_back() -> None:
     """Steps of 10 and 1000 ns, a bound of 1: after two the fast one waits for word of each of the slow one's."""
     on = apart(2)
-    client_set = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
-    run = ran(client_set, on, steps=4, bound=1)
+    workload = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
+    run = ran(workload, on, steps=4, bound=1)
     begins = [1000 * step + WORD + 1 for step in (1, 2, 3)]
     assert spans(run, 0) == [(0, 10), (10, 20), *((begin, begin + 10) for begin in begins)]
     assert spans(run, 1) == [(0, 1000), (1000, 2000), (2000, 3000)]
@@ -98,8 +98,8 @@ def test_bounded_clocks_hold_the_fast_worker_back() -> None:
 def test_lockstep_is_a_bound_of_nothing() -> None:
     """Whoever is last waits for word, too: it does not know that it is the last."""
     on = apart(2)
-    client_set = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
-    run = ran(client_set, on, steps=2, bound=0)
+    workload = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
+    run = ran(workload, on, steps=2, bound=0)
     assert spans(run, 0) == [(0, 10), (1000 + WORD + 1, 1010 + WORD + 1)]
     assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 2, 2000 + 2 * WORD + 2)]
 
@@ -107,8 +107,8 @@ def test_lockstep_is_a_bound_of_nothing() -> None:
 def test_a_clock_is_known_when_the_last_word_of_it_is_there() -> None:
     """The first to end its step is far from the clocks: the last, which is beside them, still waits for its word."""
     on = apart(2)
-    client_set = [chain(on, "near", [(0, 1050)], task=0), chain(on, "far", [(1, 1000)], task=1)]
-    run = ran(client_set, on, steps=2, bound=0)
+    workload = [chain(on, "near", [(0, 1050)], task=0), chain(on, "far", [(1, 1000)], task=1)]
+    run = ran(workload, on, steps=2, bound=0)
     assert spans(run, 0) == [(0, 1050), (1000 + WORD + 2, 2050 + WORD + 2)]
     assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 1, 2000 + 2 * WORD + 1)]
 
@@ -121,10 +121,10 @@ def test_a_client_takes_its_time_between_steps() -> None:
     assert spans(run, 0) == [(0, 10), (17, 27), (34, 44)]
 
 
-def disturbed(client_set: list[Priced], on: Cluster, steps: int, *texts: str, **options: int) -> Training:
+def disturbed(workload: list[Priced], on: Cluster, steps: int, *texts: str, **options: int) -> Training:
     """Asynchronous, with these disturbances."""
     found = [read_disturbance(text) for text in texts]
-    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
+    clients, priced = [one for one, _ in workload], [one for _, one in workload]
     return train(clients, on, priced, regime=None, steps=steps, disturbances=found, **options)  # type: ignore[arg-type]
 
 
@@ -134,7 +134,7 @@ def test_a_worker_that_dies_begins_anew_when_it_is_back() -> None:
     run = disturbed([chain(on, "w", [(0, 100)])], on, 3, "w:0=crash:at=130 ns,for=300 ns")
     assert run.step_number.tolist() == [0, 2, 3]
     assert run.step_start_ns.tolist() == [0, 430, 530]
-    assert run.spent.device_busy_ns.tolist() == [400, 0]
+    assert run.usage.device_busy_ns.tolist() == [400, 0]
 
 
 def test_a_worker_waits_for_what_is_left_of_its_step() -> None:
@@ -149,8 +149,8 @@ def test_what_was_on_the_wire_runs_out_and_tells_nobody() -> None:
     on = apart(2)
     run = disturbed([chain(on, "w", [(1, 50), (0, 30)], task=1)], on, 1, "w:1=crash:at=120 ns,for=10 ns")
     assert run.step_start_ns.tolist() == [154]
-    assert run.spent.device_busy_ns.tolist() == [30, 100]
-    assert run.spent.link_bytes.sum() == 8
+    assert run.usage.device_busy_ns.tolist() == [30, 100]
+    assert run.usage.link_bytes.sum() == 8
 
 
 def test_a_worker_s_death_between_steps_puts_its_next_step_off() -> None:
@@ -162,10 +162,10 @@ def test_a_worker_s_death_between_steps_puts_its_next_step_off() -> None:
 def test_a_parameter_server_that_dies_stops_all_and_loses_updates() -> None:
     """It dies at 700 ns for 100; of the updates so far only those by 400, its checkpoint, count again afterwards."""
     on = apart(3)
-    client_set = [chain(on, f"w{k}", [(k, 60), (0, 20)], task=k, variable=True) for k in (1, 2)]
-    plain = disturbed(client_set, on, 8).update_ns.tolist()
+    workload = [chain(on, f"w{k}", [(k, 60), (0, 20)], task=k, variable=True) for k in (1, 2)]
+    plain = disturbed(workload, on, 8).update_ns.tolist()
     before, saved = ([when for when in plain if when <= until] for until in (700, 400))
-    hit = disturbed(client_set, on, 8, "w:0=crash:at=700 ns,for=100 ns,checkpoint=400 ns")
+    hit = disturbed(workload, on, 8, "w:0=crash:at=700 ns,for=100 ns,checkpoint=400 ns")
     assert len(saved) < len(before)
     assert hit.lost_updates == len(before) - len(saved)
     assert len(hit.update_ns) == 16 + hit.lost_updates
@@ -178,8 +178,8 @@ def test_a_parameter_server_that_dies_stops_all_and_loses_updates() -> None:
 def test_a_parameter_server_that_saves_nothing_loses_no_updates_but_its_tokens() -> None:
     """Accumulator and tokens stand on it: it comes back with the first tokens, and all gather for the same update."""
     on = apart(3)
-    client_set = [*workers(on, 50, 70), updating(on, aggregate=2, handed=2, update_ns=10)]
-    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
+    workload = [*workers(on, 50, 70), updating(on, aggregate=2, handed=2, update_ns=10)]
+    clients, priced = [one for one, _ in workload], [one for _, one in workload]
     crash = [read_disturbance("w:0=crash:at=300 ns,for=1 us")]
     run = train(clients, on, priced, regime=None, steps=5, disturbances=crash)
     assert run.lost_updates == run.dropped == 0
@@ -228,10 +228,10 @@ TIMES = st.lists(st.integers(1, 500), min_size=2, max_size=4)
 @given(TIMES, st.integers(1, 5))
 def test_a_longer_run_begins_as_the_shorter_one(times: list[int], steps: int) -> None:
     on = apart(len(times) + 1)
-    client_set = [*workers(on, *times), updating(on, aggregate=1, handed=len(times), update_ns=5)]
-    short, long = ran(client_set, on, steps=steps), ran(client_set, on, steps=2 * steps)
-    assert long.ledger.updates[:steps] == short.ledger.updates
-    assert long.ledger.steps[: len(short.ledger.steps)] == short.ledger.steps
+    workload = [*workers(on, *times), updating(on, aggregate=1, handed=len(times), update_ns=5)]
+    short, long = ran(workload, on, steps=steps), ran(workload, on, steps=2 * steps)
+    assert long.log.updates[:steps] == short.log.updates
+    assert long.log.steps[: len(short.log.steps)] == short.log.steps
 
 
 @settings(max_examples=25)
@@ -239,11 +239,11 @@ def test_a_longer_run_begins_as_the_shorter_one(times: list[int], steps: int) ->
 def test_workers_that_are_alike_may_come_in_any_order(times: list[int], data: st.DataObject) -> None:
     on = apart(len(times) + 1, lanes=64)
     order = data.draw(st.permutations(range(len(times))))
-    client_set = [chain(on, f"w{k}", [(k + 1, ns), (0, 13)], task=k + 1) for k, ns in enumerate(times)]
-    first = ran(client_set, on, steps=3, contention="none")
-    second = ran([client_set[k] for k in order], on, steps=3, contention="none")
-    known = sorted((step[0], *step[1:4]) for step in first.ledger.steps)
-    assert sorted((order[step[0]], *step[1:4]) for step in second.ledger.steps)[: len(known)] == known
+    workload = [chain(on, f"w{k}", [(k + 1, ns), (0, 13)], task=k + 1) for k, ns in enumerate(times)]
+    first = ran(workload, on, steps=3, contention="none")
+    second = ran([workload[k] for k in order], on, steps=3, contention="none")
+    known = sorted((step[0], *step[1:4]) for step in first.log.steps)
+    assert sorted((order[step[0]], *step[1:4]) for step in second.log.steps)[: len(known)] == known
 
 
 def test_workers_that_no_update_needs_do_not_run_for_ever() -> None:
@@ -255,8 +255,8 @@ def test_workers_that_no_update_needs_do_not_run_for_ever() -> None:
 
 def test_a_client_that_is_like_another_is_that_one_on_its_own_devices() -> None:
     on = apart(4)
-    client_set = [chain(on, f"w{k}", [(k, 50 + k), (0, 30)], task=k) for k in (1, 2, 3)]
-    lead, priced = client_set[0]
+    workload = [chain(on, f"w{k}", [(k, 50 + k), (0, 30)], task=k) for k in (1, 2, 3)]
+    lead, priced = workload[0]
     moved = [replace(lead.program, task=on.devices[k].task, like=0) for k in (2, 3)]
     alike = [lead, *(Client(program, lead.partitions, swap(k)) for k, program in enumerate(moved, 2))]
     same = [chain(on, f"w{k}", [(k, 51), (0, 30)], task=k) for k in (1, 2, 3)]
@@ -264,7 +264,7 @@ def test_a_client_that_is_like_another_is_that_one_on_its_own_devices() -> None:
     second = train([one for one, _ in same], on, [one for _, one in same], regime=None, steps=4)
     for name in ("step_client", "step_start_ns", "step_end_ns", "update_ns"):
         assert getattr(first, name).tolist() == getattr(second, name).tolist()
-    assert_spent_alike([first.spent, *first.marks], [second.spent, *second.marks])
+    assert_spent_alike([first.usage, *first.samples], [second.usage, *second.samples])
 
 
 def swap(device: int) -> Ids:

@@ -21,8 +21,8 @@ from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, routed, with_cores
-from tests.training.client_sets import Priced, chain, pushing, updating
 from tests.training.programs.test_between import momentum
+from tests.training.workloads import Priced, chain, pushing, updating
 
 
 def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
@@ -35,20 +35,20 @@ def drawn(random: Random) -> tuple[list[Priced], Cluster, list[str], int]:
         on = replace(on, between_tasks=Protocol("drawn", request_ns=random.choice([0, 50]), latency_ns=3, **work))
         on = with_cores(on, [random.choice([1, 1, 8])])
     if random.random() < 0.5:
-        client_set = [
+        workload = [
             pushing(on, f"w{k}", [(k, random.randrange(1, 300))], task=k, apply_ns=20) for k in range(1, count + 1)
         ]
-        client_set.append(
+        workload.append(
             updating(on, aggregate=random.randrange(1, count + 1), handed=count, update_ns=random.randrange(50))
         )
         updates = 1
     else:
         updates = count
-        client_set = [
+        workload = [
             chain(on, f"w{k}", [(k, random.randrange(1, 300)), (0, 30), (k, 5)], task=k, variable=True)
             for k in range(1, count + 1)
         ]
-    return client_set, on, [text for task in range(count + 1) for text in _texts(random, task)], updates
+    return workload, on, [text for task in range(count + 1) for text in _texts(random, task)], updates
 
 
 def _texts(random: Random, task: int) -> list[str]:
@@ -66,21 +66,21 @@ def _texts(random: Random, task: int) -> list[str]:
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int, order: str, contention: str) -> None:
-    client_set, on, texts, updates = drawn(Random(seed))
+    workload, on, texts, updates = drawn(Random(seed))
     how = {"order": order, "contention": contention}
-    run = trained(client_set, on, texts, seed, **how)
+    run = trained(workload, on, texts, seed, **how)
     assert len(run.update_ns) - run.lost_updates == 6 * updates
-    assert run.spent.task_ns.min() >= 0
-    assert (run.spent.task_ns.sum(axis=1) == run.end_ns).all()
-    assert (run.spent.device_busy_ns <= run.end_ns * run.device_lanes).all()
-    assert (run.spent.link_busy_ns <= run.end_ns).all()
+    assert run.usage.task_ns.min() >= 0
+    assert (run.usage.task_ns.sum(axis=1) == run.end_ns).all()
+    assert (run.usage.device_busy_ns <= run.end_ns * run.device_lanes).all()
+    assert (run.usage.link_busy_ns <= run.end_ns).all()
     assert (run.step_waiting_ns <= run.step_end_ns - run.step_start_ns).all()
-    for client in range(len(client_set)):
+    for client in range(len(workload)):
         own = run.step_client == client
         assert (run.step_start_ns[own][1:] >= run.step_end_ns[own][:-1]).all()
         assert (np.diff(run.step_number[own]) > 0).all()
         assert_no_step_is_missing(run, client)
-    assert trained(client_set, on, texts, seed, **how).step_end_ns.tolist() == run.step_end_ns.tolist()
+    assert trained(workload, on, texts, seed, **how).step_end_ns.tolist() == run.step_end_ns.tolist()
 
 
 def assert_no_step_is_missing(run: Training, client: int) -> None:
@@ -94,8 +94,8 @@ def assert_no_step_is_missing(run: Training, client: int) -> None:
     assert all(end <= begin for (_, _, end), (_, begin, _) in pairwise(every))
 
 
-def trained(client_set: list[Priced], on: Cluster, texts: list[str], seed: int = 0, **how: str) -> Training:
-    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
+def trained(workload: list[Priced], on: Cluster, texts: list[str], seed: int = 0, **how: str) -> Training:
+    clients, priced = [one for one, _ in workload], [one for _, one in workload]
     found = [read_disturbance(text) for text in texts]
     return train(clients, on, priced, regime=None, steps=6, disturbances=found, seed=seed, **how)  # type: ignore[arg-type]
 
@@ -103,8 +103,8 @@ def trained(client_set: list[Priced], on: Cluster, texts: list[str], seed: int =
 def test_a_request_of_a_step_that_was_cut_short_does_not_count_for_the_next() -> None:
     """The request, posted at 0, arrives at 1000 only; the next step posts its own then."""
     on = replace(apart(2), between_tasks=Protocol("asks", request_ns=1000))
-    client_set = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
-    run = trained(client_set, on, ["w:1=crash:at=100 ns,for=10 ns"])
+    workload = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
+    run = trained(workload, on, ["w:1=crash:at=100 ns,for=10 ns"])
     assert run.step_start_ns[0] == 1000
     assert run.step_end_ns[0] == 1000 + 1000 + 104 + 30
 
@@ -113,13 +113,13 @@ def test_a_request_of_a_step_that_was_cut_short_does_not_count_for_the_next() ->
 def test_traffic_that_sleeps_is_not_begun_twice_by_a_crash(at: int) -> None:
     """It sleeps while the only worker is away."""
     on = apart(2)
-    client_set = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
+    workload = [chain(on, "w", [(1, 50), (0, 30)], task=1)]
     texts = [
         "link:w:1->w:0=traffic:200 MB/s,bytes=100 B",
         f"w:1=crash:at={at} ns,for=3 us",
         "w:0=crash:at=3 us,for=9 ns",
     ]
-    run = trained(client_set, on, texts)
+    run = trained(workload, on, texts)
     assert (run.step_end_ns >= run.step_start_ns).all()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
 from simulator.execution.backend import PYTHON
-from simulator.training.clients.client_set import ClientSet, Joined, Producers
+from simulator.training.clients.workload import CombinedTables, Producers, Workload
 from simulator.training.control import layout
 from simulator.training.control import run as control
 from simulator.training.control.durations import durations_of
@@ -20,7 +20,7 @@ from simulator.training.control.inputs import inputs_of
 from simulator.training.disturbances.noise import entry, scaled
 from simulator.training.disturbances.pauses import stretched
 from tests.execution.cases import apart
-from tests.training.client_sets import chain, client_set
+from tests.training.workloads import chain, workload
 
 
 def source(
@@ -34,12 +34,12 @@ def source(
 class Feeders:
     """The inputs of a run, as the controller has them over lists."""
 
-    def __init__(self, made: tuple[ClientSet, Joined]) -> None:
-        crew_, laid = made
-        given = control.prepare(laid, None, order="fifo", contention="serial")
-        tasks = layout.with_timers(crew_, given.lowered)
-        rules = layout.rules_of(crew_, laid.tables, given.lowered, tasks, "serial", record=0)
-        self.control = control.as_lists(control.arrays_of(laid, given, tasks, rules)).control
+    def __init__(self, made: tuple[Workload, CombinedTables]) -> None:
+        together, combined = made
+        given = control.prepare(combined, None, order="fifo", contention="serial")
+        tasks = layout.with_timers(together, given.lowered)
+        rules = layout.rules_of(together, combined.tables, given.lowered, tasks, "serial", record=0)
+        self.control = control.as_lists(control.arrays_of(combined, given, tasks, rules)).control
         lasting = durations_of(PYTHON, entry, scaled, stretched)
         begin, self._take, self._restart = inputs_of(PYTHON, lasting)
         begin(self.control)
@@ -56,19 +56,19 @@ class Feeders:
     @property
     def waited_ns(self) -> Sequence[int]:
         """[C] in a step."""
-        return list(self.control.feeds.waited_ns)
+        return list(self.control.input_state.waited_ns)
 
     @property
     def for_ns(self) -> Sequence[int]:
         """[I] for which each input was waited for."""
-        return list(self.control.feeds.for_ns)
+        return list(self.control.input_state.for_ns)
 
 
-def fed(sources: Producers, clients: int = 1) -> tuple[ClientSet, Joined]:
+def fed(sources: Producers, clients: int = 1) -> tuple[Workload, CombinedTables]:
     """Clients that have these inputs."""
     on = apart(1)
-    made, laid = client_set([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
-    return replace(made, sources=sources), laid
+    made, combined = workload([chain(on, f"worker:{k}", [(0, 10)]) for k in range(clients)], on, steps=1)
+    return replace(made, sources=sources), combined
 
 
 class _World:

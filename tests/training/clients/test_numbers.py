@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
-from simulator.training.control.results import Noted
+from simulator.training.control.results import Outcome
 from tests.execution.cases import apart
-from tests.training.client_sets import Priced, chain, pushing, ran, updating
+from tests.training.workloads import Priced, chain, pushing, ran, updating
 
 LONG = 10**8  # ns: two random times are hardly ever equal
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
@@ -20,23 +20,23 @@ Made = Callable[[int, int], Priced]  # a worker, on the task under whose number 
 
 def renumbered(
     made: Made, on: Cluster, random: Random, more: Sequence[Priced] = (), **options: object
-) -> list[tuple[Noted, list[str]]]:
+) -> list[tuple[Outcome, list[str]]]:
     """Two runs, and the names of their clients: workers as they are, and under other numbers."""
     count = len(on) - 1
     runs, start = [], [random.randrange(LONG) for _ in range(count)]
     for who in (range(count), random.sample(range(count), count)):
-        client_set = [made(one, row) for row, one in enumerate(who, 1)]
+        workload = [made(one, row) for row, one in enumerate(who, 1)]
         begins = [*(start[one] for one in who), *[0] * len(more)]
-        names = [client.program.name for client, _ in [*client_set, *more]]
-        runs.append((ran([*client_set, *more], on, start=begins, **options), names))  # type: ignore[arg-type]
+        names = [client.program.name for client, _ in [*workload, *more]]
+        runs.append((ran([*workload, *more], on, start=begins, **options), names))  # type: ignore[arg-type]
     return runs
 
 
-def done(run: Noted, names: list[str]) -> list[tuple[object, ...]]:
+def done(run: Outcome, names: list[str]) -> list[tuple[object, ...]]:
     """All updates and all steps that ended before the run did, by their makers' names."""
-    end = run.ledger.updates[-1][0]
-    updates = [("update", names[client], now, *rest) for now, client, *rest in run.ledger.updates]
-    steps = [("step", names[client], *rest) for client, *rest in run.ledger.steps if rest[2] < end]
+    end = run.log.updates[-1][0]
+    updates = [("update", names[client], now, *rest) for now, client, *rest in run.log.updates]
+    steps = [("step", names[client], *rest) for client, *rest in run.log.steps if rest[2] < end]
     return sorted([*updates, *steps])
 
 

@@ -16,34 +16,34 @@ from simulator.training.answers.answers import answers
 from simulator.training.control.results import MOST, Samples
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
-from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, Spent, Training
+from simulator.training.training import COMPUTING, HANDLING, SENDING, WAITING, Training, Usage
 from tests.execution.cases import apart
-from tests.training.client_sets import Priced, chain
 from tests.training.clients.test_crashes import drawn
+from tests.training.workloads import Priced, chain
 
 
-def spent(updates: int) -> Spent:
+def usage(updates: int) -> Usage:
     nothing = ints([])
-    return Spent(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing, nothing)
+    return Usage(updates, updates, np.zeros((0, 4), np.int64), nothing, nothing, nothing, nothing)
 
 
 @given(st.lists(st.integers(1, 7), max_size=2000))
 def test_there_are_never_too_many_and_none_is_far_from_the_next(rounds: list[int]) -> None:
     """Whatever comes at once, a cut anywhere has a moment after it within a small part of the run."""
-    milestones, updates = Samples(), 0
+    samples, updates = Samples(), 0
     for count in rounds:
         updates += count
-        if updates >= milestones.next:
-            milestones.note(spent(updates))
-    kept = [one.updates for one in milestones.kept]
+        if updates >= samples.next:
+            samples.note(usage(updates))
+    kept = [one.updates for one in samples.kept]
     assert len(kept) < MOST
     assert kept == sorted(set(kept))
     for low, high in zip([0, *kept], [*kept, updates], strict=True):
         assert high - low <= max(7, updates // (MOST // 2) + 2 * 7)
 
 
-def run_of(client_set: list[Priced], on: Cluster, steps: int, *texts: str, **options: object) -> Training:
-    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
+def run_of(workload: list[Priced], on: Cluster, steps: int, *texts: str, **options: object) -> Training:
+    clients, priced = [one for one, _ in workload], [one for _, one in workload]
     found = [read_disturbance(text) for text in texts]
     return train(clients, on, priced, regime=None, steps=steps, disturbances=found, engine="python", **options)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def test_what_a_session_waits_for_at_first_is_nobody_s_share() -> None:
     on = apart(2)
     run = run_of([chain(on, "w", [(0, 100)])], on, 10, "w:1=late:900 ns")
     found = answers(run)
-    assert run.spent.task_ns[0].tolist() == [1000, 0, 0, 900]
+    assert run.usage.task_ns[0].tolist() == [1000, 0, 0, 900]
     assert (found.cut, found.cut_ns) == (1, 1000)
     assert found.shares.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
     assert found.device_share.tolist() == [1, 0]
@@ -64,37 +64,37 @@ def test_what_messages_take_from_processors_is_handling_where_no_op_runs() -> No
     on = replace(apart(2), between_tasks=Protocol("works", send_ns=20, receive_ns=30))
     run = run_of([chain(on, "w", [(1, 50), (0, 40)], task=1)], on, 1)
     assert run.end_ns == 50 + 20 + 104 + 30 + 40
-    assert run.spent.task_ns[:, COMPUTING].tolist() == [40, 50]
-    assert run.spent.task_ns[:, HANDLING].tolist() == [30, 20]
-    assert run.spent.task_ns[:, SENDING].tolist() == [104, 104]
-    assert run.spent.task_ns[:, WAITING].tolist() == [70, 70]
+    assert run.usage.task_ns[:, COMPUTING].tolist() == [40, 50]
+    assert run.usage.task_ns[:, HANDLING].tolist() == [30, 20]
+    assert run.usage.task_ns[:, SENDING].tolist() == [104, 104]
+    assert run.usage.task_ns[:, WAITING].tolist() == [70, 70]
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(["serial", "fair"]))
-def test_a_mark_is_what_a_run_that_ends_there_has_done(seed: int, contention: str) -> None:
-    """Marks ascend, each adds up, and a run that is asked for fewer steps ends with the sums of one of them."""
-    client_set, on, texts, _ = drawn(Random(seed))
-    run, short = (run_of(client_set, on, steps, *texts, contention=contention, seed=seed) for steps in (4, 2))
-    for earlier, later in zip(run.marks, [*run.marks[1:], run.spent], strict=True):
+def test_a_sample_is_what_a_run_that_ends_there_has_done(seed: int, contention: str) -> None:
+    """Samples ascend, each adds up, and a run that is asked for fewer steps ends with the usage of one of them."""
+    workload, on, texts, _ = drawn(Random(seed))
+    run, short = (run_of(workload, on, steps, *texts, contention=contention, seed=seed) for steps in (4, 2))
+    for earlier, later in zip(run.samples, [*run.samples[1:], run.usage], strict=True):
         part = later.since(earlier)
         for column in (part.task_ns, part.device_busy_ns, part.link_bytes, part.link_busy_ns):
             assert column.min(initial=0) >= 0
         assert (part.task_ns.sum(axis=1) == part.ns).all()
-    same = [mark for mark in run.marks if mark.updates == short.spent.updates]
+    same = [sample for sample in run.samples if sample.updates == short.usage.updates]
     assert len(same) == 1
-    for one, two in zip(same[0], short.spent, strict=True):
+    for one, two in zip(same[0], short.usage, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_shares_are_of_the_time_that_rates_are_of(seed: int) -> None:
-    client_set, on, texts, _ = drawn(Random(seed))
-    run = run_of(client_set, on, 8, *texts)
+    workload, on, texts, _ = drawn(Random(seed))
+    run = run_of(workload, on, 8, *texts)
     found = answers(run)
-    assert found.spent.ns == run.end_ns - found.cut_ns
-    assert found.spent.updates == found.updates - found.cut
+    assert found.usage.ns == run.end_ns - found.cut_ns
+    assert found.usage.updates == found.updates - found.cut
     assert np.allclose(found.shares.sum(axis=1), 1)
-    whole = answers(replace(run, marks=()))
-    assert whole.spent is run.spent
+    whole = answers(replace(run, samples=()))
+    assert whole.usage is run.usage

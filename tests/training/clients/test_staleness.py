@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.partitioning import partition
 from simulator.training.clients.assembly import reads
-from simulator.training.clients.client_set import READ
+from simulator.training.clients.workload import READ
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, assigned, attrs_of, whole
 from tests.strategies import Rows, shapes_attr, type_attr
-from tests.training.client_sets import Priced, chain, client_set, learning, ran
 from tests.training.queues import INT64, variable
+from tests.training.workloads import Priced, chain, learning, ran, workload
 
 
 @pytest.mark.parametrize("resource", [False, True])
@@ -32,7 +32,7 @@ def test_what_others_do_before_a_step_reads_makes_nothing_stale(resource: bool) 
     slow = learning(on, "slow", task=1, load_ns=300, work_ns=50, resource=resource)
     fast = learning(on, "fast", task=2, work_ns=70, resource=resource)
     run = ran([slow, fast], on, steps=3)
-    assert [update[:3] for update in run.ledger.updates] == [
+    assert [update[:3] for update in run.log.updates] == [
         (378, 1, 0),
         (658, 0, 0),  # read at 400: 378 came before that
         (756, 1, 1),  # read at 478
@@ -45,7 +45,7 @@ def test_what_others_do_before_a_step_reads_makes_nothing_stale(resource: bool) 
 def test_a_step_that_reads_nothing_computes_with_what_there_was_when_it_began() -> None:
     on = apart(3)
     run = ran([chain(on, "slow", [(1, 100)], task=1), chain(on, "fast", [(2, 40)], task=2)], on, steps=2)
-    assert [update[:3] for update in run.ledger.updates] == [(40, 1, 0), (80, 1, 0), (100, 0, 2), (120, 1, 1)]
+    assert [update[:3] for update in run.log.updates] == [(40, 1, 0), (80, 1, 0), (100, 0, 2), (120, 1, 1)]
 
 
 def test_what_reads_is_told_by_what_is_trained() -> None:
@@ -103,9 +103,9 @@ def drawn(random: Random) -> tuple[list[Priced], Cluster]:
 
 def recount(run: Training, given: list[Priced], on: Cluster) -> int:
     """Each update's staleness lies between others' after its read, and those of the same moments too; how many did."""
-    made, laid = client_set(given, on, steps=1)
+    made, combined = workload(given, on, steps=1)
     assert run.trace is not None
-    reading = {int(laid.tables.node[op]) for op in made.marks.op[made.marks.kind == READ].tolist()}
+    reading = {int(combined.tables.node[op]) for op in made.sync_ops.op[made.sync_ops.kind == READ].tolist()}
     compared = 0
     for row in range(len(run.update_ns)):
         client, now = int(run.update_client[row]), int(run.update_ns[row])
@@ -137,4 +137,4 @@ def test_staleness_is_what_recorded_steps_say(seed: int) -> None:
 def test_a_worker_alone_is_never_stale(seed: int) -> None:
     given, on = drawn(Random(seed))
     run = ran(given[:1], on, steps=5)
-    assert {update[2] for update in run.ledger.updates} == {0}
+    assert {update[2] for update in run.log.updates} == {0}

@@ -19,10 +19,10 @@ from tests.training.clients.test_crashes import drawn
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 5), st.sampled_from(["serial", "fair"]))
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_run_that_goes_on_is_one_long_run(engine: str, seed: int, first: int, more: int, contention: str) -> None:
-    client_set, on, texts, _ = drawn(Random(seed))
+    workload, on, texts, _ = drawn(Random(seed))
     how = {"contention": contention, "seed": seed, "engine": engine, "record": 2}
     how["disturbances"] = [read_disturbance(text) for text in texts]
-    clients, priced = [one for one, _ in client_set], [one for _, one in client_set]
+    clients, priced = [one for one, _ in workload], [one for _, one in workload]
 
     def run(steps: int, **options: object) -> Training:
         return train(clients, on, priced, regime=None, steps=steps, **how, **options)  # type: ignore[arg-type]

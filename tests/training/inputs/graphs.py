@@ -12,12 +12,12 @@ from simulator.costs.table import MEASURED
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
 from simulator.partitioning import partition
-from simulator.training.clients.client_set import Client
+from simulator.training.clients.workload import Client
 from simulator.training.programs.program import Program
 from tests.execution.cases import assigned, attrs_of, costs
 from tests.strategies import Rows, shapes_attr, type_attr, types_attr
-from tests.training.client_sets import Priced
 from tests.training.queues import INT64, const, number, queue, text, types
+from tests.training.workloads import Priced
 
 STEP_NS = 100
 

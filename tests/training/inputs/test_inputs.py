@@ -25,9 +25,9 @@ from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart, attrs_of
 from tests.strategies import Rows, shapes_attr, type_attr, types_attr
-from tests.training.client_sets import Priced
 from tests.training.inputs.graphs import client, dequeue, enqueue, example, iterating, reading
 from tests.training.queues import INT64, number, queue, text
+from tests.training.workloads import Priced
 
 MAKES_NS = 1_000_000
 MADE_NS = MAKES_NS + RUN_NS  # by a thread of a queue runner

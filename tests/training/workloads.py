@@ -10,9 +10,10 @@ from simulator.costs.table import CostTable
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
-from simulator.training.clients.assembly import client_set_of, lay_out
-from simulator.training.clients.client_set import UNBOUNDED, Client, ClientSet, Joined
-from simulator.training.control.results import Noted
+from simulator.training.clients.assembly import combine_tables, workload_of
+from simulator.training.clients.workload import Client, CombinedTables, Workload
+from simulator.training.control.clocks import BOUNDED, NO_RULE, ClockRule
+from simulator.training.control.results import Outcome
 from simulator.training.control.run import prepare, run
 from simulator.training.programs.program import Program, Role
 from tests.execution.cases import assigned, attrs_of, costs, whole
@@ -62,20 +63,21 @@ def chain(
     return client(on, name, made.built(), where, {f"op{at}": ns for at, (_, ns) in enumerate(stages)}, **options)  # type: ignore[arg-type]
 
 
-def client_set(
+def workload(
     given: Sequence[Priced],
     on: Cluster,
     *,
     steps: int,
     tokens: int = 0,
-    bound: int = UNBOUNDED,
+    bound: int = -1,
     start: Sequence[int] = (),
-) -> tuple[ClientSet, Joined]:
+) -> tuple[Workload, CombinedTables]:
     """The clients together."""
     clients = [one for one, _ in given]
-    laid = lay_out(clients, on, [priced for _, priced in given])
+    combined = combine_tables(clients, on, [priced for _, priced in given])
+    rule = ClockRule(BOUNDED, bound) if bound >= 0 else NO_RULE
     start_ns = ints(start or [0] * len(given))
-    return client_set_of(clients, laid, on, start_ns, steps=steps, tokens=tokens, bound=bound), laid
+    return workload_of(clients, combined, on, start_ns, steps=steps, tokens=tokens, clock_rule=rule), combined
 
 
 def pushing(
@@ -177,9 +179,9 @@ def updating(
 
 def ran(
     given: Sequence[Priced], on: Cluster, *, order: str = "fifo", contention: str = "serial", **options: object
-) -> Noted:
+) -> Outcome:
     """Let the clients run to their limit."""
-    together, laid = client_set(given, on, **options)  # type: ignore[arg-type]
-    noted = run(together, laid, prepare(laid, None, order=order, contention=contention))
-    assert noted is not None
-    return noted
+    together, combined = workload(given, on, **options)  # type: ignore[arg-type]
+    outcome = run(together, combined, prepare(combined, None, order=order, contention=contention))
+    assert outcome is not None
+    return outcome

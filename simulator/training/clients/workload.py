@@ -16,17 +16,18 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables
+from simulator.training.control.clocks import NO_RULE, ClockRule
 
 if TYPE_CHECKING:
     from simulator.partitioning import Partitions
     from simulator.training.disturbances.disturbed import Disturbed
     from simulator.training.programs.program import Program
 
-# The kinds of marked ops. Four use accumulators and queues: TAKE and DEQUEUE block until they get what they ask for.
-# COUNT counts an update of the global step when it ends, and READ takes the value of a variable that its client trains.
-# DRAW waits for elements of an input.
+# The kinds of synchronisation ops. Four use accumulators and queues. TAKE and DEQUEUE block until they get what they
+# ask for. COUNT counts an update of the global step when it ends. READ takes the value of a variable that its client
+# trains. DRAW waits for elements of an input.
 APPLY, TAKE, ENQUEUE, DEQUEUE, COUNT, READ, DRAW = range(7)
-UNBOUNDED = -1  # capacity of a queue, bound of clocks
+UNBOUNDED = -1  # capacity of a queue
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class SyncOps(NamedTuple):
 
     op: Ids  # row of the combined tables
     kind: Ids  # APPLY .. READ
-    shared: Ids  # row of `Shared`, of DRAW row of `Sources`; -1 for COUNT and READ
+    sync_resource: Ids  # row of `SyncResources`, of DRAW row of `Producers`; -1 for COUNT and READ
     amount: Ints  # gradients that a take waits for, tokens that are added or taken, elements that are drawn
     reserve: Ints  # tokens that must remain in the queue
 
@@ -59,7 +60,7 @@ class SyncResources(NamedTuple):
 
 
 class Producers(NamedTuple):
-    """Inputs that may run dry: each is filled by threads of its own (`feeding`). Axis: I inputs."""
+    """Inputs that may run dry: each is filled by threads of its own (`control.inputs`). Axis: I inputs."""
 
     names: tuple[str, ...]
     threads: Ids  # that make items at once
@@ -77,14 +78,14 @@ NO_PRODUCERS = Producers((), ids([]), _NOTHING, _NOTHING, _NOTHING, _NOTHING, id
 
 
 class ClockLatency(NamedTuple):
-    """How long word of a clock takes, to and from the task that keeps all clocks. Axis: C clients."""
+    """The latency of a clock message to and from the task that keeps all clocks. Axis: C clients."""
 
-    tell_ns: Ints
-    hear_ns: Ints
+    to_server_ns: Ints
+    from_server_ns: Ints
 
 
 @dataclass(frozen=True, eq=False)
-class ClientSet:
+class Workload:
     """Whose rows are whose, and what the controller must know of them. Axes: C clients, D devices."""
 
     names: tuple[str, ...]  # [C]
@@ -93,16 +94,16 @@ class ClientSet:
     task_of: Ids  # [D] row of Cluster.tasks
     start_ns: Ints  # [C] its session starts
     gap_ns: Ints  # [C] from the end of a step to the next
-    word: ClockLatency  # how long who waits for the slowest clock has to wait for word of it
+    clock_latency: ClockLatency  # of messages about the workers' clocks
     clocked: Flags  # [C] its steps are training steps
     counts: Flags  # [C] the end of its step is an update
-    idle: Flags  # [C] background traffic: the run does not wait for it
+    background: Flags  # [C] background traffic: the run does not wait for it
     examples: Ints  # [C] that a step works on; 0: unknown
-    marks: SyncOps
-    shared: SyncResources
+    sync_ops: SyncOps
+    sync_resources: SyncResources
     limit: int  # updates after which the run ends
     sources: Producers = NO_PRODUCERS
-    bound: int = UNBOUNDED  # how far a clock may be ahead of the slowest
+    clock_rule: ClockRule = NO_RULE  # how workers wait for the slowest of them
     keeps: Flags | None = None  # [K] tasks that keep variables; None: none does
     disturbed: Disturbed | None = None  # noise, pauses and crashes
     seed: int = 0  # of the noise
@@ -112,7 +113,7 @@ class ClientSet:
         return len(self.names)
 
 
-class Joined(NamedTuple):
+class CombinedTables(NamedTuple):
     """The tables of several clients, one after the other."""
 
     tables: Tables
@@ -136,7 +137,7 @@ _POINTERS = ("tensor_ptr", "consumer_ptr", "in_ptr")
 _OF_CLUSTER = ("devices", "cpu", "kind", "home", "lanes", "routes", "latency_ns", "bytes_per_s")
 
 
-def join(parts: Sequence[tuple[Tables, Ids]], maps: Sequence[Ids | None]) -> Joined:
+def join(parts: Sequence[tuple[Tables, Ids]], maps: Sequence[Ids | None]) -> CombinedTables:
     """Lay tables and the devices of their ops out one after the other; `maps` says where a device is for each part.
 
     All are of one cluster. Raises SimvizError where there are more rows than a table can have.
@@ -156,7 +157,7 @@ def join(parts: Sequence[tuple[Tables, Ids]], maps: Sequence[Ids | None]) -> Joi
         columns[name] = _joined(name, tables, starts, maps, iterations)
     columns["iterations"] = tuple(iterations)
     mapped = [device if place is None else place[device] for (_, device), place in zip(parts, maps, strict=True)]
-    return Joined(Tables(**columns), ids(np.concatenate(mapped)), ids(starts["op"]))  # type: ignore[arg-type]  # by name
+    return CombinedTables(Tables(**columns), ids(np.concatenate(mapped)), ids(starts["op"]))  # type: ignore[arg-type]  # by name
 
 
 def _joined(
