@@ -243,8 +243,8 @@ def _laws(scene: Scene) -> Iterator[str]:
     yield from assignment_laws(scene.graph, scene.assignment, scene.cluster)
     yield from partition_laws(scene.graph, scene.step, scene.cluster, scene.assignment, scene.partitions)
     yield from check_trace(scene.trace, scene.partitions, scene.cluster)
-    if scene.trace.makespan < scene.lower_bound_ns:
-        yield f"the makespan, {scene.trace.makespan} ns, is below the lower bound, {scene.lower_bound_ns} ns"
+    if scene.trace.makespan < scene.bound.ns:
+        yield f"the makespan, {scene.trace.makespan} ns, is below the lower bound, {scene.bound.ns} ns"
 
 
 def _different(who: str, scene: Scene, other: Scene) -> Iterator[str]:

@@ -17,7 +17,7 @@ trace = simulate(pieces, cluster, costs)
 print(f"{step.runs.sum()} of {len(graph)} nodes run, by this rule: {step.rule}")
 print(f"placed by {assignment.used}; {len(pieces.send)} transfers")
 print(f"a step takes {show_nanos(trace.makespan)}; no placement can do it in less than ", end="")
-print(show_nanos(lower_bound(graph, cluster, costs, step=step)))
+print(show_nanos(lower_bound(graph, cluster, costs, step=step, constraints=assignment.constraints)))
 for row, device in enumerate(cluster.devices):
     busy = trace.busy_ns[row] / trace.makespan
     print(f"  {device.short:13} busy {busy:6.1%}, at most {show_bytes(int(trace.peak_bytes[row]))}")

@@ -35,6 +35,8 @@ ROOMS = {
 }
 HEAVY = ("tensorflow", "numba", "networkx")  # never loaded by an import of the product
 COMPILED = (
+    "simulator.bounds.compiled",
+    "placement.search.compiled",
     "simulator.execution.compiled.",
     "simulator.training.control.compiled",
 )  # rooms that numba compiles, themselves imported inside functions
@@ -73,6 +75,7 @@ LONG_FILES: dict[str, str] = {
     "viz.page.content": "a column group of the page's JSON per function, independent of each other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
+    "simulator.bounds.heads.heads_of": "the functions that find heads, with what compiles them around them",
     "simulator.execution.event_loop.event_loop": "it is nothing but `play`, with its backend around it",
     "simulator.execution.event_loop.play": "the event loop keeps its state in local names, which is what makes it fast",
     "simulator.execution.executor.executor_of": "the executor's functions, with their backend around them",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice, product
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.bounds import lower_bound
-from simulator.cluster.cluster import Link
+from simulator.bounds import Bound, bound, lower_bound
+from simulator.cluster.cluster import Cluster, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
+from simulator.costs.table import CostTable
 from simulator.execution.engine import makespan
+from simulator.execution.preparing import prepare
 from simulator.execution.tables import of_step
+from simulator.graph.graph import Graph
+from simulator.placer.constraints import constrain
 from tests.execution.cases import apart, attrs_of, cluster, costs, dags, steps, whole, worlds
 from tests.strategies import Rows
 
@@ -35,9 +42,9 @@ def test_parallel_work_must_fit_the_lanes() -> None:
     for at in range(4):
         draft.add(f"p{at}", "Neg", ["x"], **attrs_of("Neg"))
     graph = draft.built()
-    for lanes, bound in ((1, 25), (2, 13), (5, 10)):
+    for lanes, least in ((1, 50), (2, 25), (5, 10)):
         on = apart(2, lanes=lanes)
-        assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph)) == bound
+        assert lower_bound(graph, on, costs(graph, on, 10), step=whole(graph)) == least
 
 
 def test_the_fastest_kind_with_a_kernel_counts() -> None:
@@ -94,3 +101,110 @@ def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     step = data.draw(steps(graph))
     tables = of_step(graph, step, on, priced)
     assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)), **how)
+
+
+# --- constraints, contention and ancestors ----------------------------------------------------------------------------
+
+
+def bounded(graph: Graph, on: Cluster, priced: CostTable, allowed: Sequence[tuple[int, ...]] = (), **how: Any) -> Bound:
+    """The bound of a step of everything, with the devices that each node may use."""
+    rules = constrain(graph, on)
+    rules = replace(
+        rules, allowed=tuple(allowed[members[0]] for members in rules.members) if allowed else rules.allowed
+    )
+    return bound(graph, on, priced, step=whole(graph), constraints=rules, **how)
+
+
+def test_a_value_has_to_cross_where_its_ends_share_no_device() -> None:
+    graph, on = chain("Neg", "Neg").built(), apart(2)
+    priced = costs(graph, on, 10)
+    assert bounded(graph, on, priced).ns == 20
+    found = bounded(graph, on, priced, [(0, 1), (0,), (1,)])
+    assert found == Bound(10 + 100 + 4 + 10, "the longest path")
+
+
+def test_small_ops_stay_together_where_a_transfer_takes_longer_than_they_do() -> None:
+    draft = chain("Neg")
+    for at in range(3):
+        draft.add(f"p{at}", "Neg", ["n0"], **attrs_of("Neg"))
+    draft.add("end", "AddN", [f"p{at}" for at in range(3)], **attrs_of("AddN", 3))
+    graph, on = draft.built(), apart(3)
+    priced = costs(graph, on, 10)
+    assert bounded(graph, on, priced, depth=0).ns == 30
+    assert bounded(graph, on, priced).ns == 50  # one after the other; apart they would take 30 + 2 * 104
+
+
+def test_work_that_may_only_be_done_by_one_device_is_its_own() -> None:
+    draft = Rows()
+    for at in range(4):
+        draft.add(f"p{at}", "VariableV2", **attrs_of("Const"))
+    graph, on = draft.built(), apart(3)
+    priced = costs(graph, on, 10)
+    found = bounded(graph, on, priced, [(2,), (2,), (2,), (0, 1, 2)])
+    assert found == Bound(30, "the work of w:2/CPU:0")
+
+
+def test_classes_of_different_speed_share_work_by_their_prices() -> None:
+    """A fast device does an op in 10, a slow one in 30: of 4 ops 3 go to the fast one, which takes 30."""
+    draft = Rows()
+    for at in range(4):
+        draft.add(f"p{at}", "VariableV2", **attrs_of("Const"))
+    graph, on = draft.built(), cluster(["w:0/CPU:0", "w:0/GPU:0"])
+    assert 29 <= bounded(graph, on, costs(graph, on, [[30, 10]] * 4)).ns <= 30
+
+
+def test_bytes_that_must_cross_take_their_link() -> None:
+    draft = Rows()
+    for at in range(5):
+        draft.add(f"v{at}", "VariableV2", **attrs_of("Const", 1, 250))
+        draft.add(f"r{at}", "Neg", [f"v{at}"], **attrs_of("Neg", 1, 250))
+    graph, on = draft.built(), apart(2, lanes=9)
+    priced, allowed = costs(graph, on, 10), [(0,), (1,)] * 5
+    found = bounded(graph, on, priced, allowed, contention="serial")
+    assert found == Bound(10 + 5000 + 10, "the bytes on w:0/CPU:0>w:1/CPU:0")
+    assert bounded(graph, on, priced, allowed).ns == 10 + 1100 + 10  # each as if alone
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
+    graph = data.draw(dags())
+    on, priced, _, how = data.draw(worlds(graph))
+    step, rules = data.draw(steps(graph)), constrain(graph, on)
+    some = st.sets(st.integers(0, len(on) - 1), min_size=1).map(lambda found: tuple(sorted(found)))
+    few = data.draw(st.lists(some, min_size=1, max_size=3))
+    allowed = [data.draw(st.sampled_from(few)) for _ in rules.members]
+    of_group = [data.draw(st.sampled_from(devices)) for devices in allowed]
+    rows = [of_group[group] for group in rules.group.tolist()]
+    prepared = prepare(graph, step, on, priced)
+    tables = prepared.tables
+    ends = makespan(tables, tables.placed(ids(rows)), **how)
+    rules, depth = replace(rules, allowed=tuple(allowed)), data.draw(st.sampled_from([0, 1, 3, 64]))
+    found = bound(
+        graph,
+        on,
+        priced,
+        step=step,
+        prepared=prepared,
+        constraints=rules,
+        contention=how["contention"],
+        depth=depth,
+    )
+    assert found.ns <= ends
+    machine = bound(graph, on, priced, step=step, constraints=rules, contention=how["contention"], compiled=True)
+    assert machine == bound(graph, on, priced, step=step, constraints=rules, contention=how["contention"], depth=64)
+    assert machine.ns >= found.ns
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(data: st.DataObject) -> None:
+    graph = data.draw(dags(max_nodes=5))
+    on, priced, _, how = data.draw(worlds(graph))
+    step = data.draw(steps(graph))
+    prepared = prepare(graph, step, on, priced)
+    tables = prepared.tables
+    every = product(range(len(on)), repeat=len(graph))
+    best = min(makespan(tables, tables.placed(ids(rows)), **how) for rows in islice(every, 1024))
+    found = bound(graph, on, priced, step=step, prepared=prepared, contention=how["contention"])
+    assert len(on) ** len(graph) > 1024 or found.ns <= best

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.assignment import Assignment
+from simulator.bounds import Bound
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.receiving import Received
@@ -22,7 +23,6 @@ from simulator.training.clients.workload import Client
 from simulator.training.disturbances.disturbed import Disturbed
 from simulator.training.regimes import Regime
 from simulator.training.training import Training
-from simulator.units import Nanos
 from viz.command.training_request import TrainingRequest
 from viz.hints import Pinned
 
@@ -63,7 +63,7 @@ class Scene:
     assignment: Assignment
     partitions: Partitions
     trace: Trace
-    lower_bound_ns: Nanos
+    bound: Bound  # no placement on this cluster can be faster
     received: Received | None = None  # with and without delayed Recvs; None: none was to be delayed
     pinned: Pinned | None = None  # ops that device strings hold on CPUs; None: no noticeable part of the step
     training: Trained | None = None  # many steps of this program and others; None: one step is all

@@ -30,4 +30,4 @@ def test_a_graph_of_each_kind_keeps_the_laws(graphs: Mapping[str, Path], kind: s
     assert not assignment_laws(found.graph, found.assignment, found.cluster)
     assert not partition_laws(found.graph, found.step, found.cluster, found.assignment, found.partitions)
     assert not check_trace(found.trace, found.partitions, found.cluster)
-    assert found.trace.makespan >= found.lower_bound_ns
+    assert found.trace.makespan >= found.bound.ns

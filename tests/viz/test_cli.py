@@ -44,7 +44,7 @@ def test_without_options_it_writes_the_report_here_and_prints_a_summary(
     assert err == ""
     for word in (
         "One step takes",
-        "lower bound",
+        "the optimum",
         "Busiest",
         "memory",
         "transfers",

@@ -34,7 +34,7 @@ function writeHeader(model, training = false) {
   const over = peaks.some((row) => row.peak_bytes > row.capacity_bytes);
   byId("figures").append(
     figure("makespan", showNanos(summary.makespan_ns), null, "", "From the start of the step to its last end"),
-    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", "No placement on this cluster can be faster. The makespan is this many times the bound"),
+    figure("lower bound", showNanos(summary.lower_bound_ns), ratio, "", `No placement on this cluster can be faster, by ${summary.lower_bound_by}. The makespan is this many times the bound`),
     figure("moved", showBytes(summary.moved_bytes), plural(summary.transfers, "transfer"), "", "Bytes that move between devices in one step"),
     fullest && figure("peak memory", showBytes(fullest.peak_bytes), `of ${showBytes(fullest.capacity_bytes)}`, over ? "over" : "", `Of ${cluster.devices[fullest.device].name}, the fullest device`),
   );

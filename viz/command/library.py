@@ -104,7 +104,7 @@ def run(
     tensor or an operation stands for its name. `graph` is whatever `simulator.load` takes, `cluster` whatever
     `load_cluster` takes, `algorithm` a name or a function (docs/algorithms.md).
 
-    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `lower_bound_ns`,
+    The result holds `graph`, `step`, `cluster`, `costs`, `assignment`, `partitions`, `trace`, `bound`,
     `received`, `training`, `check` and `notes`; `summary()`, `to_json()` and `write(path)` give what the command
     prints and writes. A plan that runs out of memory is returned, too.
 

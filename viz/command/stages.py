@@ -8,7 +8,7 @@ from pathlib import Path
 
 from placement.placing import name_of, place
 from simulator.assignment import Assignment
-from simulator.bounds import lower_bound
+from simulator.bounds import bound
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.device_strings import without_devices
 from simulator.comparison.placement_log import Logged
@@ -48,7 +48,15 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
         assignment=assignment,
         partitions=partitions,
         trace=trace,
-        lower_bound_ns=lower_bound(graph, cluster, given.costs, step=step, prepared=given.prepared),
+        bound=bound(
+            graph,
+            cluster,
+            given.costs,
+            step=step,
+            prepared=given.prepared,
+            constraints=assignment.constraints,
+            contention=request.contention,
+        ),
         received=received,
         pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
         training=_trained(request, given, (assignment, partitions), say),

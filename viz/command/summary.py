@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -105,10 +106,18 @@ def _cluster_line(scene: Scene) -> str:
 def _makespan_line(scene: Scene) -> str:
     kept = counts(scene)["kept_calls"]
     calls = f", without the bodies of {counted(kept, 'call')}" if kept else ""
-    ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
-    bound = f"{ratio:.3g} times the lower bound of {show_nanos(scene.lower_bound_ns)}"
     whose = "One step" if scene.training is None else f"One step of {_client(scene.training)} alone"
-    return f"{whose} takes {show_nanos(scene.trace.makespan)}{calls}, {bound}."
+    return f"{whose} takes {show_nanos(scene.trace.makespan)}{calls}, {_optimum(scene)}."
+
+
+def _optimum(scene: Scene) -> str:
+    """How far from the optimum the makespan can be, and what proves it; rounded up, so that it stays true."""
+    if not scene.bound.ns or scene.trace.makespan <= scene.bound.ns:
+        return "the optimum"
+    ratio = scene.trace.makespan / scene.bound.ns
+    digits = 2 if ratio < 1.1 else 1
+    shown = ceil(ratio * 10 ** (digits + 1)) / 10 ** (digits + 1) if ratio < 10 else ceil(ratio)
+    return f"at most {shown:g} x the optimum (bound: {scene.bound.why}, {show_nanos(scene.bound.ns)})"
 
 
 def _critical_line(scene: Scene) -> str:
@@ -284,8 +293,7 @@ def _simulation(scene: Scene) -> str:
 
 
 def _time(scene: Scene) -> str:
-    ratio = scene.trace.makespan / scene.lower_bound_ns if scene.lower_bound_ns else 1.0
-    bound = f"{ratio:.2f} x the lower bound of {show_nanos(scene.lower_bound_ns)}"
+    bound = _optimum(scene)
     trained = scene.training
     whose = "" if trained is None else f"; the lines up to the training are one step of {_client(trained)} alone"
     kept = counts(scene)["kept_calls"]

@@ -82,7 +82,8 @@ def _summary(scene: Scene) -> Json:
     step = scene.step
     return {
         "makespan_ns": scene.trace.makespan,
-        "lower_bound_ns": scene.lower_bound_ns,
+        "lower_bound_ns": scene.bound.ns,
+        "lower_bound_by": scene.bound.why,
         "moved_bytes": figures.moved_bytes(scene),
         "transfers": len(scene.trace.transfer),
         "nodes": len(scene.graph),

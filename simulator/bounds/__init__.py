@@ -1,0 +1,186 @@
+"""Lower bounds on the makespan of a step: no assignment and no order can be faster.
+
+    path     the longest chain of ops and of transfers between them (`heads`)
+    work     what a class of devices, or several together, must do within a stretch of the step (`loads`)
+    bytes    what must cross a link
+
+All take an op at its fastest among the devices that it may use, and a transfer as if nothing were in its way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
+from simulator.bounds.heads import Room, Waits, heads_of
+from simulator.bounds.loads import Load, link_bound, work_bound
+from simulator.execution.preparing import prepare
+from simulator.units import Nanos
+
+if TYPE_CHECKING:
+    from simulator.cluster.cluster import Cluster
+    from simulator.costs.table import CostTable
+    from simulator.execution.preparing import Prepared
+    from simulator.graph.graph import Graph
+    from simulator.graph.step import Step
+    from simulator.placer.constraints import Constraints
+
+DEPTH = 64  # the most ancestors of each op that are looked at
+_LOOKS = 12_000  # at ancestors, by default: more take the plain functions longer than the rest
+
+_plain_heads = heads_of(lambda function: function)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A time below which no placement can bring the step, and why."""
+
+    ns: Nanos
+    why: str  # what binds: "the longest path", "the work of worker:0/GPU:0", "the bytes on ps0 nic out"
+
+
+def lower_bound(
+    graph: Graph,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    step: Step,
+    prepared: Prepared | None = None,
+    constraints: Constraints | None = None,
+    contention: str = "none",
+) -> Nanos:
+    """The time of `bound`."""
+    return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, contention=contention).ns
+
+
+def bound(
+    graph: Graph,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    step: Step,
+    prepared: Prepared | None = None,
+    constraints: Constraints | None = None,
+    contention: str = "none",
+    depth: int | None = None,
+    compiled: bool = False,
+) -> Bound:
+    """The largest of the bounds.
+
+    `prepared` is the result of `prepare` for the same values, where the caller has it already. With `constraints` an op
+    may use the devices of its group alone. `contention` is that of `simulate`: under "none" no bytes wait for a link,
+    so this bound holds for every contention. `depth` ancestors of each op are looked at; by default DEPTH in small
+    graphs and fewer in larger ones. With `compiled` machine code looks at DEPTH of them in any graph.
+    """
+    if prepared is None:
+        prepared = prepare(graph, step, cluster, costs)
+    tables = prepared.tables
+    if not len(tables):
+        return Bound(0, "nothing to do")
+    if depth is None:
+        depth = DEPTH if compiled else min(DEPTH, _LOOKS // len(tables))
+    classes = classes_of(cluster, prepared, constraints)
+    apart, forced = apart_ns(classes)
+    starts, ends = (_heads(classes, apart, forced, depth, turned=turned, compiled=compiled) for turned in (False, True))
+    run = classes.run_ns
+    able = run >= 0
+    through = np.where(able, starts + np.where(able, run, 0) + ends, NEVER).min(axis=1)
+    head = np.where(able, starts, NEVER).min(axis=1).astype(np.float64)
+    tail = np.where(able, ends, NEVER).min(axis=1).astype(np.float64)
+    sound = through < NEVER
+    found = [Bound(int(through[sound].max(initial=0)), "the longest path")]
+    work = work_bound(classes, np.where(sound, head, 0), np.where(sound, tail, 0))
+    found.append(Bound(work.ns, f"the work of {_devices(cluster, classes, work)}"))
+    crossing = np.flatnonzero((forced > 0) & (forced < NEVER) & ~gates(tables))
+    made = np.where(able, starts + np.where(able, run, 0), NEVER).min(axis=1)[tables.tensor_op[tables.edge_tensor]]
+    after = np.where(able, np.where(able, run, 0) + ends, NEVER).min(axis=1)[tables.consumer]
+    load = link_bound(
+        classes, crossing, contention, made[crossing].astype(np.float64), after[crossing].astype(np.float64)
+    )
+    names = ", ".join(tables.routes.link_names[link] for link in load.whose)
+    found.append(Bound(load.ns, f"the bytes on {names}"))
+    return max(found, key=lambda one: one.ns)  # the first of equals
+
+
+def _devices(cluster: Cluster, classes: Classes, load: Load) -> str:
+    """The devices of a bound by work, in few words."""
+    rows = np.flatnonzero(np.isin(classes.of, load.whose)).tolist()
+    if len(rows) == len(cluster):
+        return "all devices"
+    shown = ", ".join(cluster.devices[row].short for row in rows[:2])
+    return shown if len(rows) <= 2 else f"{shown} and {len(rows) - 2} more"
+
+
+def _heads(
+    classes: Classes,
+    apart: npt.NDArray[np.int64],
+    forced: npt.NDArray[np.int64],
+    depth: int,
+    *,
+    turned: bool,
+    compiled: bool,
+) -> npt.NDArray[np.int64]:
+    """[n, K] the least time before the start of each op on each class; turned around, after its end."""
+    tables = classes.tables
+    n, count = len(tables), len(classes.lanes)
+    gate = gates(tables)
+    source, target = tables.tensor_op[tables.edge_tensor].astype(np.int64), tables.consumer.astype(np.int64)
+    sizes, size = np.unique(tables.tensor_bytes[tables.edge_tensor], return_inverse=True)
+    free = tables.stays[tables.edge_tensor] | tables.replicable[tables.edge_tensor]
+    changes = np.array(changes_ns(classes, sizes.tolist()), np.int64).reshape(len(sizes), count, count)
+    changes = np.concatenate([changes, np.zeros((1, count, count), np.int64)])  # the last row: free everywhere
+    size = np.where(free, len(sizes), size.reshape(-1))
+    order = _order(n, source, target)
+    kept = np.flatnonzero(~gate) if turned else np.arange(len(target))
+    if turned:
+        source, target, changes, order = target, source, changes.transpose(0, 2, 1), order[::-1]
+    kept = kept[np.argsort(target[kept], kind="stable")]
+    gated = np.zeros(len(target), bool) if turned else gate
+    waits = Waits(
+        order=order,
+        first=np.searchsorted(target[kept], np.arange(n + 1)),
+        op=source[kept],
+        size=size[kept],
+        gate=gated[kept].astype(np.int64),
+        apart_ns=apart[kept],
+        forced_ns=forced[kept],
+        change_ns=changes.reshape(-1),
+        run_ns=classes.run_ns.reshape(-1),
+        lanes=classes.widest,
+    )
+    lengths = (n * count, n * count, n, n, n, n, n, n, n, depth, depth, depth, depth)
+    if compiled:
+        from simulator.bounds.compiled import find_heads  # late: it loads numba
+
+        room = Room(*(np.full(length, -1) for length in lengths))  # -1: no op has met another yet
+        find_heads(Waits(*(np.array(column, np.int64, order="C") for column in waits)), room, depth)
+    else:
+        room = Room(*([-1] * length for length in lengths))  # type: ignore[arg-type]  # it runs over lists, too
+        _plain_heads(Waits(*(column.tolist() for column in waits)), room, depth)
+    return np.array(room.start_ns, np.int64).reshape(n, count)
+
+
+def _order(n: int, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[n] the ops, each after all whose values it reads."""
+    waits = np.bincount(target, minlength=n).tolist()
+    readers = _by(source, target, n)
+    done = [op for op, left in enumerate(waits) if not left]
+    for op in done:  # grows in the loop
+        for reader in readers[op]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                done.append(reader)
+    return np.array(done, np.int64)
+
+
+def _by(key: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int) -> list[list[int]]:
+    """[count] the values of each key."""
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], np.arange(count + 1)).tolist()
+    values: list[int] = value[order].tolist()
+    return [values[a:b] for a, b in pairwise(first)]

@@ -1,0 +1,175 @@
+"""Classes of devices that a bound need not tell apart, and the least times within and between them.
+
+Two devices are of one class if they are of one kind and no set of allowed devices holds one of them alone. So a group
+that may use one of them may use both, at equal speed. A value that stays within a class takes no time, for the two
+devices may be the same one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.columns import Flags, Ids, Ints, flags, ids, ints
+from simulator.execution.routes import AT_ONCE, Pace, alone_ns
+from simulator.units import Bytes, Nanos
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulator.cluster.cluster import Cluster
+    from simulator.execution.preparing import Prepared
+    from simulator.execution.tables import Tables
+    from simulator.placer.constraints import Constraints
+
+NEVER: Nanos = 2**61  # later than any other time, and far from overflow
+_MOST = 12  # classes; the time of a path grows with their square
+
+Matrix = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Axes: n ops, K classes, D devices, S different sets of allowed devices."""
+
+    tables: Tables
+    task: Ids  # [D]
+    set_of: Ids  # [n] the devices that each op may use, row of `may`
+    may: npt.NDArray[np.bool_]  # [S, D]
+    of: Ids  # [D] class of each device
+    run_ns: Matrix  # [n, K] -1: not there; an op that may run nowhere takes no time anywhere
+    lanes: Ints  # [K] of all its devices
+    widest: Ints  # [K] of the device with the most
+
+    def members(self, row: int) -> npt.NDArray[np.intp]:
+        """The devices of a class."""
+        return np.flatnonzero(self.of == row)
+
+
+def classes_of(cluster: Cluster, prepared: Prepared, constraints: Constraints | None) -> Classes:
+    """The classes of a step's devices. Without constraints each op may run wherever it has a kernel."""
+    tables = prepared.tables
+    set_of, may = _sets(prepared, constraints, len(cluster))
+    kind_ns = tables.kind_ns
+    keys = np.concatenate([tables.kind[None], may.astype(np.int64)])
+    _, of = np.unique(keys, axis=1, return_inverse=True)
+    of = of.reshape(-1)
+    if of.max() >= _MOST:
+        of = _fewer(of, tables.kind, may, set_of)
+    count = int(of.max()) + 1
+    run_ns = np.full((len(tables), count), -1, np.int64)
+    for row in range(count):
+        there = np.flatnonzero(of == row)
+        usable = np.array(may[:, there].any(axis=1))
+        run_ns[:, row] = np.where(usable[set_of], kind_ns[:, tables.kind[there[0]]], -1)
+    run_ns[(run_ns < 0).all(axis=1)] = 0
+    lanes = np.bincount(of, tables.lanes, count)
+    widest = np.zeros(count, np.int64)
+    np.maximum.at(widest, of, tables.lanes)
+    return Classes(tables, ids(cluster.task_of), ids(set_of), may, ids(of), run_ns, ints(lanes), ints(widest))
+
+
+def _sets(
+    prepared: Prepared, constraints: Constraints | None, devices: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """[n] the set of devices of each op, and [S, D] what is in it.
+
+    The first is that of all devices: of control flow that the cut moves, and of all ops where nothing is known.
+    """
+    tables = prepared.tables
+    sets: dict[tuple[int, ...], int] = {tuple(range(devices)): 0}
+    set_of = np.zeros(len(tables), np.int64)
+    if constraints is not None:
+        of_group = np.array([sets.setdefault(tuple(sorted(allowed)), len(sets)) for allowed in constraints.allowed])
+        set_of = of_group[constraints.group][tables.node] if len(tables) else set_of
+        set_of[np.isin(tables.node, [node for node, _ in prepared.moves])] = 0
+    for op in np.flatnonzero(tables.bound >= 0).tolist():
+        set_of[op] = sets.setdefault((int(tables.bound[op]),), len(sets))
+    may = np.zeros((len(sets), devices), bool)
+    for allowed, row in sets.items():
+        may[row, list(allowed)] = True
+    return set_of, may
+
+
+def _fewer(
+    of: npt.NDArray[np.int64], kind: Ids, may: npt.NDArray[np.bool_], set_of: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The same with the classes in which few ops are confined made one per kind."""
+    sizes = np.bincount(set_of, minlength=len(may))
+    confined = np.zeros(int(of.max()) + 1, np.int64)
+    for row, allowed in enumerate(may):
+        inside = np.unique(of[allowed])
+        if len(inside) == 1:
+            confined[inside[0]] += sizes[row]
+    kinds = len(np.unique(kind))
+    kept = np.argsort(-confined, kind="stable")[: max(_MOST - kinds, 0)]
+    number = np.full(len(confined), -1)
+    number[kept] = np.arange(len(kept))
+    merged = np.where(number[of] >= 0, number[of], len(kept) + kind)
+    _, merged = np.unique(merged, return_inverse=True)
+    return merged.reshape(-1)
+
+
+# --- transfers --------------------------------------------------------------------------------------------------------
+
+
+def changes_ns(classes: Classes, sizes: Sequence[Bytes]) -> list[list[list[Nanos]]]:
+    """[size][to][from] the least time of a value of that size between classes, packed and unpacked.
+
+    A master's cut sends a value to one device of a task, which hands it on. So a route by a third class may be faster.
+    """
+    of, known = classes.tables.routes.paces
+    rows = range(len(classes.lanes))
+    between: list[list[tuple[Pace, ...]]] = [[() for _ in rows] for _ in rows]
+    for to in rows:
+        for source in rows:
+            found = np.unique(of[np.ix_(classes.members(source), classes.members(to))]).tolist()
+            joined = tuple(pace for row in found if (pace := known[row]) is not None)
+            between[to][source] = (AT_ONCE,) if to == source else joined
+    times: dict[tuple[tuple[Pace, ...], Bytes], Nanos] = {}
+    changes = []
+    for size in sizes:
+        for paces in {paces for row in between for paces in row}:
+            times[paces, size] = min((alone_ns(pace, size) for pace in paces), default=NEVER)
+        direct = [[times[paces, size] for paces in row] for row in between]
+        through = [[min(direct[to][by] + direct[by][of_] for by in rows) for of_ in rows] for to in rows]
+        changes.append([[min(ns, NEVER) for ns in row] for row in through])
+    return changes
+
+
+def apart_ns(classes: Classes) -> tuple[Ints, Ints]:
+    """[E] the least time of each edge's value if its ends are on different devices, and in any case.
+
+    The second is 0 where both ends may be on one device. A value that is handed on has crossed to the other's task at
+    least.
+    """
+    tables, device_of = classes.tables, np.arange(len(classes.task))
+    of, known = tables.routes.paces
+    tensor = tables.edge_tensor
+    free = tables.stays[tensor] | tables.replicable[tensor]
+    source, target = classes.set_of[tables.tensor_op[tensor]], classes.set_of[tables.consumer]
+    key = np.stack([source, target, tables.tensor_bytes[tensor]])
+    different, which = np.unique(key, axis=1, return_inverse=True)
+    least, forced = np.zeros(different.shape[1], np.int64), np.zeros(different.shape[1], np.int64)
+    paces: dict[tuple[int, int], list[Pace]] = {}
+    for row, (here, there, size) in enumerate(different.T.tolist()):
+        if (here, there) not in paces:
+            near = classes.may[there][None] & (device_of[:, None] != device_of[None])
+            tasks = np.isin(classes.task, classes.task[classes.may[there]])
+            near |= tasks[None] & (classes.task[:, None] != classes.task[None])
+            found = np.unique(of[near & classes.may[here][:, None]]).tolist()
+            paces[here, there] = [pace for way in found if (pace := known[way]) is not None]
+        least[row] = min((alone_ns(pace, size) for pace in paces[here, there]), default=NEVER)
+        forced[row] = 0 if (classes.may[here] & classes.may[there]).any() else least[row]
+    which = which.reshape(-1)
+    return ints(np.where(free, 0, least[which])), ints(np.where(free, 0, forced[which]))
+
+
+def gates(tables: Tables) -> Flags:
+    """[E] the data inputs of Merges that have several: such a Merge waits for the first of them alone."""
+    gate = tables.merge[tables.consumer] & (tables.tensor_row[tables.edge_tensor] >= 0)
+    many = np.bincount(tables.consumer[gate], minlength=len(tables)) > 1
+    return flags(gate & many[tables.consumer])
