@@ -54,6 +54,7 @@ TRAINING = CompiledSources(
         "training/clients/workload.py",
         "training/disturbances/noise.py",
         "training/disturbances/pauses.py",
+        "training/regimes.py",
         "training/training.py",
     ),
 )

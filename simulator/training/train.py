@@ -16,7 +16,6 @@ from simulator.training.clients.assembly import combine_tables, workload_of
 from simulator.training.clients.background import background
 from simulator.training.clients.session_starts import Starts, starts
 from simulator.training.clients.workload import Client, CombinedTables, Workload
-from simulator.training.control.clocks import BOUNDED, NO_RULE, ClockRule
 from simulator.training.control.recording import trace_of
 from simulator.training.control.results import Outcome, StopCondition
 from simulator.training.control.run import LoweredClients, prepare, run
@@ -25,7 +24,8 @@ from simulator.training.disturbances.disturbed import disturb, slowed, upsets_of
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipelines
 from simulator.training.inputs.pipeline import slowed as slower_inputs
-from simulator.training.regimes import Regime, check
+from simulator.training.programs.program_regime import regime_of
+from simulator.training.regimes import NO_RULE, Regime
 from simulator.training.training import Training
 from simulator.wording import counted
 
@@ -93,9 +93,8 @@ def train(
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
     combined = combine_tables(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
-    settled = check(regime, [client.program for client in clients])
+    settled = regime_of(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
-    rule = NO_RULE if settled is None or settled.bound is None else ClockRule(BOUNDED, settled.bound)
     workload = workload_of(
         clients,
         combined,
@@ -103,7 +102,7 @@ def train(
         begins.session_ns,
         steps=max(steps, most),
         tokens=tokens,
-        clock_rule=rule,
+        clock_rule=NO_RULE if settled is None else settled.clock_rule,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
     )
     workload = replace(workload, disturbed=disturbed, seed=seed)

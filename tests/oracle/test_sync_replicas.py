@@ -19,8 +19,9 @@ from simulator.graph.importer import read_graph
 from simulator.training.clients.resources import find, joined
 from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
+from simulator.training.programs.program_regime import regime_of
 from simulator.training.recognition.sync_replicas import sync_replicas
-from simulator.training.regimes import Regime, check
+from simulator.training.regimes import Regime
 from simulator.training.train import train
 from tests.training.queues import cut
 
@@ -66,7 +67,7 @@ def test_who_runs_what_by_which_numbers(told: list[dict[str, Any]], place: int) 
     else:
         assert updates.fetches == tuple(case["updates"])
     # without an op for them the graph does not say how many tokens there are at first: as many as are aggregated
-    assert check(None, programs) == known
+    assert regime_of(None, programs) == known
 
 
 def test_all_programs_share_three_accumulators_and_a_queue(told: list[dict[str, Any]]) -> None:

@@ -168,7 +168,8 @@ def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, see
             (Client(program, partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))), priced)
         )
     start = [random.choice([0, 0, 70]) for _ in given]
-    made, combined = workload(given, on, steps=6, bound=random.choice([-1, -1, 0, 1]), start=start)
+    regime = random.choice(["async", "async", "ssp:bound=0", "ssp:bound=1"])
+    made, combined = workload(given, on, steps=6, regime=regime, start=start)
     gaps = [50 if idle else random.choice([0, 0, 50]) for idle in made.background.tolist()]  # traffic takes time
     made = replace(made, gap_ns=ints(gaps))
     made = with_sync_ops(random, made) if random.random() < 0.7 else made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -13,7 +14,8 @@ from simulator.errors import DeadlockError, GraphError, SimvizError
 from simulator.graph.graph import Graph
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.program import Program
-from simulator.training.regimes import Regime, check, describe, read_regime, settled, tokens_per_update
+from simulator.training.programs.program_regime import regime_of
+from simulator.training.regimes import FORMS, HELP, KINDS, Regime, describe, read_regime, settled, tokens_per_update
 from tests.strategies import Rows
 from tests.training.queues import synchronised
 
@@ -176,7 +178,7 @@ def test_a_graph_that_hands_out_too_few_tokens_hangs_at_its_second_update(variab
         graph = synchronised(aggregate=aggregate, handed=handed, tokens=tokens)
         case = (workers, aggregate, handed, tokens)
         hangs[case] = can_hang(workers, aggregate, tokens, handed, variables)
-        assert is_refused(partial(check, None, programs(graph, workers))) == hangs[case], case
+        assert is_refused(partial(regime_of, None, programs(graph, workers))) == hangs[case], case
     assert hangs[2, 3, 2, 3]
     assert not hangs[2, 3, 3, 3]
 
@@ -191,11 +193,11 @@ def test_a_hang_is_named_with_what_helps() -> None:
 
 def test_a_graph_that_synchronises_itself_brings_its_numbers() -> None:
     graph = synchronised(aggregate=3, handed=4, tokens=2)
-    assert check(None, programs(graph, 4)) == Regime("sync", 3, 4, 2)
-    assert check(Regime("sync", total=4), programs(graph, 4)) == Regime("sync", 3, 4, 2)
+    assert regime_of(None, programs(graph, 4)) == Regime("sync", 3, 4, 2)
+    assert regime_of(Regime("sync", total=4), programs(graph, 4)) == Regime("sync", 3, 4, 2)
     few = synchronised(aggregate=3, handed=3, tokens=None)
-    assert check(None, programs(few, 2)) == Regime("sync", 3, 2, 3)
-    assert check(Regime("sync", tokens=1), programs(few, 2)) == Regime("sync", 3, 2, 1)
+    assert regime_of(None, programs(few, 2)) == Regime("sync", 3, 2, 3)
+    assert regime_of(Regime("sync", tokens=1), programs(few, 2)) == Regime("sync", 3, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -211,29 +213,29 @@ def test_a_graph_that_synchronises_itself_brings_its_numbers() -> None:
 )
 def test_a_regime_that_its_graph_contradicts(regime: Regime, workers: int, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
-        check(regime, programs(synchronised(aggregate=3, handed=4, tokens=2), workers))
+        regime_of(regime, programs(synchronised(aggregate=3, handed=4, tokens=2), workers))
 
 
 def test_more_workers_than_a_graph_hands_out_tokens_for() -> None:
     with pytest.raises(GraphError, match="hands out 3 tokens per update, for at most as many replicas, but 4 workers"):
-        check(None, programs(synchronised(aggregate=3, handed=3, tokens=3), 4))
+        regime_of(None, programs(synchronised(aggregate=3, handed=3, tokens=3), 4))
 
 
 @pytest.mark.parametrize(("workers", "regime"), [(2, Regime("sync")), (1, Regime("sync", aggregate=3))])
 def test_nobody_waits_for_gradients_without_accumulators(workers: int, regime: Regime) -> None:
     """Programs that were made for another regime trained asynchronously, under the name of this one."""
     with pytest.raises(GraphError, match=r"holds no accumulators, so .* Make the programs in the same regime"):
-        check(regime, programs(Rows().built(), workers))
+        regime_of(regime, programs(Rows().built(), workers))
 
 
 def test_a_single_worker_waits_for_nobody() -> None:
-    assert check(Regime("sync"), programs(Rows().built(), 1)) == Regime("sync", 1, 1, 1)
+    assert regime_of(Regime("sync"), programs(Rows().built(), 1)) == Regime("sync", 1, 1, 1)
 
 
 def test_nothing_trains_without_a_worker() -> None:
     for regime in (Regime("async"), Regime("sync")):
         with pytest.raises(SimvizError, match="nothing trains"):
-            check(regime, [])
+            regime_of(regime, [])
     with pytest.raises(SimvizError, match="nothing trains"):
         with_accumulators([], Regime("sync"))
 
@@ -248,3 +250,15 @@ def test_in_words() -> None:
     assert describe(Regime("sync"), 1) == "Synchronous, of one worker: it waits for nobody."
     assert "6 gradients of 2 workers, which make several batches" in describe(Regime("sync", aggregate=6), 2)
     assert "2 gradients of 1 worker, which makes several batches" in describe(Regime("sync", aggregate=2), 1)
+
+
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_each_form_in_a_message_is_a_regime(form: str) -> None:
+    assert str(read_regime(form)) == form
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_regime_is_described(kind: str) -> None:
+    """In the help, and in the page."""
+    assert f"`{kind}" in Path("docs/training.md").read_text(encoding="utf-8")
+    assert KINDS[kind].summary in HELP

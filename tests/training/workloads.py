@@ -12,10 +12,10 @@ from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
 from simulator.training.clients.assembly import combine_tables, workload_of
 from simulator.training.clients.workload import Client, CombinedTables, Workload
-from simulator.training.control.clocks import BOUNDED, NO_RULE, ClockRule
 from simulator.training.control.results import Outcome
 from simulator.training.control.run import prepare, run
 from simulator.training.programs.program import Program, Role
+from simulator.training.regimes import read_regime
 from tests.execution.cases import assigned, attrs_of, costs, whole
 from tests.strategies import INT32, Rows, shapes_attr, type_attr
 from tests.training import queues
@@ -69,14 +69,15 @@ def workload(
     *,
     steps: int,
     tokens: int = 0,
-    bound: int = -1,
+    regime: str = "async",
     start: Sequence[int] = (),
 ) -> tuple[Workload, CombinedTables]:
     """The clients together."""
     clients = [one for one, _ in given]
     combined = combine_tables(clients, on, [priced for _, priced in given])
-    rule = ClockRule(BOUNDED, bound) if bound >= 0 else NO_RULE
-    start_ns = ints(start or [0] * len(given))
+    read = read_regime(regime)
+    assert read is not None
+    start_ns, rule = ints(start or [0] * len(given)), read.clock_rule
     return workload_of(clients, combined, on, start_ns, steps=steps, tokens=tokens, clock_rule=rule), combined
 
 
@@ -185,3 +186,8 @@ def ran(
     outcome = run(together, combined, prepare(combined, None, order=order, contention=contention))
     assert outcome is not None
     return outcome
+
+
+def spans(outcome: Outcome, client: int) -> list[tuple[int, int]]:
+    """Start and end of the steps of a client."""
+    return [step[2:4] for step in outcome.log.steps if step[0] == client]

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from placement.algorithms import TABLE
 from simulator.errors import SimvizError
+from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import meant, near
 
 ALGORITHMS = tuple(TABLE)
@@ -297,10 +298,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     add(
         "--training",
         metavar="REGIME",
-        help="async: each gradient is applied when it arrives. sync[:aggregate=A,total=T,tokens=K]: an update "
-        "averages A gradients of T workers; the T - A slowest are backups; K tokens let workers start before the "
-        "first update (default: A = T = all workers, K = A). ssp:bound=B: as async, but no worker is more than B "
-        "steps ahead. none (default): one step",
+        help=REGIMES,
     )
     add(
         "--replicate",

@@ -29,8 +29,9 @@ from simulator.training.disturbances.disturbed import disturb, present
 from simulator.training.inputs.finding import inputs_of
 from simulator.training.inputs.pipeline import Pipelines, faster
 from simulator.training.programs.program import Program
+from simulator.training.programs.program_regime import regime_of
 from simulator.training.recognition.sync_replicas import sync_replicas
-from simulator.training.regimes import Regime, check
+from simulator.training.regimes import Regime
 from simulator.training.train import train
 from simulator.training.training import Training
 from simulator.wording import counted
@@ -136,7 +137,7 @@ def trained(
         cluster,
         lambda relief: _relieved(setup, wanted, given.source, relief, steps, say),
         wanted.disturbances,
-        most=MOST_TRIED if setup.regime is None or setup.regime.kind != "sync" else TRIED_IN_STEP,
+        most=MOST_TRIED if setup.regime is None or not setup.regime.averages else TRIED_IN_STEP,
     )
     disturbed = disturb(wanted.disturbances, cluster)
     return Trained(
@@ -190,7 +191,7 @@ def _setup(
     first: tuple[Assignment, Partitions] | None = None,
 ) -> _Setup:
     assert request.training is not None
-    regime = check(request.training.regime, programs)
+    regime = regime_of(request.training.regime, programs)
     made = clients(
         programs,
         cluster,

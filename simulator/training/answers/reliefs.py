@@ -18,6 +18,7 @@ from simulator.training.clients.resources import Key
 from simulator.training.disturbances.disturbance import Disturbance
 from simulator.training.disturbances.disturbed import disturb, singled_out, slowed, slower_devices
 from simulator.training.inputs.pipeline import FEED
+from simulator.training.regimes import read_regime
 from simulator.training.training import SENDING, Training, Usage
 from simulator.wording import some
 
@@ -126,7 +127,8 @@ def candidates(
     found = [
         *_links(traffic), *_uneven(traffic), *_devices(traffic), *_protocol(traffic), *_between_steps(training),
     ]  # fmt: skip
-    if gate_share > 0 and training.regime.startswith("sync"):
+    regime = read_regime(training.regime)
+    if gate_share > 0 and regime is not None and regime.averages:
         found.append(
             Relief(
                 f"waiting for the slowest, {_percent(gate_share)} of the workers' time",

@@ -34,10 +34,10 @@ from simulator.training.clients.workload import (
     Workload,
     join,
 )
-from simulator.training.control.clocks import FREE, NO_RULE, ClockRule
 from simulator.training.inputs.pipeline import NO_INPUTS, Pipelines
 from simulator.training.recognition.anatomy import trained
 from simulator.training.recognition.variables import VARIABLES
+from simulator.training.regimes import FREE, NO_RULE, ClockRule
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, ids, ints
 from simulator.errors import SimvizError
 from simulator.execution.tables import Tables
-from simulator.training.control.clocks import NO_RULE, ClockRule
+from simulator.training.regimes import NO_RULE, ClockRule
 
 if TYPE_CHECKING:
     from simulator.partitioning import Partitions

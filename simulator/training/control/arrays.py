@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from simulator.columns import Flags, Ids, Ints
-from simulator.training.control.clocks import ClockRules, Clocks
+from simulator.training.control.clocks import ClockRows, Clocks
 
 LOG_ROWS = 1 << 15  # steps and updates that are noted before Python takes them away
 COLUMNS = 6  # of both, of which an update has one less
@@ -110,7 +110,7 @@ class Rules(NamedTuple):
     """Read-only."""
 
     clients: Clients
-    clocks: ClockRules
+    clocks: ClockRows
     work: Work
     sync_ops: SyncOpRows
     sync_resources: SyncResourceRows

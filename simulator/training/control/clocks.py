@@ -16,24 +16,13 @@ from typing import Annotated, Any, NamedTuple
 
 from simulator.columns import Flags, Ids, Ints
 from simulator.execution.backend import Backend
+from simulator.training.regimes import FREE
 
-FREE, BOUNDED = range(2)  # codes: nobody waits; a clock may be `AHEAD` steps ahead of the slowest
-CODE, AHEAD = range(2)  # of `ClockRules.numbers`; further ones are a rule's own
+CODE, AHEAD = range(2)  # of `ClockRows.numbers`; further ones are a rule's own
 SLOWEST, AT_SLOWEST, WAITERS, TOTALS = range(4)  # of `Clocks.totals`; the last is their number
 
 
-class ClockRule(NamedTuple):
-    """A rule of waiting and its numbers."""
-
-    code: int = FREE
-    ahead: int = 0  # steps that a clock may be ahead of the slowest, at most, when its worker begins a step
-    others: tuple[int, ...] = ()
-
-
-NO_RULE = ClockRule()
-
-
-class ClockRules(NamedTuple):
+class ClockRows(NamedTuple):
     """The rule, and the messages to and from the server of clocks. Axis: C clients."""
 
     numbers: Ints
@@ -57,14 +46,14 @@ def clocks_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each 
     inner, whole = backend.inner, backend.whole
 
     @inner
-    def needed(rules: ClockRules, clocks: Clocks, client: int) -> int:
+    def needed(rules: ClockRows, clocks: Clocks, client: int) -> int:
         """The slowest clock with which this client may begin its next step; 0 or less: it need not know of any."""
         if rules.numbers[CODE] == FREE or not rules.clocked[client]:
             return whole(0)
         return whole(clocks.clock[client] - rules.numbers[AHEAD])
 
     @inner
-    def may_begin(rules: ClockRules, clocks: Clocks, client: int) -> bool:
+    def may_begin(rules: ClockRows, clocks: Clocks, client: int) -> bool:
         """Whether a client may begin its next step; if not, it waits."""
         if needed(rules, clocks, client) <= clocks.totals[SLOWEST]:
             return True
@@ -74,7 +63,7 @@ def clocks_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each 
         return False
 
     @inner
-    def knows_ns(rules: ClockRules, clocks: Clocks, client: int, when: int) -> int:
+    def knows_ns(rules: ClockRows, clocks: Clocks, client: int, when: int) -> int:
         """When a client that may begin knows it, at `when` or later. The server tells one after the other."""
         least = needed(rules, clocks, client)
         if least <= 0:
@@ -85,7 +74,7 @@ def clocks_of(backend: Backend) -> tuple[Callable[..., Any], ...]:  # Any: each 
         return known
 
     @inner
-    def advance(rules: ClockRules, clocks: Clocks, client: int, now: int) -> bool:
+    def advance(rules: ClockRows, clocks: Clocks, client: int, now: int) -> bool:
         """A client has ended a step; whether the slowest clock goes on with that."""
         totals, clock, clocked = clocks.totals, clocks.clock, rules.clocked
         if not clocked[client]:

@@ -30,7 +30,7 @@ from simulator.training.control.arrays import (
     SyncResourceRows,
     Work,
 )
-from simulator.training.control.clocks import ClockRules
+from simulator.training.control.clocks import ClockRows
 from simulator.training.control.deadlock import patience_of
 from simulator.training.training import WAITING, CutShort
 
@@ -101,7 +101,7 @@ def rules_of(
                 chief=flags(takes),
                 examples=workload.examples,
             ),
-            clocks=ClockRules(
+            clocks=ClockRows(
                 numbers=ints([rule.code, rule.ahead, *rule.others]),
                 clocked=workload.clocked,
                 to_server_ns=workload.clock_latency.to_server_ns,

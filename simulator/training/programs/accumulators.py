@@ -24,12 +24,13 @@ from simulator.graph.messages import AttrValue, Proto, TensorShapeProto
 from simulator.graph.step import choose_step
 from simulator.training.programs.copying import dtype_of, output_on, redirect, shape_on, unused_prefix
 from simulator.training.programs.program import Program, updates_of
+from simulator.training.programs.program_regime import workers_of
 from simulator.training.programs.tasks import in_graph_text, of_task
 from simulator.training.programs.tensor_ops import TensorOps
 from simulator.training.recognition.anatomy import Anatomy, Gradient, anatomy
 from simulator.training.recognition.parts import Separated, held_by, separate
 from simulator.training.recognition.variables import colocated_with, variable_shape
-from simulator.training.regimes import Regime, settled, tokens_per_update, workers_of
+from simulator.training.regimes import Regime, settled, tokens_per_update
 
 INT64 = 9
 _UNKNOWN_SHAPE = TensorShapeProto(unknown_rank=True)
@@ -257,7 +258,7 @@ def with_accumulators(programs: Sequence[Program], regime: Regime | None) -> tup
     Raises SimvizError for no workers, GraphError for a graph without gradients, or whose variables are not on a task
     that all share, and as `regimes.settled`.
     """
-    if regime is None or regime.kind != "sync":
+    if regime is None or not regime.averages:
         return tuple(programs)
     workers = workers_of(programs)
     known = settled(regime, len(workers))

@@ -26,6 +26,7 @@ from simulator.training.clients.workload import APPLY, ENQUEUE, TAKE
 from simulator.training.programs.accumulators import with_accumulators
 from simulator.training.programs.filters import check_seen
 from simulator.training.programs.program import Program, updates_of
+from simulator.training.programs.program_regime import regime_of
 from simulator.training.programs.tasks import (
     CHIEFS,
     WORKERS,
@@ -39,7 +40,7 @@ from simulator.training.programs.tasks import (
 from simulator.training.recognition.anatomy import anatomy
 from simulator.training.recognition.captured import with_variables
 from simulator.training.recognition.sync_replicas import SyncReplicas, sync_replicas
-from simulator.training.regimes import Regime, check
+from simulator.training.regimes import Regime
 from simulator.wording import near, some
 
 
@@ -61,7 +62,7 @@ def distributed(
     `filters` are the device_filters of the session of the graph's own task; each worker's name takes that task's place.
 
     Raises GraphError for a graph without gradients, InfeasibleError for a task that a graph names and the cluster or
-    the filters leave out, ClusterError for a graph of a task that does not exist, and as `regimes.check`.
+    the filters leave out, ClusterError for a graph of a task that does not exist, and as `regime_of`.
     """
     if isinstance(graph, Graph):
         check_devices(graph)
@@ -72,7 +73,7 @@ def distributed(
     made = _programs(given, cluster, filters)
     chief = next((row for row, (_, script) in enumerate(given) if script.held is not None), None)
     made = with_accumulators(made, regime) if chief is None else (*made, _updates(made[chief], given[chief][1]))
-    check(regime, made)
+    regime_of(regime, made)
     return made
 
 

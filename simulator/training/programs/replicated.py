@@ -115,16 +115,16 @@ def replicate(
     _of_one_client(regime, how)
     if how == "in":
         setter = Setter(_homes(cluster, variables), ps_strategy, seed)
-        alone = regime is not None and regime.kind != "sync"
+        alone = regime is not None and not regime.averages
         return _in_graph(graph, found, cluster, setter, batch=examples, asynchronous=alone)
     return _all_reduced(graph, found, cluster, batch=examples, collective=how.partition(":")[2], fuse=fuse)
 
 
 def _of_one_client(regime: Regime | None, how: str) -> None:
     """Refuse a regime that a single client, which averages the gradients of all replicas in each step, can't follow."""
-    if regime is None or (regime.kind != "sync" and how == "in"):
+    if regime is None or (not regime.averages and how == "in"):
         return
-    if regime.kind != "sync":
+    if not regime.averages:
         raise SimvizError(f"an all-reduce waits for all replicas, so it can't be {regime}; leave the regime out.")
     if regime.total not in (None, 1) or regime.aggregate not in (None, 1) or regime.tokens is not None:
         where = "in-graph" if how == "in" else "in an all-reduce"

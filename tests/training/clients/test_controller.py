@@ -1,4 +1,4 @@
-"""Hand-worked runs: gates, clocks, crashes, pauses and noise, what is counted, and what hangs."""
+"""Hand-worked runs: synchronisation, crashes, pauses and noise, what is counted, and what hangs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,15 @@ from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
 from simulator.training.clients.workload import Client
-from simulator.training.control.results import Outcome
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.noise import entry, lognormal, scaled
 from simulator.training.train import train
 from simulator.training.training import Training
 from tests.execution.cases import apart
 from tests.training.alike import assert_spent_alike
-from tests.training.workloads import Priced, chain, pushing, ran, updating
+from tests.training.workloads import Priced, chain, pushing, ran, spans, updating
 
-HOP, TOKEN, WORD = 104, 108, 100  # ns on the way: 100 and one per byte
-
-
-def spans(outcome: Outcome, client: int) -> list[tuple[int, int]]:
-    """Start and end of the steps of a client."""
-    return [step[2:4] for step in outcome.log.steps if step[0] == client]
+HOP, TOKEN = 104, 108  # ns on the way: 100 and one per byte
 
 
 def workers(on: Cluster, *times: int, **options: int) -> list[Priced]:
@@ -83,34 +77,6 @@ def test_the_chief_waits_until_all_accumulators_have_enough() -> None:
     asked = [step for step in run.log.steps if step[0] == 1]
     assert asked[0] == (1, 0, 0, 40 + HOP, 40 + HOP, 0)
     assert [update[3] for update in run.log.updates] == [1, 1]
-
-
-def test_bounded_clocks_hold_the_fast_worker_back() -> None:
-    """Steps of 10 and 1000 ns, a bound of 1: after two the fast one waits for word of each of the slow one's."""
-    on = apart(2)
-    workload = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
-    run = ran(workload, on, steps=4, bound=1)
-    begins = [1000 * step + WORD + 1 for step in (1, 2, 3)]
-    assert spans(run, 0) == [(0, 10), (10, 20), *((begin, begin + 10) for begin in begins)]
-    assert spans(run, 1) == [(0, 1000), (1000, 2000), (2000, 3000)]
-
-
-def test_lockstep_is_a_bound_of_nothing() -> None:
-    """Whoever is last waits for word, too: it does not know that it is the last."""
-    on = apart(2)
-    workload = [chain(on, "fast", [(0, 10)], task=0), chain(on, "slow", [(1, 1000)], task=1)]
-    run = ran(workload, on, steps=2, bound=0)
-    assert spans(run, 0) == [(0, 10), (1000 + WORD + 1, 1010 + WORD + 1)]
-    assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 2, 2000 + 2 * WORD + 2)]
-
-
-def test_a_clock_is_known_when_the_last_word_of_it_is_there() -> None:
-    """The first to end its step is far from the clocks: the last, which is beside them, still waits for its word."""
-    on = apart(2)
-    workload = [chain(on, "near", [(0, 1050)], task=0), chain(on, "far", [(1, 1000)], task=1)]
-    run = ran(workload, on, steps=2, bound=0)
-    assert spans(run, 0) == [(0, 1050), (1000 + WORD + 2, 2050 + WORD + 2)]
-    assert spans(run, 1) == [(0, 1000), (1000 + 2 * WORD + 1, 2000 + 2 * WORD + 1)]
 
 
 def test_a_client_takes_its_time_between_steps() -> None:

@@ -14,6 +14,7 @@ from tests.execution.cases import apart
 from tests.training.workloads import Priced, chain, pushing, ran, updating
 
 LONG = 10**8  # ns: two random times are hardly ever equal
+REGIMES = ("async", "ssp:bound=0", "ssp:bound=1", "ssp:bound=2", "ssp:bound=3")
 SEEDED = st.integers(0, 2**32).map(Random)  # not drawn one by one, which would make them equal
 Made = Callable[[int, int], Priced]  # a worker, on the task under whose number it goes
 
@@ -41,8 +42,8 @@ def done(run: Outcome, names: list[str]) -> list[tuple[object, ...]]:
 
 
 @settings(max_examples=50)
-@given(st.integers(2, 5), st.integers(-1, 3), st.booleans(), SEEDED)
-def test_asynchronous_workers_and_bounded_clocks(workers: int, bound: int, shared: bool, random: Random) -> None:
+@given(st.integers(2, 5), st.sampled_from(REGIMES), st.booleans(), SEEDED)
+def test_asynchronous_workers_and_bounded_clocks(workers: int, regime: str, shared: bool, random: Random) -> None:
     """Of any speed, at a busy parameter server, all over one bus or not: alike to the nanosecond."""
     on = apart(workers + 1, shared=shared)
     load, work = ([random.randrange(1, LONG) for _ in range(workers)] for _ in range(2))
@@ -51,7 +52,7 @@ def test_asynchronous_workers_and_bounded_clocks(workers: int, bound: int, share
     def made(one: int, row: int) -> Priced:
         return chain(on, f"{one}", [(row, load[one]), (0, read_ns), (row, work[one]), (0, apply_ns)], task=row)
 
-    first, second = renumbered(made, on, random, steps=12, bound=bound)
+    first, second = renumbered(made, on, random, steps=12, regime=regime)
     assert done(*first) == done(*second)
 
 

@@ -61,7 +61,8 @@ def test_clients_without_a_common_update(workers: int, bound: int, random: Rando
         chain(on, f"worker:{k}", [(k, random.randrange(1, longest)), (0, random.randrange(1, LONG)), (k, 7)], task=k)
         for k, longest in enumerate(times, 1)
     ]
-    ours = ran(workload, on, steps=8, bound=bound, contention="none")
+    regime = "async" if bound < 0 else f"ssp:bound={bound}"
+    ours = ran(workload, on, steps=8, regime=regime, contention="none")
     theirs = simpy_clients.simulate(workload, on, updates=8 * workers, bound=bound)
     assert finished([step[:4] for step in ours.log.steps], theirs) == finished(theirs.steps, theirs)
     assert [update[:3] for update in ours.log.updates] == theirs.updates

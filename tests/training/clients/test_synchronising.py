@@ -22,7 +22,7 @@ from simulator.training.control.arrays import (
     SyncState,
 )
 from simulator.training.control.synchronisation import synchronisation_of
-from tests.training.reference_synchronisation import Accumulator, Clocks, TokenQueue
+from tests.training.reference_synchronisation import Accumulator, TokenQueue
 
 INITIALISE, DELIVER, REQUEST, RELEASE, _, _, CANCEL, RESTORE = synchronisation_of(PYTHON)
 OPS, RUNS = 8, 400
@@ -109,13 +109,3 @@ def test_a_queue_does_what_the_reference_does(seed: int) -> None:
             assert token < 0 or ours.sync.local_step[who] == token
         waiting -= {who for who, _ in released}
         assert ours.sync.stored[0] == reference.size
-
-
-def test_clocks_of_the_reference_let_all_go_that_a_tick_frees() -> None:
-    clocks = Clocks([True, True, True], 0)
-    assert [clocks.may(one) for one in range(3)] == [True] * 3
-    assert clocks.tick(0) == []
-    assert not clocks.may(0)
-    assert clocks.tick(1) == []
-    assert not clocks.may(1)
-    assert clocks.tick(2) == [0, 1]

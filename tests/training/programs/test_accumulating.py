@@ -16,8 +16,9 @@ from simulator.training.clients.resources import find, joined
 from simulator.training.clients.workload import APPLY, DEQUEUE, ENQUEUE, TAKE
 from simulator.training.programs.distributed import distributed
 from simulator.training.programs.program import Program
+from simulator.training.programs.program_regime import regime_of
 from simulator.training.recognition.sync_replicas import sync_replicas
-from simulator.training.regimes import Regime, check
+from simulator.training.regimes import Regime
 from tests.strategies import Rows, type_attr, typed
 from tests.training.programs.test_distributed import script
 from tests.training.queues import INT64, PS, WORKER, const, cut, gradient, variable
@@ -49,7 +50,7 @@ def test_the_graph_is_one_of_sync_replicas_with_the_regimes_numbers() -> None:
     assert held is not None
     assert (held.aggregate, held.per_update, held.tokens) == (2, 3, 0)
     assert (held.train, held.updates) == (programs[0].fetches, programs[-1].fetches)
-    assert check(None, programs) == check(regime, programs) == Regime("sync", 2, 3, 0)
+    assert regime_of(None, programs) == regime_of(regime, programs) == Regime("sync", 2, 3, 0)
     assert [one.counts for one in programs] == [(), (), (), ("train",)]
 
 
@@ -202,6 +203,6 @@ def test_a_single_worker_gathers_gradients_if_it_is_told_to() -> None:
     assert [one.role for one in made(script(), Regime("sync"), "ps=1,worker=1")] == ["worker"]
     several = made(script(), Regime("sync", aggregate=4), "ps=1,worker=1")
     assert [one.name for one in several] == ["worker:0", "worker:0 updates"]
-    assert check(None, several) == Regime("sync", 4, 1, 4)
+    assert regime_of(None, several) == Regime("sync", 4, 1, 4)
     client = made(script(towers=2), Regime("sync", aggregate=2), "ps=1,worker=2")
     assert [one.role for one in client] == ["worker", "updates"]
