@@ -42,7 +42,7 @@ from engine_problems import (
     switched_case,
 )
 
-from simulator import evaluate, prepare
+from simulator import SimulationOptions, evaluate, evaluate_with_peaks, prepare
 from simulator.execution import engine
 from simulator.execution.flattening import laid_out
 from tests.execution import simpy_reference
@@ -78,7 +78,8 @@ def median(column: np.ndarray) -> float:
 
 def evaluated(case: Case, threads: int = 1, **options: Any) -> Call:
     """Run it as often as it has rows, in one thread."""
-    return lambda: evaluate(case.prepared, case.rows, threads=threads, **options)
+    prepared = case.prepared.under(SimulationOptions(**options))
+    return lambda: evaluate(prepared, case.rows, threads=threads)
 
 
 # --- the tables ------------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def loop(cases: list[Case], library: CDLL | None) -> Iterator[str]:
     yield "| step | transfers | a run | ops/s | wanted | twin | ratio | with peaks | twin | ratio |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for case in cases:
-        mine = [evaluated(case), evaluated(case, peaks=True)]
+        mine: list[Call] = [evaluated(case), partial(evaluate_with_peaks, case.prepared, case.rows, threads=1)]
         theirs = [] if library is None else twins(case, library)
         turns = in_turn(*mine, *theirs) / len(case.rows)
         wanted = WANTED_PER_S.get(case.ops) if case.random_cut else None
@@ -105,7 +106,7 @@ def twins(case: Case, library: CDLL) -> list[Call]:
     """The twin without and with memory, once it gives every start and every peak as we do, and the plain loop."""
     twin = engine_twin.Twin(library, laid_out(case.prepared.tables, "serial"))
     makespan, starts, held = twin.record(case.device)
-    spans, peaks = evaluate(case.prepared, case.rows[:1], peaks=True)
+    spans, peaks = evaluate_with_peaks(case.prepared, case.rows[:1])
     assert twin.makespan(case.device) == makespan == spans[0], case.name
     assert peaks[0].tolist() == held.tolist(), case.name
     assert (engine.run(case.prepared.tables, case.device, compiled=True).start_ns == starts).all(), case.name
@@ -201,14 +202,14 @@ def memory() -> Iterator[str]:
 def grown(ops: int) -> list[int]:
     """Bytes that tables, a first run and one that counts memory take, as the system sees them."""
     for case in random_cases(min(SIZES)):
-        evaluate(case.prepared, case.rows, threads=1, peaks=True)  # all that is loaded once is
+        evaluate_with_peaks(case.prepared, case.rows, threads=1)  # all that is loaded once is
     step = random_step(ops)
     rows = np.random.default_rng(1).integers(0, DEVICES, (1, ops), np.int32)
     seen = [resident()]
     prepared = prepare(*step)
     seen.append(resident())
-    for counted in (False, True):
-        evaluate(prepared, rows, threads=1, peaks=counted)
+    for run in (evaluate, evaluate_with_peaks):
+        run(prepared, rows, threads=1)
         seen.append(resident())
     return [after - before for before, after in pairwise(seen)]
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from simulator.execution.options import SimulationOptions
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import simulator
@@ -101,12 +103,11 @@ class Stage:
             made_clients,
             self.cluster,
             self.costs,
+            options=SimulationOptions(seed=seed, engine="compiled"),
             regime=self.regime,
             steps=steps,
             disturbances=[read_disturbance(text) for text in said],
-            seed=seed,
             record=0,
-            engine="compiled",
         )
 
     def truth(self, seed: int, steps: int, known: dict[object, float]) -> float:

@@ -27,6 +27,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from simulator.execution.options import SimulationOptions
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from placement import place
@@ -218,7 +220,7 @@ def simulated_ns(client: RealClient, on: Cluster) -> int:
     step, costs = choose_step(graph, fetches=client.targets), estimate(graph, on)
     placed = place(graph, on, costs, step=step, algorithm="tensorflow")
     pieces = partition(graph, placed, on, step=step, flavour="master")
-    return int(simulate(pieces, on, costs, order="tensorflow").makespan)
+    return int(simulate(pieces, on, costs, SimulationOptions(order="tensorflow")).makespan)
 
 
 def pinned_cluster(protocol: str, bytes_per_s: int) -> Cluster:

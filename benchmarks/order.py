@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from simulator.execution.options import SimulationOptions
+
 sys.path.insert(0, str(Path(__file__).parents[1]))  # what draws the graphs is among the tests
 
 from simulator.execution.engine import run
@@ -42,7 +44,9 @@ def main() -> None:
         tables = of_step(graph, step, on, costs(graph, on, EXPENSIVE_NS))
         theirs = started(graph, step)
         for order, found in pairs.items():
-            ours = timed_ops(graph, tables, run(tables, np.zeros(len(tables), int), order=order))
+            ours = timed_ops(
+                graph, tables, run(tables, np.zeros(len(tables), int), options=SimulationOptions(order=order))
+            )
             found.append(agreement(ours, theirs))
             alike[order] += ours == theirs
         ops += len(theirs)

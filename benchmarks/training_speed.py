@@ -50,8 +50,8 @@ def row(graph: simulator.Graph, workers: int, steps: int, engine: str, contentio
     costs = estimate_each(programs, cluster)
     made_clients = clients(programs, cluster, costs)
     began = time.process_time()
-    how = {"regime": simulator.read_regime("async"), "engine": engine, "contention": contention}
-    made = train(made_clients, cluster, costs, steps=steps, record=0, **how)  # type: ignore[arg-type]
+    options, regime = simulator.SimulationOptions(contention=contention, engine=engine), simulator.read_regime("async")
+    made = train(made_clients, cluster, costs, regime=regime, steps=steps, options=options, record=0)
     took = time.process_time() - began
     pieces = made_clients[0].partitions
     events = (len(pieces.graph) + len(pieces.send)) * workers * steps

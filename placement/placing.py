@@ -16,6 +16,7 @@ from simulator.cluster.devicespec import ANYWHERE, DeviceSpec, matches, parse
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared, prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
@@ -33,12 +34,10 @@ def place(
     step: Step,
     algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
-    seed: int = 0,
     fallback: bool = True,
     prepared: Prepared | None = None,
     seen: Mapping[str, str] = MappingProxyType({}),
-    order: str = "auto",
-    contention: str = "serial",
+    options: SimulationOptions | None = None,
     flavour: str = "auto",
 ) -> Assignment:
     """Give every node of the graph a device.
@@ -49,13 +48,13 @@ def place(
     algorithm that is not simviz's own stays, and a note says where one device would be faster.
 
     `soft` is soft placement as in TensorFlow: another device of the same task replaces one that does not exist.
-    `seed` is for algorithms that draw; none of these does, so the result does not depend on it. `prepared` is the
-    result of `prepare` for the same values, where the caller has it already. `seen`, node -> device, is where
-    TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few whose device is by chance. `order` and
-    `contention` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.
+    `options` are those of `simulate`, `flavour` is that of `partition`: by these the plans of a search are judged.
+    `prepared` is the result of `prepare` for the same values, where the caller has it already; it has options of its
+    own. `seen`, node -> device, is where TensorFlow put nodes: the algorithm `tensorflow` takes it over for the few
+    whose device is by chance.
 
     Raises InfeasibleError if a group has no device or its memory does not fit, and GraphError for a malformed device.
-    Raises SimvizError for an algorithm that is unknown, fails, or returns no valid plan.
+    Raises SimvizError for an algorithm that is unknown, fails, or returns no valid plan, and as `prepare` does.
     """
     if own := algorithm in tuple(TABLE):  # a tuple, as an algorithm may have no hash
         name, solver = str(algorithm), ALGORITHMS[str(algorithm)]
@@ -63,17 +62,10 @@ def place(
         name, solver = name_of(algorithm), algorithm if callable(algorithm) else find(algorithm, tuple(TABLE))
     constraints = constrain(graph, cluster, soft=soft)
     if prepared is None:
-        prepared = prepare(graph, step, cluster, costs)
-    problem = pose(
-        graph,
-        prepared,
-        cluster,
-        constraints,
-        seen=_rows(graph, cluster, seen),
-        order=order,
-        contention=contention,
-        flavour=flavour,
-    )
+        prepared = prepare(graph, step, cluster, costs, options or SimulationOptions())
+    elif options is not None:
+        prepared = prepared.under(options)
+    problem = pose(graph, prepared, cluster, constraints, seen=_rows(graph, cluster, seen), flavour=flavour)
     if not own or TABLE[name].by_cost:
         require_feasible(problem)
     used, plan, notes = _solve(problem, name, solver, own=own, fallback=fallback)

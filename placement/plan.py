@@ -17,7 +17,7 @@ from simulator.assignment import COST, NOT_RUN, ONLY, RULES
 from simulator.columns import Ints, ids, ints
 from simulator.errors import ClusterError, InfeasibleError, SimvizError
 from simulator.execution.choosing import choose
-from simulator.execution.evaluate import evaluate
+from simulator.execution.evaluate import evaluate, evaluate_with_peaks
 from simulator.units import Nanos
 from simulator.wording import counted, some
 
@@ -73,26 +73,19 @@ def verdict(problem: Problem, plan: Plan) -> tuple[bool, Nanos]:
 def _simulated(problem: Problem, plan: Plan, *, peaks: bool) -> tuple[Nanos, Ints]:
     """The makespan, and [D] the peak of each device's memory: 0 where it is not asked for or the step never ends."""
     device = ids(plan.device)[problem.constraints.group]
-    order = (
-        problem.order if problem.order in ("fifo", "tensorflow") else "fifo" if plan.priority is None else "priority"
-    )
-    nothing = ints([0] * len(problem.capacity))
+    options = problem.options
+    uses = options.order in ("auto", "priority")  # a plan without priorities runs in order of ready time
     engine = "compiled" if choose("auto", len(problem.tables) * _PLANS) else "python"
+    prepared = problem.prepared.under(replace(options, order="auto" if uses else options.order, engine=engine))
+    nothing = ints([0] * len(problem.capacity))
+    priorities = plan.priority if uses else None
     try:
-        found = evaluate(
-            problem.prepared,
-            device[None],
-            order=order,
-            contention=problem.contention,
-            flavour=problem.flavour,
-            priorities=plan.priority if order == "priority" else None,
-            engine=engine,
-            peaks=peaks,
-        )
+        if peaks:
+            found = evaluate_with_peaks(prepared, device[None], priorities=priorities, flavour=problem.flavour)
+            return int(found.makespan_ns[0]), ints(found.peak_bytes[0])
+        return int(evaluate(prepared, device[None], priorities=priorities, flavour=problem.flavour)[0]), nothing
     except (ClusterError, InfeasibleError):  # the docstring of `makespan` says so
         return NEVER, nothing
-    ends, held = (found[0], found[1][0]) if isinstance(found, tuple) else (found, nothing)
-    return int(ends[0]), held
 
 
 def fits(problem: Problem, device: Sequence[int]) -> bool:

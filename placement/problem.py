@@ -17,6 +17,7 @@ import numpy as np
 
 from simulator.cluster.cluster import Cluster
 from simulator.errors import InfeasibleError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared
 from simulator.execution.routes import Pace, alone_ns
 from simulator.execution.tables import Tables
@@ -58,14 +59,17 @@ class Problem:
     cpu: list[bool]  # [D]
     home: list[int]  # [D] CPU of the device's task
     seen: Mapping[int, int]  # node of the graph -> device that TensorFlow chose; of use where its choice is by chance
-    order: str  # as in `simulate`, like the next one: how a plan would run
-    contention: str
     flavour: str  # as in `partition`: how it would be cut
 
     @property
     def tables(self) -> Tables:
         """The step's tables."""
         return self.prepared.tables
+
+    @property
+    def options(self) -> SimulationOptions:
+        """How a plan will be simulated."""
+        return self.prepared.options
 
     def transfer_ns(self, source: int, target: int, nbytes: Bytes) -> Nanos:
         """The time of a transfer that waits for nothing, packed and unpacked; NEVER where no route leads."""
@@ -92,8 +96,6 @@ def pose(
     constraints: Constraints,
     *,
     seen: Mapping[int, int] = MappingProxyType({}),
-    order: str = "auto",
-    contention: str = "serial",
     flavour: str = "auto",
 ) -> Problem:
     """State the problem; a group that no device has costs or memory for is left without one."""
@@ -135,8 +137,6 @@ def pose(
         cpu=tables.cpu.tolist(),
         home=tables.home.tolist(),
         seen=seen,
-        order=order,
-        contention=contention,
         flavour=flavour,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +16,8 @@ from simulator.cluster.master import connected
 from simulator.columns import Ids, ids
 from simulator.costs.table import CostTable
 from simulator.errors import InfeasibleError
-from simulator.execution.loops import Choice, SharedChoices
+from simulator.execution.loops import SharedChoices
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.graph.step import choose_step
 from simulator.partitioning import Partitions, partition
@@ -32,12 +33,8 @@ def clients(
     *,
     algorithm: str | Algorithm = "whitepaper",
     soft: bool = True,
-    seed: int = 0,
+    options: SimulationOptions = SimulationOptions(),
     flavour: str = "auto",
-    order: str = "auto",
-    contention: str = "serial",
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
     first: tuple[Assignment, Partitions] | None = None,
 ) -> tuple[Client, ...]:
     """Place and cut the step of each program; `costs` has the table of each program's graph.
@@ -52,7 +49,7 @@ def clients(
     """
     placed: dict[tuple[int, str], Assignment] = {}
     made: list[Client] = []
-    choices = SharedChoices(trips, branches)
+    choices = SharedChoices(options)
     for row, (program, priced) in enumerate(zip(programs, costs, strict=True)):
         if program.like is not None:
             lead = made[program.like]
@@ -73,11 +70,8 @@ def clients(
                     step=step,
                     algorithm=algorithm,
                     soft=soft,
-                    seed=seed,
-                    order=order,
-                    contention=contention,
                     flavour=flavour,
-                    prepared=choices.apply(partial(prepare, program.graph, step, own, priced, seed=seed)),
+                    prepared=choices.apply(partial(prepare, program.graph, step, own, priced)),
                 )
             pieces = partition(program.graph, placed[session], own, step=step, flavour=flavour)
         _check_seen(program, pieces, cluster)

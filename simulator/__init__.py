@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from simulator.costs.estimate import estimate as estimate
     from simulator.costs.table import CostTable as CostTable
     from simulator.execution.evaluate import evaluate as evaluate
+    from simulator.execution.evaluate import evaluate_with_peaks as evaluate_with_peaks
+    from simulator.execution.options import SimulationOptions as SimulationOptions
     from simulator.execution.preparing import Prepared as Prepared
     from simulator.execution.preparing import prepare as prepare
     from simulator.execution.simulate import simulate as simulate
@@ -51,6 +53,7 @@ _EXPORTS = {
     "Graph": "simulator.graph.graph",
     "Partitions": "simulator.partitioning",
     "Prepared": "simulator.execution.preparing",
+    "SimulationOptions": "simulator.execution.options",
     "Step": "simulator.graph.step",
     "Trace": "simulator.execution.trace",
     "answers": "simulator.training.answers.answers",
@@ -62,6 +65,7 @@ _EXPORTS = {
     "estimate": "simulator.costs.estimate",
     "estimate_each": "simulator.training.programs.program",
     "evaluate": "simulator.execution.evaluate",
+    "evaluate_with_peaks": "simulator.execution.evaluate",
     "inline": "simulator.graph.inlining",
     "load": "simulator.loading",
     "load_cluster": "simulator.cluster.description",

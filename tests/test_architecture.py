@@ -55,7 +55,6 @@ LONG_FILES: dict[str, str] = {
     "simulator.oracle.record": "a record: its making, its file and its command",
     "simulator.placer.colocation": "TensorFlow's colocation_graph.cc and inspecting_placer.cc, which call each other",
     "simulator.execution.laws": "all laws of a trace, those of order included, over one record",
-    "simulator.execution.tables": "the flat tables, each column with its meaning, and both ways to make them",
     "simulator.execution.table_columns": "the columns of `Tables`, with the ops that stand for moments",
     "simulator.training.control.layout": "every column that the controller reads, made once",
     "simulator.training.clients.assembly": "all that makes one table and one record of many clients",

@@ -16,6 +16,7 @@ from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.costs.table import CostTable
 from simulator.execution.engine import makespan
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
@@ -100,7 +101,7 @@ def test_no_assignment_beats_the_bound(data: st.DataObject) -> None:
     on, priced, rows, how = data.draw(worlds(graph))
     step = data.draw(steps(graph))
     tables = of_step(graph, step, on, priced)
-    assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)), **how)
+    assert lower_bound(graph, on, priced, step=step) <= makespan(tables, tables.placed(ids(rows)), options=how)
 
 
 # --- constraints, contention and ancestors ----------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_bytes_that_must_cross_take_their_link() -> None:
         draft.add(f"r{at}", "Neg", [f"v{at}"], **attrs_of("Neg", 1, 250))
     graph, on = draft.built(), apart(2, lanes=9)
     priced, allowed = costs(graph, on, 10), [(0,), (1,)] * 5
-    found = bounded(graph, on, priced, allowed, contention="serial")
+    found = bounded(graph, on, priced, allowed, options=SimulationOptions(contention="serial"))
     assert found == Bound(10 + 5000 + 10, "the bytes on w:0/CPU:0>w:1/CPU:0")
     assert bounded(graph, on, priced, allowed).ns == 10 + 1100 + 10  # each as if alone
 
@@ -178,7 +179,7 @@ def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
     rows = [of_group[group] for group in rules.group.tolist()]
     prepared = prepare(graph, step, on, priced)
     tables = prepared.tables
-    ends = makespan(tables, tables.placed(ids(rows)), **how)
+    ends = makespan(tables, tables.placed(ids(rows)), options=how)
     rules, depth = replace(rules, allowed=tuple(allowed)), data.draw(st.sampled_from([0, 1, 3, 64]))
     found = bound(
         graph,
@@ -187,12 +188,12 @@ def test_no_allowed_assignment_beats_the_bound(data: st.DataObject) -> None:
         step=step,
         prepared=prepared,
         constraints=rules,
-        contention=how["contention"],
+        options=how,
         depth=depth,
     )
     assert found.ns <= ends
-    machine = bound(graph, on, priced, step=step, constraints=rules, contention=how["contention"], compiled=True)
-    assert machine == bound(graph, on, priced, step=step, constraints=rules, contention=how["contention"], depth=64)
+    machine = bound(graph, on, priced, step=step, constraints=rules, options=how, compiled=True)
+    assert machine == bound(graph, on, priced, step=step, constraints=rules, options=how, depth=64)
     assert machine.ns >= found.ns
 
 
@@ -205,6 +206,6 @@ def test_the_best_of_all_assignments_of_a_small_graph_is_no_less_than_the_bound(
     prepared = prepare(graph, step, on, priced)
     tables = prepared.tables
     every = product(range(len(on)), repeat=len(graph))
-    best = min(makespan(tables, tables.placed(ids(rows)), **how) for rows in islice(every, 1024))
-    found = bound(graph, on, priced, step=step, prepared=prepared, contention=how["contention"])
+    best = min(makespan(tables, tables.placed(ids(rows)), options=how) for rows in islice(every, 1024))
+    found = bound(graph, on, priced, step=step, prepared=prepared, options=how)
     assert len(on) ** len(graph) > 1024 or found.ns <= best

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from simulator.bounds.classes import NEVER, Classes, apart_ns, changes_ns, classes_of, gates
 from simulator.bounds.heads import Room, Waits, heads_of
 from simulator.bounds.loads import Load, link_bound, work_bound
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.units import Nanos
 
@@ -52,10 +53,10 @@ def lower_bound(
     step: Step,
     prepared: Prepared | None = None,
     constraints: Constraints | None = None,
-    contention: str = "none",
+    options: SimulationOptions = SimulationOptions(contention="none"),
 ) -> Nanos:
     """The time of `bound`."""
-    return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, contention=contention).ns
+    return bound(graph, cluster, costs, step=step, prepared=prepared, constraints=constraints, options=options).ns
 
 
 def bound(
@@ -66,19 +67,20 @@ def bound(
     step: Step,
     prepared: Prepared | None = None,
     constraints: Constraints | None = None,
-    contention: str = "none",
+    options: SimulationOptions = SimulationOptions(contention="none"),
     depth: int | None = None,
     compiled: bool = False,
 ) -> Bound:
     """The largest of the bounds.
 
     `prepared` is the result of `prepare` for the same values, where the caller has it already. With `constraints` an op
-    may use the devices of its group alone. `contention` is that of `simulate`: under "none" no bytes wait for a link,
-    so this bound holds for every contention. `depth` ancestors of each op are looked at; by default DEPTH in small
-    graphs and fewer in larger ones. With `compiled` machine code looks at DEPTH of them in any graph.
+    may use the devices of its group alone. `options` are those of `simulate`: under the contention "none", the default
+    here, no bytes wait for a link, so this bound holds for every contention. `depth` ancestors of each op are looked
+    at; by default DEPTH in small graphs and fewer in larger ones. With `compiled` machine code looks at DEPTH of them
+    in any graph.
     """
     if prepared is None:
-        prepared = prepare(graph, step, cluster, costs)
+        prepared = prepare(graph, step, cluster, costs, options)
     tables = prepared.tables
     if not len(tables):
         return Bound(0, "nothing to do")
@@ -100,7 +102,7 @@ def bound(
     made = np.where(able, starts + np.where(able, run, 0), NEVER).min(axis=1)[tables.tensor_op[tables.edge_tensor]]
     after = np.where(able, np.where(able, run, 0) + ends, NEVER).min(axis=1)[tables.consumer]
     load = link_bound(
-        classes, crossing, contention, made[crossing].astype(np.float64), after[crossing].astype(np.float64)
+        classes, crossing, options.contention, made[crossing].astype(np.float64), after[crossing].astype(np.float64)
     )
     names = ", ".join(tables.routes.link_names[link] for link in load.whose)
     found.append(Bound(load.ns, f"the bytes on {names}"))

@@ -14,7 +14,7 @@ NEVER = 2**62
 # resources of a delay, of a task that ends when it is ready, and of one about which a controller is asked then
 NOWHERE, AT_ONCE, ASKS = -1, -2, -3
 FIFO, PRIORITY, EXECUTOR = 0, 1, 2  # how a device chooses among the tasks that are ready
-CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `engine.ORDERS`
+CODES = {"fifo": FIFO, "priority": PRIORITY, "tensorflow": EXECUTOR}  # of `options.ORDERS`
 GIVEN_UP, REFUSED, STUCK = -1, -2, -3  # instead of a makespan: past the limit; not for the compiled loop; a deadlock
 
 

@@ -14,7 +14,6 @@ from types import ModuleType
 from simulator.errors import UnsupportedError
 from simulator.execution.caching import STEP, CompiledSources, is_kept
 
-ENGINES = ("auto", "python", "compiled")
 _WORTH_LOADING, _WORTH_COMPILING = 400_000, 30_000_000  # events
 
 
@@ -22,10 +21,9 @@ def choose(engine: str, events: int, loop: CompiledSources = STEP) -> bool:
     """Whether to take that compiled loop for so many ends of ops and transfers.
 
     "auto" never lets a small step wait for a compiler: it loads what is compiled already where that pays, and compiles
-    only for steps that take the plain loop longer than that. Raises UnsupportedError for an engine that there is not.
+    only for steps that take the plain loop longer than that. `engine` is that of `SimulationOptions`. Raises
+    UnsupportedError where "compiled" is asked for and cannot be had.
     """
-    if engine not in ENGINES:
-        raise UnsupportedError(f"engine={engine!r} is not modelled; choose {' or '.join(map(repr, ENGINES))}.")
     if engine == "auto":
         if _module(loop) in sys.modules:
             return True

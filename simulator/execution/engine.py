@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.columns import Flags, Ids, Ints, ids, ints
-from simulator.errors import DeadlockError, SimvizError, UnsupportedError
+from simulator.errors import DeadlockError
 from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, STUCK
 from simulator.execution.links import flowing, wire_end
+from simulator.execution.options import SimulationOptions
 from simulator.execution.routes import discipline
 from simulator.execution.running import Ran, play, span
 from simulator.execution.tables import Tables
@@ -23,7 +24,6 @@ from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.transfers import Transfers, checked, transfers_of
 from simulator.units import Nanos
 
-ORDERS = tuple(CODES)  # how a device chooses among its ready tasks
 Column = Sequence[int] | npt.NDArray[np.integer]
 
 
@@ -70,49 +70,44 @@ def run(
     tables: Tables,
     device: Column,
     priority: Column | None = None,
+    options: SimulationOptions = SimulationOptions(),
     *,
-    order: str | None = None,
-    contention: str = "serial",
     compiled: bool = False,
 ) -> Outcome:
     """Run every op on its device.
 
-    `order` is one of ORDERS; None: "priority" (smaller first) where priorities are given, else "fifo". `contention`
-    says how transfers use links that do not say it themselves: one at a time ("serial"), all at once ("fair", max-min)
-    or each as if it were alone ("none"). `compiled`: by the compiled loop, which gives the same.
+    Of the options, `order` and `contention` count. `compiled`: by the compiled loop, which gives the same.
 
-    Raises SimvizError for an assignment of the wrong length or with an unknown device and for times that add up to too
-    much, InfeasibleError where there is no kernel, ClusterError where there is no route, UnsupportedError for an option
-    that is not modelled, DeadlockError where ops wait for each other; all but the last before anything runs.
+    Raises SimvizError for an assignment of the wrong length or with an unknown device, for priorities that are missing
+    and for times that add up to too much, InfeasibleError where there is no kernel, ClusterError where there is no
+    route, DeadlockError where ops wait for each other; all but the last before anything runs.
     """
-    column, code = checked(tables, device), CODES[chosen_order(priority, order)]
+    column, code = checked(tables, device), CODES[options.order_for(priority)]
     crossing = transfers_of(tables, column)
-    lowered = lower(tables, column, crossing, contention, code, _places(tables, priority, code))
+    lowered = lower(tables, column, crossing, options.contention, code, _places(tables, priority, code))
     ran = None
     if compiled:
         from simulator.execution.compiled.engine import run_one  # numba takes longer to load than a small step to run
 
-        ran = run_one(tables, lowered, contention, code)
+        ran = run_one(tables, lowered, options.contention, code)
     if ran is None:  # or its times are more than compiled code can count
-        ran = play(tables, lowered, contention, code)
+        ran = play(tables, lowered, options.contention, code)
     if ran.makespan == STUCK:
         raise deadlock(tables, ran.ready_ns[: len(tables)].tolist())
-    return _outcome(tables, lowered, ran, contention, own_lanes=code == EXECUTOR)
+    return _outcome(tables, lowered, ran, options.contention, own_lanes=code == EXECUTOR)
 
 
 def makespan(
     tables: Tables,
     device: Column,
     priority: Column | None = None,
-    *,
-    order: str | None = None,
-    contention: str = "serial",
+    options: SimulationOptions = SimulationOptions(),
 ) -> Nanos:
     """`run(...).makespan` without the record, for search."""
-    column, code = checked(tables, device), CODES[chosen_order(priority, order)]
+    column, code = checked(tables, device), CODES[options.order_for(priority)]
     crossing = transfers_of(tables, column)
-    lowered = lower(tables, column, crossing, contention, code, _places(tables, priority, code))
-    found, state, _ = span(tables, lowered, contention, code)
+    lowered = lower(tables, column, crossing, options.contention, code, _places(tables, priority, code))
+    found, state, _ = span(tables, lowered, options.contention, code)
     if found == STUCK:
         raise deadlock(tables, list(state.ready_ns[: len(tables)]))
     return found
@@ -166,20 +161,6 @@ def _first(tables: Tables, lowered: TaskGraph, end_ns: Ints) -> Ids:
     order = np.lexsort((edge, came, tables.consumer[edge]))[::-1]  # the first of each comes last and stays
     found[tables.consumer[edge[order]]] = edge[order]
     return ids(found)
-
-
-def chosen_order(priority: Column | None, order: str | None) -> str:
-    """The order that is meant.
-
-    Raises SimvizError for priorities that are missing, UnsupportedError for an order that does not exist.
-    """
-    if order is None:
-        return "fifo" if priority is None else "priority"
-    if order not in ORDERS:
-        raise UnsupportedError(f"order={order!r} is not modelled; choose {' or '.join(map(repr, ORDERS))}.")
-    if order == "priority" and priority is None:
-        raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
-    return order
 
 
 def deadlock(tables: Tables, ready: Column) -> DeadlockError:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal, overload
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,13 @@ from simulator.columns import Ints, ints
 from simulator.errors import SimvizError
 from simulator.execution.arrays import CODES, GIVEN_UP, STUCK
 from simulator.execution.choosing import choose, load, loads
-from simulator.execution.engine import Column, chosen_order
+from simulator.execution.engine import Column
 from simulator.execution.engine import makespan as plain_makespan
 from simulator.execution.engine import run as plain_run
 from simulator.execution.flattening import arena, laid_out
 from simulator.execution.handing_on import handing_on, pieces
 from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import Prepared
 from simulator.execution.tables import Tables
 from simulator.execution.transfers import checked, transfers_of
@@ -36,100 +37,84 @@ BLOCK = 64  # assignments that are stopped by nothing that happens among them
 Matrix = npt.NDArray[np.int64]
 
 
+class Evaluated(NamedTuple):
+    """What B assignments give. Axes: B assignments, D devices."""
+
+    makespan_ns: Ints  # [B] `OVER` for one that was given up
+    peak_bytes: Matrix  # [B, D] the most that each device holds at once; -1 for an assignment that was given up
+
+
 @dataclass(frozen=True, eq=False)
 class _Rule:
     """What all runs of a call share."""
 
     tables: Tables
-    order: str
-    contention: str
+    options: SimulationOptions
+    order: int  # of CODES
     rest_ns: Ints  # [n] or empty: nothing is stopped
     compiled: bool
 
 
-@overload
 def evaluate(
     prepared: Prepared,
     assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
     *,
-    order: str = ...,
-    contention: str = ...,
-    priorities: Column | None = ...,
-    threads: int | None = ...,
-    stop: bool = ...,
-    engine: str = ...,
-    flavour: str = ...,
-    peaks: Literal[False] = ...,
-) -> Ints: ...
-
-
-@overload
-def evaluate(
-    prepared: Prepared,
-    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
-    *,
-    order: str = ...,
-    contention: str = ...,
-    priorities: Column | None = ...,
-    threads: int | None = ...,
-    stop: bool = ...,
-    engine: str = ...,
-    flavour: str = ...,
-    peaks: Literal[True],
-) -> tuple[Ints, Matrix]: ...
-
-
-@overload
-def evaluate(
-    prepared: Prepared,
-    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
-    *,
-    order: str = ...,
-    contention: str = ...,
-    priorities: Column | None = ...,
-    threads: int | None = ...,
-    stop: bool = ...,
-    engine: str = ...,
-    flavour: str = ...,
-    peaks: bool,
-) -> Ints | tuple[Ints, Matrix]: ...
-
-
-def evaluate(
-    prepared: Prepared,
-    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
-    *,
-    order: str = "fifo",
-    contention: str = "serial",
     priorities: Column | None = None,
+    flavour: str = "auto",
     threads: int | None = None,
     stop: bool = False,
-    engine: str = "auto",
-    flavour: str = "auto",
-    peaks: bool = False,
-) -> Ints | tuple[Ints, Matrix]:
-    """[B] the makespan of each assignment [B, N], a device per node of the graph; with `peaks` also [B, D] bytes.
+) -> Ints:
+    """[B] the makespan of each assignment [B, N], a device per node of the graph, by the options of `prepared`.
 
     It is that of `simulate` for the pieces of the same assignment, where no loop leads across devices. `flavour` is
     that of `partition`. A master's cut that hands a tensor on within a task is made for each such assignment, which
-    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. `priorities`
-    are [N], or [B, N], for order="priority". `threads`: by default one per processor. With `stop`, an assignment that
-    takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
-    makespan is OVER, and so are its peaks -1. `engine` is "python", "compiled" or, by "auto", the compiled one wherever
-    it can be had, compiled first if it must be: a search comes back.
+    takes many times as long; flavour="local" has every device fetch for itself and needs no cut. `priorities` are [N],
+    or [B, N]; the order has to make use of them. `threads`: by default one per processor. With `stop`, an assignment
+    that takes longer than the best of the earlier blocks of BLOCK assignments is given up as soon as that is sure: its
+    makespan is OVER. The engine "auto" is the compiled one wherever it can be had, compiled first if it must be: a
+    search comes back.
 
     Raises SimvizError for assignments of a wrong shape or with an unknown device, InfeasibleError and ClusterError as
     `engine.run`, UnsupportedError for an engine that cannot be had, all before anything runs; DeadlockError where ops
     wait for each other.
     """
+    return _evaluated(prepared, assignments, priorities, flavour, threads, stop=stop, peaks=False).makespan_ns
+
+
+def evaluate_with_peaks(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    *,
+    priorities: Column | None = None,
+    flavour: str = "auto",
+    threads: int | None = None,
+    stop: bool = False,
+) -> Evaluated:
+    """The makespans of `evaluate`, and the memory that each device holds at its peak, which takes longer to find."""
+    return _evaluated(prepared, assignments, priorities, flavour, threads, stop=stop, peaks=True)
+
+
+def _evaluated(
+    prepared: Prepared,
+    assignments: Sequence[Sequence[int]] | npt.NDArray[np.integer],
+    priorities: Column | None,
+    flavour: str,
+    threads: int | None,
+    *,
+    stop: bool,
+    peaks: bool,
+) -> Evaluated:
+    """Both; without `peaks` they are [0, D]."""
     rows = _rows(prepared, assignments)
+    options = prepared.options
+    order = options.order_for(priorities)
     orders = _orders(prepared, order, priorities, len(rows))
     if threads is not None and threads < 1:
         raise SimvizError(f"threads={threads}: at least one has to do it.")
     makespans = np.zeros(len(rows), np.int64)
     held = np.zeros((len(rows) if peaks else 0, len(prepared.tables.devices)), np.int64)
-    compiled = loads() if engine == "auto" else choose(engine, 0)
-    rule = _Rule(prepared.tables, order, contention, prepared.rest_ns if stop else ints([]), compiled)
+    compiled = loads() if options.engine == "auto" else choose(options.engine, 0)
+    rule = _Rule(prepared.tables, options, CODES[order], prepared.rest_ns if stop else ints([]), compiled)
     handing = handing_on(prepared, rows, flavour)
     _check(prepared, rows, handing)
     size = BLOCK if stop else max(len(rows), 1)
@@ -152,7 +137,7 @@ def evaluate(
             limit = min(limit, int(makespans[block].min(initial=limit)))
     makespans.setflags(write=False)
     held.setflags(write=False)
-    return (makespans, held) if peaks else makespans
+    return Evaluated(makespans, held)
 
 
 def _of_row(priorities: Column | None, row: int) -> Matrix | None:
@@ -230,7 +215,6 @@ def _orders(
 ) -> npt.NDArray[np.int32]:
     """[0, 1 or B, n] ops in order of (priority, row)."""
     tables = prepared.tables
-    chosen_order(priorities, order)
     if priorities is not None and order != "priority":
         raise SimvizError(f"order={order!r} makes no use of priorities; leave them out.")
     if priorities is None:
@@ -274,11 +258,11 @@ def _run_block(
     tables = rule.tables
     makespans[:] = STUCK  # all is left to the plain loop if the compiled one is not taken
     if rule.compiled:
-        play, laid = load().play, laid_out(tables, rule.contention)
-        given = (rows, CODES[rule.order], orders, rule.rest_ns)
+        play, laid = load().play, laid_out(tables, rule.options.contention)
+        given = (rows, rule.order, orders, rule.rest_ns)
 
         def some(start: int, step: int) -> None:
-            with arena(tables, rule.contention) as own:
+            with arena(tables, rule.options.contention) as own:
                 play(*laid, *own, *given, limit, start, step, makespans, peaks)
 
         each(some, len(rows))
@@ -286,11 +270,11 @@ def _run_block(
         priority = np.argsort(orders[min(row, len(orders) - 1)]) if len(orders) else None
         # raises, or counts beyond what the compiled loop can
         if len(peaks):
-            outcome = plain_run(tables, rows[row], priority, order=rule.order, contention=rule.contention)
+            outcome = plain_run(tables, rows[row], priority, rule.options)
             makespan = outcome.makespan
             peaks[row] = usage(tables, outcome, allocations(tables, outcome)).peak_bytes
         else:
-            makespan = plain_makespan(tables, rows[row], priority, order=rule.order, contention=rule.contention)
+            makespan = plain_makespan(tables, rows[row], priority, rule.options)
         makespans[row] = makespan if makespan <= limit else GIVEN_UP
     peaks[makespans[: len(peaks)] == GIVEN_UP] = -1
     makespans[makespans == GIVEN_UP] = OVER

@@ -79,9 +79,7 @@ def pieces(
     names = tuple(device.name for device in given.cluster.devices)
     placed = Assignment(names, ids(assignment), ids(np.zeros(len(assignment))), "given", "given")
     cut = partition(given.graph, placed, given.cluster, step=given.step, flavour="master", legal=False)
-    tables, device = of_partitions(
-        cut, given.cluster, given.costs, trips=given.trips, branches=given.branches, seed=given.seed
-    )
+    tables, device = of_partitions(cut, given.cluster, given.costs, prepared.options)
     if priority is None:
         return tables, device[None], np.zeros((0, len(tables)), np.int32)
     first = np.argsort(priority[cut.origin[tables.node]], kind="stable")

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.columns import Ints, ints
+from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.partitioning import moves_of_step
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.execution.loops import Choice
     from simulator.graph.graph import Graph
     from simulator.graph.step import Step
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a step was prepared of: the arguments of `prepare`."""
+    """What a step was prepared of."""
 
     graph: Graph
     step: Step
     cluster: Cluster
     costs: CostTable
-    trips: Mapping[str, int] | None
-    branches: Mapping[str, Choice] | None
-    seed: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +39,13 @@ class Prepared:
     names: tuple[str, ...]  # [N]
     moves: tuple[tuple[int, int], ...]  # control-flow node, the one whose device it takes in the cut; N + c: a client's
     given: Given | None = None  # None: tables alone, which can't be cut
+    options: SimulationOptions = SimulationOptions()
+
+    def under(self, options: SimulationOptions) -> Prepared:
+        """The same step, to be run by other options. Raises SimvizError where these change its loops or branches."""
+        if not options.unrolls_like(self.options):
+            raise SimvizError("These options have other trips, branches or another seed; prepare the step with them.")
+        return replace(self, options=options)
 
     @cached_property
     def lacks_kernels(self) -> bool:
@@ -81,15 +85,12 @@ def prepare(
     step: Step,
     cluster: Cluster,
     costs: CostTable,
-    *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
+    options: SimulationOptions = SimulationOptions(),
 ) -> Prepared:
-    """Reduce a step to what every assignment of it shares; trips, branches and seed are those of `simulate`."""
-    tables = of_step(graph, step, cluster, costs, trips=trips, branches=branches, seed=seed)
+    """Reduce a step to what every assignment of it shares; by the options it will be run, as by `simulate`."""
+    tables = of_step(graph, step, cluster, costs, options)
     clients = int((tables.bound >= 0).sum())
     there = {*np.flatnonzero(step.runs).tolist(), *range(len(graph), len(graph) + clients)}
     moves = (move for move in moves_of_step(graph, step) if there.issuperset(move))
-    given = Given(graph, step, cluster, costs, trips, branches, seed)
-    return Prepared(tables, graph.names, tuple(moves), given)
+    given = Given(graph, step, cluster, costs)
+    return Prepared(tables, graph.names, tuple(moves), given, options)

@@ -11,13 +11,12 @@ import numpy as np
 
 from simulator.cluster.protocols import beside_ns, lane_ns
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
-from simulator.errors import ClusterError, UnsupportedError
+from simulator.errors import ClusterError
 from simulator.units import Bytes, Nanos
 
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
 
-CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
 PS_PER_NS = 1000
 _NO_BOUND = np.iinfo(np.int64).max
 
@@ -146,12 +145,8 @@ def discipline(routes: Routes, contention: str) -> Discipline:
     """Apply the simulation's contention to the links that have none of their own.
 
     Raises ClusterError for a route on which one link serves in turn and another is shared: what the first would let
-    through depends on what the second leaves. UnsupportedError for a contention that there is not.
+    through depends on what the second leaves.
     """
-    if contention not in CONTENTIONS:
-        raise UnsupportedError(
-            f"contention={contention!r} is not modelled; choose {' or '.join(map(repr, CONTENTIONS))}."
-        )
     of_link = [own or contention for own in routes.link_contention]
     held = [tuple(link for link in links if of_link[link] == "serial") for links in routes.links]
     shared = [tuple(link for link in links if of_link[link] == "fair") for links in routes.links]

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from simulator.columns import Ids, Ints, flags, ids, ints
 from simulator.execution.choosing import choose
 from simulator.execution.critical import critical_path
-from simulator.execution.engine import Outcome, chosen_order, run
+from simulator.execution.engine import Outcome, run
 from simulator.execution.lifetimes import allocations, residents, usage
 from simulator.execution.links import crossing_ns
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions
 from simulator.execution.trace import Trace
 from simulator.execution.transfers import no_route
@@ -25,7 +26,6 @@ from simulator.wording import counted
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.execution.loops import Choice
     from simulator.graph.graph import Graph
     from simulator.partitioning import Partitions
 
@@ -34,47 +34,33 @@ def simulate(
     partitions: Partitions,
     cluster: Cluster,
     costs: CostTable,
-    *,
-    engine: str = "auto",
-    order: str = "auto",
-    contention: str = "serial",
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
+    options: SimulationOptions = SimulationOptions(),
 ) -> Trace:
     """Run one step of the pieces.
 
-    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
-    first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the
-    assignment gave one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a
-    time, in the order in which they come to it, for the time of their bytes ("serial"), at the same time in max-min
-    fair shares ("fair"), or as if each were alone ("none"). A transfer starts when its value is there, its Recv was
-    posted and the request for it has arrived; its protocol may keep the processors at both ends busy for a while. A
-    plan that exceeds a device's memory is simulated all the same: ask `memory.out_of_memory`.
+        trace = simulate(pieces, cluster, costs)
+        shared = simulate(pieces, cluster, costs, SimulationOptions(contention="fair"))
 
-    `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
-    as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
-    predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
-    Case. Without it as constants and counters say, else it holds (of a Case, branch 0). What nothing tells is chosen
-    otherwise where something fetched would be dead; `notes` says what was done, and `dead_fetches` what is dead all the
-    same, for which TensorFlow refuses the step.
+    A transfer starts when its value is there, its Recv was posted and the request for it has arrived; its protocol may
+    keep the processors at both ends busy for a while. A plan that exceeds a device's memory is simulated all the same:
+    ask `memory.out_of_memory`.
 
-    `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
+    Trips and branches that nothing tells are chosen otherwise where something fetched would be dead. `Trace.notes` says
+    what was done, and `dead_fetches` what is dead all the same, for which TensorFlow refuses the step.
 
-    Raises UnsupportedError for an option that is not modelled and for a call whose body is at hand, unless the graph
-    keeps calls on purpose (`load(..., keep_calls=True)`). Raises SimvizError where priorities are asked for and there
-    are none, for an unknown loop or predicate, for one that kills a fetch and for more trips than can be unrolled,
-    ClusterError where two devices have no route, InfeasibleError where a device has no kernel, DeadlockError where
-    nodes wait for each other.
+    Raises UnsupportedError for a call whose body is at hand, unless the graph keeps calls on purpose
+    (`load(..., keep_calls=True)`), and for a compiled engine that cannot be had. Raises SimvizError where priorities
+    are asked for and there are none, for an unknown loop or predicate, for one that kills a fetch and for more trips
+    than can be unrolled, ClusterError where two devices have no route, InfeasibleError where a device has no kernel,
+    DeadlockError where nodes wait for each other.
     """
-    priority = partitions.priority if order in ("auto", "priority") else None
-    order = chosen_order(priority, None if order == "auto" else order)
-    tables, device = of_partitions(partitions, cluster, costs, trips=trips, branches=branches, seed=seed)
+    order = options.order_for(partitions.priority)
+    tables, device = of_partitions(partitions, cluster, costs, options)
     _check_routes(partitions, tables)
-    compiled = choose(engine, len(tables) + len(partitions.send))
-    own = None if priority is None else priority[tables.node]
-    outcome = run(tables, device, own, order=order, contention=contention, compiled=compiled)
-    how = {"order": order, "contention": contention, "engine": "compiled" if compiled else "python"}
+    compiled = choose(options.engine, len(tables) + len(partitions.send))
+    own = None if partitions.priority is None else partitions.priority[tables.node]
+    outcome = run(tables, device, own, options, compiled=compiled)
+    how = {"order": order, "contention": options.contention, "engine": "compiled" if compiled else "python"}
     return _trace(partitions, tables, outcome, how)
 
 

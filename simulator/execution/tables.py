@@ -15,7 +15,7 @@ Nothing here depends on who runs where, so a search makes the tables once and ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,7 +26,8 @@ import numpy.typing as npt
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.execution.buffers import buffers
 from simulator.execution.layouts import Layouts
-from simulator.execution.loops import Choice, unrolled
+from simulator.execution.loops import unrolled
+from simulator.execution.options import SimulationOptions
 from simulator.execution.routes import Routes
 from simulator.execution.table_columns import (
     INEXPENSIVE,
@@ -132,15 +133,12 @@ def of_step(
     step: Step,
     cluster: Cluster,
     costs: CostTable,
-    *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
+    options: SimulationOptions = SimulationOptions(),
 ) -> Tables:
     """The step's normal form: no device is chosen yet but the client's, any edge may cross.
 
-    `trips`, `branches` and `seed` are those of `simulate`. Raises ClusterError where the cluster has an impossible link
-    or a kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
+    Of the options, those of loops and branches count. Raises ClusterError where the cluster has an impossible link or a
+    kind without costs, UnsupportedError for a call that should have been expanded, and what `simulate` raises.
     """
     running = np.flatnonzero(step.runs)
     refuse_calls(graph, running.tolist())
@@ -168,7 +166,7 @@ def of_step(
     )
     edges = _with_client(graph, ops, client, host=any(one.type != "CPU" for one in cluster.devices))
     ops, edges = posting_references(ops, edges)
-    return _tables(graph, ops, edges, cluster, costs, trips=trips, branches=branches, seed=seed)
+    return _tables(graph, ops, edges, cluster, costs, options)
 
 
 def _with_client(graph: Graph, ops: Ops, client: Exchange, *, host: bool) -> Edges:
@@ -199,10 +197,8 @@ def of_partitions(
     partitions: Partitions,
     cluster: Cluster,
     costs: CostTable,
+    options: SimulationOptions = SimulationOptions(),
     *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
     ending: bool = False,
 ) -> tuple[Tables, Ids]:
     """The pieces, and the device of each op: only Send -> Recv edges cross, in order of (iteration, transfer).
@@ -238,8 +234,7 @@ def of_partitions(
     edges = join(inside, _across(partitions, ops, posting[partitions.recv]))
     ops = with_posts(ops, row_op[posted])
     device = partitions.device[ops.node].tolist()
-    rest = (graph, ops, edges, cluster, costs)
-    tables = _tables(*rest, trips=trips, branches=branches, seed=seed, device=device, ending=ending)
+    tables = _tables(graph, ops, edges, cluster, costs, options, device=device, ending=ending)
     return tables, ids(partitions.device[tables.node])
 
 
@@ -267,15 +262,13 @@ def _tables(
     edges: Edges,
     cluster: Cluster,
     costs: CostTable,
+    options: SimulationOptions,
     *,
-    trips: Mapping[str, int] | None,
-    branches: Mapping[str, Choice] | None,
-    seed: int,
     device: Sequence[int] | None = None,
     ending: bool = False,
 ) -> Tables:
     """The columns of all this, loops unrolled; `device` is that of each op of the pieces."""
-    ops, edges, *said = unrolled(graph, ops, edges, trips=trips, branches=branches, seed=seed, device=device)
+    ops, edges, *said = unrolled(graph, ops, edges, options, device=device)
     if ending:
         ops, edges = with_end(ops, edges)
     instant = flags(ops.inserted | ops.silent | np.array([kind in NO_KERNEL for kind in ops.kind], bool))

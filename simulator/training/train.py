@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 from simulator.columns import Ints, ids, ints
 from simulator.execution.caching import TRAINING
 from simulator.execution.choosing import choose
-from simulator.execution.engine import chosen_order
+from simulator.execution.options import SimulationOptions
 from simulator.training.clients.assembly import combine_tables, workload_of
 from simulator.training.clients.background import background
 from simulator.training.clients.session_starts import Starts, starts
@@ -32,7 +32,6 @@ from simulator.wording import counted
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.execution.loops import Choice
     from simulator.partitioning import Partitions
     from simulator.training.disturbances.disturbance import Disturbance
 
@@ -46,14 +45,9 @@ def train(
     *,
     regime: Regime | None,
     steps: int,
-    order: str = "auto",
-    contention: str = "serial",
+    options: SimulationOptions = SimulationOptions(),
     disturbances: Sequence[Disturbance] = (),
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
     record: int = 2,
-    seed: int = 0,
-    engine: str = "auto",
     most: int = 0,
     further: Callable[[Training, int], int] | None = None,
     told: Callable[[int, int], None] | None = None,
@@ -74,10 +68,9 @@ def train(
 
     `inputs` are what the clients take their examples from, and how fast these are (`inputs_of`); None: as estimated.
 
-    `record` is how many steps of each client, the first ones, stand op by op in `Training.trace`. `order`,
-    `contention`, `trips` and `branches` are those of `simulate`, ties included; `seed` is also that of the noise. The
-    same call gives the same result, to the nanosecond. `engine` is "python", "compiled" or, by "auto", the faster of
-    them (`choosing.choose`); both give the same result.
+    `options` are those of `simulate`, ties included; their seed is also that of the noise. The same call gives the same
+    result, to the nanosecond. `record` is how many steps of each client, the first ones, stand op by op in
+    `Training.trace`.
 
     `further` is asked when these steps are taken, with the training so far, how many there are to be, up to `most`; it
     goes on as if it had been asked for them at first, and is over when `further` wants no more. `told` hears now and
@@ -91,7 +84,7 @@ def train(
     cluster, priced = disturbed.cluster, [slowed(one, disturbed.slower) for one in costs]
     others = background(disturbed)
     clients, priced = (*clients, *others.clients), [*priced, *others.costs]
-    combined = combine_tables(clients, cluster, priced, trips=trips, branches=branches, seed=seed)
+    combined = combine_tables(clients, cluster, priced, options)
     begins = starts([client.program for client in clients], cluster, disturbed.up_ns)
     settled = regime_of(regime, [client.program for client in clients])
     tokens = 0 if settled is None else settled.tokens or 0
@@ -105,11 +98,10 @@ def train(
         clock_rule=NO_RULE if settled is None else settled.clock_rule,
         inputs=slower_inputs(inputs, cluster, disturbed.slower),
     )
-    workload = replace(workload, disturbed=disturbed, seed=seed)
-    priority = _priority(clients, combined) if order in ("auto", "priority") else None
-    chosen = chosen_order(priority, None if order == "auto" else order)
-    given = prepare(combined, priority, order=chosen, contention=contention)
-    how = {"order": chosen, "contention": contention}
+    workload = replace(workload, disturbed=disturbed, seed=options.seed)
+    priority = _priority(clients, combined)
+    given = prepare(combined, priority, options)
+    how = {"order": options.order_for(priority), "contention": options.contention}
     outcome, each = None, workload.limit // max(steps, most)
 
     def stop() -> StopCondition:
@@ -120,7 +112,7 @@ def train(
         made = StopCondition(each * steps, None if further is None else more, told)
         return made
 
-    if choose(engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
+    if choose(options.engine, (1 + 3 * (most > steps)) * steps * _effort(combined, given), TRAINING):
         outcome = run(workload, combined, given, record=record, stop=stop(), compiled=True)
     how["engine"] = "python" if outcome is None else "compiled"
     if outcome is None:  # or it hangs, or its times are more than the compiled loop can count

@@ -17,6 +17,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.description import load_cluster
 from simulator.costs.estimate import estimate
 from simulator.errors import DeadlockError, SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
@@ -144,10 +145,10 @@ def counts(tables: Tables, names: Mapping[str, str], graph: Graph) -> Counter[st
 def tables_of(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> tuple[Tables, Tables, dict[str, str]]:
     """The step and its pieces, as TensorFlow places them, and the op of each node of the pieces."""
     costs, known = estimate(graph, on), options(graph, step, on, facts)
-    whole = of_step(graph, step, on, costs, **known)
+    whole = of_step(graph, step, on, costs, known)
     placed = place(graph, on, costs, step=step, algorithm="tensorflow", soft=True)
     pieces = partition(graph, placed, on, step=step)
-    cut, _ = of_partitions(pieces, on, costs, **known)
+    cut, _ = of_partitions(pieces, on, costs, known)
     return whole, cut, dict(zip(pieces.graph.names, pieces.graph.ops, strict=True))
 
 
@@ -155,7 +156,7 @@ def is_dead(graph: Graph, name: str, on: Cluster, facts: Mapping[str, Any]) -> b
     """Whether nothing comes where the client fetches a tensor, or it is refused for that."""
     step = choose_step(graph, feeds=tuple(facts["feeds"]), fetches=[name])
     try:
-        tables = of_step(graph, step, on, estimate(graph, on), **options(graph, step, on, facts))
+        tables = of_step(graph, step, on, estimate(graph, on), options(graph, step, on, facts))
     except SimvizError as error:
         if f"The fetch {name!r} is dead with" not in str(error):
             raise
@@ -164,7 +165,7 @@ def is_dead(graph: Graph, name: str, on: Cluster, facts: Mapping[str, Any]) -> b
     return fetched not in tables.names or bool(tables.silent[tables.names.index(fetched)])
 
 
-def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> dict[str, Any]:
+def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> SimulationOptions:
     """Trips and branches that the data decides, for those loops and predicates that the step has."""
     frames = {
         attrs["frame_name"].s.decode()
@@ -180,7 +181,7 @@ def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> 
     }
     while True:  # a predicate may be there without anybody who asks it
         try:
-            of_step(graph, step, on, estimate(graph, on), trips=trips, branches=branches)
+            of_step(graph, step, on, estimate(graph, on), SimulationOptions(trips=trips, branches=branches))
         except SimvizError as error:
             said = str(error)
             wrong = next(
@@ -193,7 +194,7 @@ def options(graph: Graph, step: Step, on: Cluster, facts: Mapping[str, Any]) -> 
             else:
                 del branches[wrong]
         else:
-            return {"trips": trips, "branches": branches}
+            return SimulationOptions(trips=trips, branches=branches)
 
 
 def forward(frame: str, name: str) -> bool:

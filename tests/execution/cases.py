@@ -18,6 +18,7 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster, Device, Link
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ids, ints
 from simulator.costs.table import CostTable
+from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.graph.step import Step, choose_step
@@ -180,13 +181,13 @@ PROTOCOLS = st.builds(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int], dict[str, Any]]:
-    """As `runs`, with a protocol between the tasks, and the keywords of `simulate`: any order, any contention."""
+def worlds(draw: st.DrawFn, graph: Graph) -> tuple[Cluster, CostTable, list[int], SimulationOptions]:
+    """As `runs`, with a protocol between the tasks, and in any order, with any contention."""
     on, priced, rows = draw(runs(graph))
     on = draw(st.just(on) | PROTOCOLS.map(lambda protocol: replace(on, between_tasks=protocol)))
     on = draw(st.just(on) | CORES.map(lambda cores: with_cores(on, cores)))
     contention, order = draw(st.sampled_from(CONTENTIONS)), draw(st.sampled_from(["fifo", "tensorflow"]))
-    return on, priced, rows, {"order": order, "contention": contention}
+    return on, priced, rows, SimulationOptions(order, contention)
 
 
 @st.composite

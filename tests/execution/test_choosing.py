@@ -37,8 +37,6 @@ def test_auto_takes_what_is_loaded_and_else_only_what_pays(monkeypatch: pytest.M
         monkeypatch.setattr(choosing, "is_warm", lambda loop, warm=warm: warm)
         assert choosing.choose("auto", events) is expected
     assert not choosing.choose("python", 10**9)
-    with pytest.raises(UnsupportedError, match="engine='fast'"):
-        choosing.choose("fast", 1)
 
 
 def test_a_small_step_loads_no_numba() -> None:

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster, Link
 from simulator.columns import ids, ints
-from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError, UnsupportedError
+from simulator.errors import ClusterError, DeadlockError, InfeasibleError, SimvizError
 from simulator.execution import engine
 from simulator.execution.arrays import NEVER
 from simulator.execution.compiled.engine import play
-from simulator.execution.evaluate import BLOCK, OVER, evaluate
+from simulator.execution.evaluate import BLOCK, OVER, evaluate, evaluate_with_peaks
 from simulator.execution.flattening import arena, laid_out
 from simulator.execution.layouts import SAFE_BYTES
 from simulator.execution.lifetimes import allocations, usage
+from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.preparing import Prepared, prepare
-from simulator.execution.routes import CONTENTIONS
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
@@ -56,10 +56,9 @@ FIELDS = [field.name for field in dataclasses.fields(engine.Outcome) if field.na
 
 
 def check_equal(
-    tables: Tables, device: object, priority: object = None, order: str | None = None, contention: str = "serial"
+    tables: Tables, device: Any, priority: Any = None, options: SimulationOptions = SimulationOptions()
 ) -> None:
     """Every figure of a run, and the peaks."""
-    options = {"order": order, "contention": contention}
     theirs, complaint = outcome_of(engine.run, tables, device, priority, options)
     ours, our_complaint = outcome_of(partial(engine.run, compiled=True), tables, device, priority, options)
     assert our_complaint == complaint
@@ -70,22 +69,21 @@ def check_equal(
         assert getattr(ours, name).dtype == getattr(theirs, name).dtype
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
     used = usage(tables, theirs, allocations(tables, theirs))
-    prepared = Prepared(replace(tables, node=ids(range(len(tables)))), tables.names, ())
-    chosen = engine.chosen_order(priority, order)  # type: ignore[arg-type]
-    given = {"order": chosen, "contention": contention, "priorities": priority if chosen == "priority" else None}
-    spans, peaks = evaluate(prepared, [theirs.device], peaks=True, **given)  # type: ignore[call-overload]
+    prepared = Prepared(replace(tables, node=ids(range(len(tables)))), tables.names, (), options=options)
+    priorities = priority if options.order_for(priority) == "priority" else None
+    spans, peaks = evaluate_with_peaks(prepared, theirs.device[None], priorities=priorities)
     assert spans.tolist() == [theirs.makespan]
     assert peaks.tolist() == [used.peak_bytes.tolist()]
-    bare: list[int] = evaluate(prepared, [theirs.device], **given).tolist()  # type: ignore[call-overload]
+    bare: list[int] = evaluate(prepared, theirs.device[None], priorities=priorities).tolist()
     assert bare == [theirs.makespan], "without a record, mostly by the plain variant of the loop"
 
 
 def outcome_of(
-    run: Callable[..., engine.Outcome], tables: Tables, device: object, priority: object, options: dict[str, str | None]
+    run: Callable[..., engine.Outcome], tables: Tables, device: Any, priority: Any, options: SimulationOptions
 ) -> tuple[engine.Outcome | None, str]:
     """The outcome, or what is said instead."""
     try:
-        return run(tables, device, priority, **options), ""
+        return run(tables, device, priority, options), ""
     except SimvizError as error:
         return None, f"{type(error).__name__}: {error}"
 
@@ -97,7 +95,7 @@ def test_a_run_is_the_same_as_of_the_plain_loop(data: st.DataObject) -> None:
     on, priced, rows, options = data.draw(worlds(graph))
     priority = data.draw(st.none() | st.lists(st.integers(-2, 2), min_size=len(graph), max_size=len(graph)))
     tables = of_step(graph, whole(graph), on, priced)
-    check_equal(tables, rows, priority, None if priority else options["order"], options["contention"])
+    check_equal(tables, rows, priority, replace(options, order="auto") if priority else options)
 
 
 @settings(deadline=None, max_examples=150)
@@ -107,10 +105,10 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
     on, priced, rows, options = data.draw(worlds(graph))
     step, late = data.draw(steps(graph)), data.draw(st.booleans())
     tables = of_step(graph, step, on, priced)
-    check_equal(tables, tables.placed(ids(rows)), None, **options)
+    check_equal(tables, tables.placed(ids(rows)), None, options)
     flavour = "master" if late else "local"
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=step, flavour=flavour, recv_scheduling=late)
-    check_equal(*of_partitions(pieces, on, priced), None, **options)
+    check_equal(*of_partitions(pieces, on, priced), None, options)
 
 
 @settings(deadline=None, max_examples=60)
@@ -118,10 +116,11 @@ def test_steps_of_any_graph_and_their_pieces_are_the_same(data: st.DataObject) -
 def test_loops_anywhere_and_their_pieces_are_the_same(seed: int, trips: int, on: Cluster, order: str) -> None:
     graph, rows = random_graph(seed, len(on), nodes=6, loops=2)
     priced = costs(graph, on, [seed % (row + 2) for row in range(len(graph))])
-    tables = of_step(graph, whole(graph), on, priced, trips={"*": trips})
-    check_equal(tables, tables.placed(ids(rows)), None, order)
+    options = SimulationOptions(order, trips={"*": trips})
+    tables = of_step(graph, whole(graph), on, priced, options)
+    check_equal(tables, tables.placed(ids(rows)), None, options)
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
-    check_equal(*of_partitions(pieces, on, priced, trips={"*": trips}), None, order)
+    check_equal(*of_partitions(pieces, on, priced, options), None, options)
 
 
 @settings(deadline=None, max_examples=150)
@@ -133,7 +132,8 @@ def test_lines_before_several_links_are_the_same(
     on = replace(on, between_tasks=data.draw(st.just(on.between_tasks) | PROTOCOLS))
     on = data.draw(st.just(on) | CORES.map(lambda cores: with_cores(on, cores)))
     priority = [-time for time in times] if order == "priority" else None
-    check_equal(of_step(graph, whole(graph), on, costs(graph, on, times)), rows, priority, order, contention)
+    options = SimulationOptions(order, contention)
+    check_equal(of_step(graph, whole(graph), on, costs(graph, on, times)), rows, priority, options)
 
 
 def test_a_message_without_bytes_keeps_its_place_before_one_that_begins_when_it_does() -> None:
@@ -156,7 +156,7 @@ def test_thousands_of_transfers_in_lines_are_the_same() -> None:
     """Long lines, before one link or the other: slow ones are the first, the last or in the middle of a route."""
     for seed in range(3):
         on = routed(random.Random(seed), 8)
-        check_equal(*network(3000, seed, on=on), None, "tensorflow" if seed else "fifo")
+        check_equal(*network(3000, seed, on=on), None, SimulationOptions("tensorflow" if seed else "fifo"))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -168,14 +168,14 @@ def test_thousands_of_flows_are_the_same(seed: int) -> None:
     few = chance.choice([2, 3])
     routes = {(s, t): tuple(chance.sample(range(14), few)) for s in range(9) for t in range(9) if s != t}
     on = cluster([f"w:{at}/CPU:0" for at in range(9)], links, routes, lanes=4)
-    check_equal(*network(1500, seed, on=on), contention="fair")
+    check_equal(*network(1500, seed, on=on), options=SimulationOptions(contention="fair"))
 
 
 def test_a_way_that_is_refused_for_one_contention_runs_with_another() -> None:
     """One of its links says that it is shared: memory was laid out for serial ones, whatever was asked for."""
     on = cluster(["p:0/CPU:0", "q:0/CPU:0"], [Link("a", 0, 10**9, "fair"), Link("b", 0, 10**9)], {(0, 1): (0, 1)})
     tables, rows = network(20, on=on)
-    check_equal(tables, np.sort(rows), contention="fair")
+    check_equal(tables, np.sort(rows), options=SimulationOptions(contention="fair"))
     with pytest.raises(ClusterError, match="but one route leads over both"):
         engine.run(tables, np.sort(rows), compiled=True)
 
@@ -259,7 +259,7 @@ def test_many_assignments_are_as_one_by_one_whatever_the_number_of_threads() -> 
     prepared, rows = many(50)
     alone = [engine.makespan(prepared.tables, row) for row in rows]
     for threads in (1, 2, 3):
-        spans, peaks = evaluate(prepared, rows, threads=threads, peaks=True)
+        spans, peaks = evaluate_with_peaks(prepared, rows, threads=threads)
         assert spans.tolist() == alone
         outcomes = [engine.run(prepared.tables, row) for row in rows[:5]]
         held = [usage(prepared.tables, one, allocations(prepared.tables, one)).peak_bytes.tolist() for one in outcomes]
@@ -271,9 +271,9 @@ def test_priorities_are_one_row_for_all_or_one_each() -> None:
     prepared, rows = many(5)
     each = np.random.default_rng(1).integers(0, 3, rows.shape)
     alone = [engine.makespan(prepared.tables, row, own) for row, own in zip(rows, each, strict=True)]
-    assert evaluate(prepared, rows, order="priority", priorities=each).tolist() == alone
+    assert evaluate(prepared, rows, priorities=each).tolist() == alone
     alone = [engine.makespan(prepared.tables, row, each[0]) for row in rows]
-    assert evaluate(prepared, rows, order="priority", priorities=each[0]).tolist() == alone
+    assert evaluate(prepared, rows, priorities=each[0]).tolist() == alone
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -295,8 +295,9 @@ def test_evaluating_is_simulating_the_pieces(data: st.DataObject) -> None:
     contention = data.draw(st.sampled_from(CONTENTIONS))
     step = data.draw(steps(graph))
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=step)
-    expected = simulate(pieces, on, priced, contention=contention)
-    spans, peaks = evaluate(prepare(graph, step, on, priced), [rows, rows], peaks=True, contention=contention)
+    options = SimulationOptions(contention=contention)
+    expected = simulate(pieces, on, priced, options)
+    spans, peaks = evaluate_with_peaks(prepare(graph, step, on, priced, options), [rows, rows])
     assert spans.tolist() == [expected.makespan] * 2
     assert peaks.tolist() == [expected.peak_bytes.tolist()] * 2
 
@@ -316,16 +317,16 @@ def test_bad_input_is_refused_before_anything_runs() -> None:
     with pytest.raises(SimvizError, match="threads=0"):
         evaluate(prepared, rows, threads=0)
     with pytest.raises(SimvizError, match="There are no priorities"):
-        evaluate(prepared, rows, order="priority")
+        evaluate(prepared.under(SimulationOptions("priority")), rows)
     with pytest.raises(SimvizError, match="makes no use of priorities"):
-        evaluate(prepared, rows, priorities=[0] * 300)
-    with pytest.raises(UnsupportedError, match="order='lifo'"):
-        evaluate(prepared, rows, order="lifo")
+        evaluate(prepared.under(SimulationOptions("fifo")), rows, priorities=[0] * 300)
+    with pytest.raises(SimvizError, match="other trips, branches or another seed; prepare the step"):
+        prepared.under(SimulationOptions(seed=1))
     with pytest.raises(SimvizError, match=r"Priorities of shape \[2, 300\]"):
-        evaluate(prepared, rows, order="priority", priorities=rows[:2])
+        evaluate(prepared, rows, priorities=rows[:2])
     for wrong in ([float("nan")] * 300, ["1"] * 300):
         with pytest.raises(SimvizError, match="one number per node"):
-            evaluate(prepared, rows, order="priority", priorities=wrong)  # type: ignore[arg-type]
+            evaluate(prepared, rows, priorities=wrong)  # type: ignore[arg-type]
     times = np.array(prepared.tables.run_ns)
     times[7, 2] = -1
     rows[:, 7] = 0, 2, 2

@@ -18,6 +18,7 @@ from simulator.cluster.protocols import Protocol
 from simulator.columns import ids
 from simulator.errors import ClusterError
 from simulator.execution.engine import makespan, run
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.execution.transfers import transfers_of
 from simulator.graph.graph import Graph
@@ -63,7 +64,10 @@ def test_a_lone_transfer_is_packed_sent_and_unpacked_in_a_stream_by_many_cores(
     """By one core at each end one after the other; with many the slowest of the three counts, and work per message."""
     one = replace(apart(2), between_tasks=protocol)
     some, many = with_cores(one, [here, there]), with_cores(one, [MAX_CORES])
-    spans = [makespan(sending(on, [4 * size]), [0, 1], contention=contention) for on in (one, some, many)]
+    spans = [
+        makespan(sending(on, [4 * size]), [0, 1], options=SimulationOptions(contention=contention))
+        for on in (one, some, many)
+    ]
     assert spans[0] >= spans[1] >= spans[2]
     for on, span in zip((one, some, many), spans, strict=True):
         ends = on.pack_ns(0, 1, 4 * size) + on.unpack_ns(0, 1, 4 * size)
@@ -123,14 +127,14 @@ def test_a_small_message_overtakes_a_large_one() -> None:
     assert outcome.unpack_end_ns.tolist() == [8650 + 500, 4172 + 2]
     for contention in CONTENTIONS:
         for order in ("fifo", "tensorflow"):
-            check_equal(tables, [0, 1, 0, 1], None, order, contention)
+            check_equal(tables, [0, 1, 0, 1], None, SimulationOptions(order, contention))
 
 
 @pytest.mark.parametrize("contention", CONTENTIONS)
 def test_many_that_wait_for_the_wire_may_all_overtake_each_other(contention: str) -> None:
     """All are in the heap of ends, and those that wait for their turn a second time."""
     on = replace(with_cores(apart(2), [20]), between_tasks=Protocol("unpacks", receive_ps_per_byte=9_000))
-    check_equal(sending(on, [400, 4] * 100), [0, 1] * 200, None, "fifo", contention)
+    check_equal(sending(on, [400, 4] * 100), [0, 1] * 200, None, SimulationOptions("fifo", contention))
 
 
 def test_a_gpu_has_the_cores_of_the_processor_that_stands_for_it() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Link
 from simulator.execution.engine import Outcome, run
 from simulator.execution.laws import check_trace
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
@@ -121,7 +122,9 @@ def test_no_serial_link_idles_while_somebody_stands_in_its_line(crowd: Crowd) ->
 def test_the_laws_of_lines_hold_for_pieces(crowd: Crowd) -> None:
     graph, on, times, rows = crowd
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=whole(graph))
-    assert check_trace(simulate(pieces, on, costs(graph, on, times), engine="python"), pieces, on) == []
+    assert (
+        check_trace(simulate(pieces, on, costs(graph, on, times), SimulationOptions(engine="python")), pieces, on) == []
+    )
 
 
 def test_whoever_meets_nobody_takes_what_the_way_takes() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.errors import SimvizError
 from simulator.execution.memory import Live, Peak, at_peak, out_of_memory
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.graph.graph import Graph
@@ -94,13 +95,13 @@ def test_a_loop_holds_what_it_passes_on_and_what_it_makes_of_it() -> None:
     loop(draft, start="x")
     graph = draft.built()
     pieces = partition(graph, assigned(apart(1), [0] * len(graph)), apart(1), step=whole(graph))
-    trace = simulate(pieces, apart(1), costs(graph, apart(1), 10), trips={"*": 3})
+    trace = simulate(pieces, apart(1), costs(graph, apart(1), 10), SimulationOptions(trips={"*": 3}))
     # x goes round until Neg has read it, 50 to 60, and so does what Neg makes; the last of it until Exit ends
     assert curve(trace, 0) == [(0, 4), (50, 8), (60, 4), (110, 8), (120, 4), (170, 8), (180, 4), (240, 0)]
 
     rows = [int(name == "while/Neg") for name in graph.names]
     pieces = partition(graph, assigned(apart(2), rows), apart(2), step=whole(graph))
-    trace = simulate(pieces, apart(2), costs(graph, apart(2), 10), trips={"*": 3})
+    trace = simulate(pieces, apart(2), costs(graph, apart(2), 10), SimulationOptions(trips={"*": 3}))
     # the predicate takes 100 ns, 40 to 140, and what the Switch passes on, whose size nobody knows, does not wait for
     # it: till 150 it is held here; what Neg makes takes 104 ns to come back, is held on both sides of the wire, and
     # goes round again

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
-from simulator.errors import SimvizError, UnsupportedError
+from simulator.errors import SimvizError
 from simulator.execution.engine import Outcome, makespan, run
 from simulator.execution.executor import INEXPENSIVE_NS
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from tests.execution.cases import apart, cluster, costs, dags, runs, whole
 from tests.execution.test_engine import story
@@ -25,7 +26,7 @@ LONG = INEXPENSIVE_NS + 1
 def played(on: Cluster, times: list[int], rows: list[int], *nodes: str) -> tuple[Tables, Outcome]:
     graph = story(*nodes).built()
     tables = of_step(graph, whole(graph), on, costs(graph, on, times))
-    return tables, run(tables, rows, order="tensorflow")
+    return tables, run(tables, rows, options=SimulationOptions(order="tensorflow"))
 
 
 def in_order(tables: Tables, outcome: Outcome) -> str:
@@ -153,8 +154,8 @@ def test_the_executor_keeps_lanes_busy_and_runs_everything_once(data: st.DataObj
     graph = data.draw(dags())
     on, priced, rows = data.draw(runs(graph))
     tables = of_step(graph, whole(graph), on, priced)
-    outcome = run(tables, rows, order="tensorflow")
-    assert makespan(tables, rows, order="tensorflow") == outcome.makespan
+    outcome = run(tables, rows, options=SimulationOptions(order="tensorflow"))
+    assert makespan(tables, rows, options=SimulationOptions(order="tensorflow")) == outcome.makespan
     assert (outcome.start_ns >= outcome.ready_ns).all()
     assume(not tables.routes.receive_ps_per_byte.any())  # else the work of transfers takes lanes, too
     for device in np.flatnonzero(tables.cpu & (tables.lanes == 1)).tolist():  # while an op waits, another one runs
@@ -173,13 +174,14 @@ def test_one_op_at_a_time_is_the_same_in_every_order(data: st.DataObject) -> Non
     graph = story(*nodes).built()
     on, priced, rows = data.draw(runs(graph))
     tables = of_step(graph, whole(graph), on, priced)
-    assert run(tables, rows, order="tensorflow").end_ns.tolist() == run(tables, rows).end_ns.tolist()
+    assert (
+        run(tables, rows, options=SimulationOptions(order="tensorflow")).end_ns.tolist()
+        == run(tables, rows).end_ns.tolist()
+    )
 
 
-def test_orders_that_are_not_there_are_refused() -> None:
+def test_priorities_that_are_not_there_are_refused() -> None:
     graph, on = story("x = Const").built(), apart(1)
     tables = of_step(graph, whole(graph), on, costs(graph, on))
-    with pytest.raises(UnsupportedError, match="order='lifo' is not modelled; choose 'fifo' or 'priority' or 'tensor"):
-        run(tables, [0], order="lifo")
     with pytest.raises(SimvizError, match="There are no priorities"):
-        run(tables, [0], order="priority")
+        run(tables, [0], options=SimulationOptions(order="priority"))

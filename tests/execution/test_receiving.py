@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.errors import GraphError
 from simulator.execution.laws import check_trace
+from simulator.execution.options import SimulationOptions
 from simulator.execution.receiving import Received, copies_held, receive_late
 from simulator.execution.simulate import simulate
 from simulator.execution.slack import slack
@@ -29,8 +29,10 @@ from tests.partitioning.cases import random_graph
 from tests.strategies import BOOL, Rows, graphs, shapes_attr, type_attr, typed
 
 
-def running(on: Cluster, priced: CostTable, **how: Any) -> Callable[[Partitions], Trace]:
-    return lambda pieces: simulate(pieces, on, priced, **how)
+def running(
+    on: Cluster, priced: CostTable, how: SimulationOptions = SimulationOptions()
+) -> Callable[[Partitions], Trace]:
+    return lambda pieces: simulate(pieces, on, priced, how)
 
 
 def layers(count: int, *, size: int = 25) -> Graph:
@@ -192,7 +194,7 @@ def looping(seed: int) -> tuple[Received, Cluster, list[str]]:
     on, step = apart(3), whole(graph)
     assignment, priced = assigned(on, devices), costs(graph, on, [7 * row % 11 * 100 for row in range(len(graph))])
     pieces = partition(graph, assignment, on, step=step)
-    found = receive_late(pieces, on, lambda cut: simulate(cut, on, priced, trips={"*": 3}))
+    found = receive_late(pieces, on, lambda cut: simulate(cut, on, priced, SimulationOptions(trips={"*": 3})))
     return found, on, partition_laws(graph, step, on, assignment, found.partitions)
 
 
@@ -226,13 +228,13 @@ def test_late_recvs_are_lawful_never_slower_and_never_higher(data: st.DataObject
     on, priced, rows, how = data.draw(worlds(graph))
     step, assignment = data.draw(steps(graph)), assigned(on, rows)
     pieces = partition(graph, assignment, on, step=step, flavour=data.draw(st.sampled_from(FLAVOURS)))
-    found = receive_late(pieces, on, running(on, priced, **how))
+    found = receive_late(pieces, on, running(on, priced, how))
     assert partition_laws(graph, step, on, assignment, found.partitions) == []
     assert check_trace(found.trace, found.partitions, on) == []
     assert found.trace.makespan <= found.without.makespan
     assert (found.trace.peak_bytes <= found.without.peak_bytes).all()
     assert copies_held(found.trace) <= copies_held(found.without)
-    assert simulate(found.partitions, on, priced, **how).makespan == found.trace.makespan
+    assert simulate(found.partitions, on, priced, how).makespan == found.trace.makespan
     cut, late = pieces.graph, found.partitions.graph
     changed = [row for row in range(len(cut)) if cut.inputs_of(row) != late.inputs_of(row)]
     assert changed == sorted(pieces.recv[found.delayed].tolist())
@@ -246,7 +248,7 @@ def test_latest_times_lie_between_the_end_and_the_makespan_and_what_is_critical_
     graph = data.draw(st.one_of(graphs(), dags()))
     on, priced, rows, how = data.draw(worlds(graph))
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=data.draw(steps(graph)))
-    trace = simulate(pieces, on, priced, **how)
+    trace = simulate(pieces, on, priced, how)
     found = slack(trace, pieces, on)
     for end, latest in zip(found.end_ns, found.latest_ns, strict=True):
         assert end <= latest <= trace.makespan

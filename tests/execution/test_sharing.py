@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster, Contention, Link
 from simulator.errors import ClusterError
 from simulator.execution.engine import run
+from simulator.execution.options import SimulationOptions
 from simulator.execution.sharing import MAX_FLOW_BYTES
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
@@ -162,7 +163,7 @@ def test_flows_end_when_a_fluid_would(graph: Graph, data: st.DataObject) -> None
     priced = costs(graph, on, [data.draw(st.integers(1, 500)) for _ in graph.names])
     tables = of_step(graph, whole(graph), on, priced)
     rows = [data.draw(st.integers(0, 2)) for _ in graph.names]
-    outcome = run(tables, rows, contention="fair")
+    outcome = run(tables, rows, options=SimulationOptions(contention="fair"))
     routes, crossing = tables.routes, outcome.transfers
     flows = [
         (
@@ -190,7 +191,9 @@ def star(count: int) -> Cluster:
 def test_transfers_that_never_meet_take_the_same_time_in_every_discipline(graph: Graph, data: st.DataObject) -> None:
     on, priced, rows = data.draw(runs(graph))
     tables = of_step(graph, whole(graph), on, priced)
-    one, fair, none = (run(tables, rows, contention=kind) for kind in ("serial", "fair", "none"))
+    one, fair, none = (
+        run(tables, rows, options=SimulationOptions(contention=kind)) for kind in ("serial", "fair", "none")
+    )
     crossing = none.transfers
     spans: dict[int, list[tuple[int, int]]] = {}
     for x in range(len(crossing)):
@@ -207,7 +210,9 @@ def test_two_flows_share_and_the_longer_one_speeds_up() -> None:
     on = apart(3, shared=True)  # 100 ns, one byte per ns
     graph = story("x = Const", "a = Neg x", "b = Neg x", "to_a = Neg a", "to_b = Neg b", size=250).built()
     tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 510, 1, 1]))
-    outcome = run(tables, [0, 0, 0, 1, 2], contention="fair")  # 1000 bytes each; lanes: a till 10, b till 520
+    outcome = run(
+        tables, [0, 0, 0, 1, 2], options=SimulationOptions(contention="fair")
+    )  # 1000 bytes each; lanes: a till 10, b till 520
     # a alone from 110 to 620: 510 bytes; then both at half: 490 more take 980; then b has 510 left, alone
     assert outcome.transfer_end_ns.tolist() == [1600, 2110]
 
@@ -219,7 +224,10 @@ def test_a_link_may_have_a_contention_of_its_own() -> None:
         on = replace(bus, links=(replace(bus.links[0], contention=own),))  # type: ignore[arg-type]
         tables = of_step(graph, whole(graph), on, costs(graph, on, [0, 10, 10, 1, 1]))
         for everywhere in ("serial", "fair", "none"):
-            assert run(tables, [0, 0, 0, 1, 1], contention=everywhere).transfer_end_ns.tolist() == ends
+            assert (
+                run(tables, [0, 0, 0, 1, 1], options=SimulationOptions(contention=everywhere)).transfer_end_ns.tolist()
+                == ends
+            )
 
 
 def test_an_unshared_link_on_the_way_caps_a_flow() -> None:
@@ -228,7 +236,10 @@ def test_an_unshared_link_on_the_way_caps_a_flow() -> None:
     graph = story("x = Const", "a = Neg x", "to_b = Neg a", "to_c = Neg a").built()
     tables = of_step(graph, whole(graph), on, costs(graph, on, 1))
     # 100 bytes at 0.1 byte/ns beside 100 bytes at 0.9
-    assert run(tables, [0, 0, 1, 2], contention="serial").transfer_end_ns.tolist() == [1001, 113]
+    assert run(tables, [0, 0, 1, 2], options=SimulationOptions(contention="serial")).transfer_end_ns.tolist() == [
+        1001,
+        113,
+    ]
 
 
 def test_what_sharing_cannot_count_is_refused() -> None:
@@ -236,12 +247,12 @@ def test_what_sharing_cannot_count_is_refused() -> None:
     graph = story("x = Const", "a = Neg x", "b = Neg x", "to_a = Neg a", "to_b = Neg b").built()
     tables = of_step(graph, whole(graph), slow, costs(graph, slow))
     with pytest.raises(ClusterError, match=r"2 transfers may share a link of 1 bytes/s"):
-        run(tables, [0, 0, 0, 1, 1], contention="fair")
+        run(tables, [0, 0, 0, 1, 1], options=SimulationOptions(contention="fair"))
     on = apart(2)
     tables = of_step(graph, whole(graph), on, costs(graph, on))
     large = replace(tables, tensor_bytes=np.full(len(tables.tensor_bytes), MAX_FLOW_BYTES + 1))
     with pytest.raises(ClusterError, match=r"'a' has 4611686019 bytes, .* 4611686018 at most"):
-        run(large, [0, 0, 0, 1, 1], contention="fair")
+        run(large, [0, 0, 0, 1, 1], options=SimulationOptions(contention="fair"))
     mixed = cluster(["a:0/CPU:0", "b:0/CPU:0"], [Link("x", 0, 9, "fair"), Link("y", 0, 9, "serial")], {(0, 1): (0, 1)})
     tables = of_step(graph, whole(graph), mixed, costs(graph, mixed))
     with pytest.raises(ClusterError, match=r"'y' is serial and 'x' is shared fairly.*Give them one contention"):
@@ -255,6 +266,6 @@ def test_who_can_mend_a_way_with_two_contentions_is_said() -> None:
         links = [Link("nic", 0, 9, own), Link("pcie", 0, 9)]
         on = cluster(["a:0/CPU:0", "b:0/CPU:0"], links, {(0, 1): (0, 1)})
         tables = of_step(graph, whole(graph), on, costs(graph, on))
-        run(tables, [0], contention=own)
+        run(tables, [0], options=SimulationOptions(contention=own))
         with pytest.raises(ClusterError, match=f"Simulate with the contention '{own}', as 'nic' says itself"):
-            run(tables, [0], contention=other)
+            run(tables, [0], options=SimulationOptions(contention=other))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import CONTENTIONS, Cluster, Contention, Link
 from simulator.costs.table import CostTable
 from simulator.execution.engine import Outcome, run
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from tests.execution import simpy_reference
@@ -59,7 +60,7 @@ def agree(
     graph: Graph, on: Cluster, priced: CostTable, rows: list[int], contention: Contention, priority: list[int] | None
 ) -> None:
     tables = of_step(graph, whole(graph), on, priced)
-    ours = run(tables, rows, priority, contention=contention)
+    ours = run(tables, rows, priority, options=SimulationOptions(contention=contention))
     theirs, sent, held = simpy_reference.simulate(graph, on, priced, rows, contention=contention, priority=priority)
     times = zip(tables.names, ours.start_ns.tolist(), ours.end_ns.tolist(), strict=True)
     assert {name: (start, end) for name, start, end in times} == theirs

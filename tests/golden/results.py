@@ -12,6 +12,7 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
+from simulator.execution.options import SimulationOptions
 from simulator.graph.messages import GraphDef
 from simulator.partitioning import partition_files
 from simulator.training.regimes import read_regime
@@ -30,7 +31,12 @@ EXAMPLE = HERE.parents[1] / "examples" / "ps_training.pbtxt"
 @cache
 def results() -> dict[str, str]:
     """File name -> what it should hold."""
-    request = Request(str(EXAMPLE), cluster=str(HERE / "cluster.toml"), algorithm="requested", engine="python")
+    request = Request(
+        str(EXAMPLE),
+        simulation=SimulationOptions(engine="python"),
+        cluster=str(HERE / "cluster.toml"),
+        algorithm="requested",
+    )
     scene = run(request)
     training = TrainingRequest(read_regime("async"), steps=20, workers=(1, 2))
     trained = run(replace(request, cluster="ps=2,worker=2x1gpu", training=training))

@@ -14,7 +14,8 @@ from simulator.bounds import lower_bound
 from simulator.cluster.cluster import Link
 from simulator.cluster.description import load_cluster
 from simulator.columns import ids
-from simulator.execution.evaluate import evaluate
+from simulator.execution.evaluate import evaluate, evaluate_with_peaks
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.execution.simulate import simulate
 from simulator.execution.transfers import hands_on
@@ -23,6 +24,8 @@ from tests.execution.cases import TWO_BY_TWO, assigned, cluster, costs, runs, st
 from tests.laws.test_cut_and_whole import free_constants
 from tests.strategies import Rows, typed
 from tests.strategies import rows as drafts
+
+PLAIN = SimulationOptions(engine="python")
 
 
 @settings(deadline=None, max_examples=150)
@@ -33,9 +36,9 @@ def test_plans_are_judged_by_the_cut_that_is_made_of_them(data: st.DataObject) -
     on, priced, rows = data.draw(runs(graph))
     flavour = data.draw(st.sampled_from(FLAVOURS))
     plans = [rows, [data.draw(st.integers(0, len(on) - 1)) for _ in range(len(graph))]]
-    prepared = prepare(graph, step, on, priced)
-    ends, peaks = evaluate(prepared, plans, flavour=flavour, engine="python", peaks=True)
-    assert evaluate(prepared, plans, flavour=flavour, engine="python").tolist() == ends.tolist()
+    prepared = prepare(graph, step, on, priced, PLAIN)
+    ends, peaks = evaluate_with_peaks(prepared, plans, flavour=flavour)
+    assert evaluate(prepared, plans, flavour=flavour).tolist() == ends.tolist()
     bound = lower_bound(graph, on, priced, step=step, prepared=prepared)
     for plan, end, peak in zip(plans, ends.tolist(), peaks.tolist(), strict=True):
         pieces = partition(graph, assigned(on, plan), on, step=step, flavour=flavour, legal=False)
@@ -51,7 +54,7 @@ def test_a_tensor_goes_to_a_task_once_and_is_handed_on_there() -> None:
         draft.add(name, "Neg", ["v"], **typed("Neg", (1000,)))
     graph, on = draft.built(), TWO_BY_TWO
     step, priced = whole(graph), costs(graph, on, [0, 1000, 1000])
-    prepared, plan = prepare(graph, step, on, priced), [0, 2, 3]
+    prepared, plan = prepare(graph, step, on, priced, PLAIN), [0, 2, 3]
     assert on.client == 0
     wire = 100 + 4000  # to the GPU that reads it first, and again from that to the other
     master = partition(graph, assigned(on, plan), on, step=step)
@@ -60,8 +63,8 @@ def test_a_tensor_goes_to_a_task_once_and_is_handed_on_there() -> None:
         ("master", [0, 2], [2, 3]),
         ("local", [0, 0], [2, 3]),
     ]
-    assert evaluate(prepared, [plan], engine="python").tolist() == [2 * wire + 1000]
-    assert evaluate(prepared, [plan], engine="python", flavour="local").tolist() == [wire + 1000]
+    assert evaluate(prepared, [plan]).tolist() == [2 * wire + 1000]
+    assert evaluate(prepared, [plan], flavour="local").tolist() == [wire + 1000]
     assert hands_on(prepared.tables, prepared.tables.placed(ids(plan)), ids(on.task_of))
     assert not hands_on(prepared.tables, prepared.tables.placed(ids([0, 2, 2])), ids(on.task_of))
 
@@ -73,11 +76,11 @@ def test_a_reference_of_another_task_is_a_value_for_which_other_references_wait(
     draft.add("sum", "AddV2", ["v", "w"], **typed("AddV2", (1000,)))
     graph, on = draft.built(), TWO_BY_TWO
     step, priced, plan = whole(graph), costs(graph, on, 0), [2, 0, 3]
-    prepared, wire = prepare(graph, step, on, priced), 100 + 4000
+    prepared, wire = prepare(graph, step, on, priced, PLAIN), 100 + 4000
     for flavour, expected in (("local", wire), ("master", 2 * wire)):  # v's Recv waits for w, or both come at once
         pieces = partition(graph, assigned(on, plan), on, step=step, flavour=flavour, legal=False)
         assert simulate(pieces, on, priced).makespan == expected
-        assert evaluate(prepared, [plan], engine="python", flavour=flavour).tolist() == [expected]
+        assert evaluate(prepared, [plan], flavour=flavour).tolist() == [expected]
 
 
 def test_a_bound_knows_that_a_value_may_take_a_way_through_another_kind() -> None:
@@ -95,7 +98,7 @@ def test_a_bound_knows_that_a_value_may_take_a_way_through_another_kind() -> Non
     graph = draft.built()
     priced = costs(graph, on, 10)
     step = whole(graph)
-    ends = evaluate(prepare(graph, step, on, priced), [[0, row] for row in range(4)], engine="python")
+    ends = evaluate(prepare(graph, step, on, priced, PLAIN), [[0, row] for row in range(4)])
     assert lower_bound(graph, on, priced, step=step) <= ends.min()
 
 
@@ -117,8 +120,8 @@ def test_stopped_early_makes_no_difference(data: st.DataObject) -> None:
     priced = costs(graph, TWO_BY_TWO, 100)
     count = st.integers(0, 3)
     plans = np.array([[data.draw(count) for _ in range(len(graph))] for _ in range(2)] * 40, np.int64)
-    prepared = prepare(graph, whole(graph), TWO_BY_TWO, priced)
-    every = evaluate(prepared, plans, engine="python")
-    stopped = evaluate(prepared, plans, engine="python", stop=True)
+    prepared = prepare(graph, whole(graph), TWO_BY_TWO, priced, PLAIN)
+    every = evaluate(prepared, plans)
+    stopped = evaluate(prepared, plans, stop=True)
     assert int(stopped.min()) == int(every.min())
     assert ((stopped == every) | (stopped > every)).all()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.costs.table import CostTable
 from simulator.execution.engine import run
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
 from simulator.graph.graph import Graph
@@ -60,11 +61,11 @@ def full_of_views(draw: st.DrawFn, *, max_nodes: int = 18) -> Graph:
 
 
 def told(
-    pieces: Partitions, on: Cluster, priced: CostTable, order: str, contention: str
+    pieces: Partitions, on: Cluster, priced: CostTable, how: SimulationOptions
 ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
     """What a trace does not say and the engine does: see Recount."""
     tables, device = of_partitions(pieces, on, priced)
-    outcome = run(tables, device, order=order, contention=contention)
+    outcome = run(tables, device, options=how)
     took = {}
     for op in np.flatnonzero(outcome.first >= 0).tolist():
         tensor = int(tables.edge_tensor[outcome.first[op]])
@@ -72,7 +73,7 @@ def told(
         took[int(tables.node[op])] = node, int(pieces.graph.tensor_port[row])
     node, end = tables.node.tolist(), outcome.end_ns.tolist()
     queued = dict(zip(reversed(node), reversed(end), strict=True))  # what posts a Recv comes after it
-    return took, queued if order == "tensorflow" else {}
+    return took, queued if how.order == "tensorflow" else {}
 
 
 def check(data: st.DataObject, graph: Graph) -> None:
@@ -81,8 +82,8 @@ def check(data: st.DataObject, graph: Graph) -> None:
     pieces = partition(
         graph, assigned(on, rows), on, legal=False, step=step, flavour=data.draw(st.sampled_from(FLAVOURS))
     )
-    trace = simulate(pieces, on, priced, **how)
-    counted = Recount(trace, pieces, on, priced, *told(pieces, on, priced, **how))
+    trace = simulate(pieces, on, priced, how)
+    counted = Recount(trace, pieces, on, priced, *told(pieces, on, priced, how))
     moments = counted.instants()
     for device in range(len(on)):
         mine = trace.memory_device == device

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.bounds import lower_bound
 from simulator.execution.laws import check_trace
-from simulator.execution.routes import CONTENTIONS
+from simulator.execution.options import CONTENTIONS, SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.trace import Trace
 from simulator.partitioning import FLAVOURS, Partitions, partition
@@ -29,7 +29,9 @@ def test_every_trace_is_lawful_and_no_faster_than_the_bound(data: st.DataObject)
         graph, assigned(on, rows), on, legal=False, step=step, flavour=data.draw(st.sampled_from(FLAVOURS))
     )
     order = data.draw(st.sampled_from(["fifo", "tensorflow"]))
-    trace = simulate(pieces, on, priced, order=order, contention=data.draw(st.sampled_from(CONTENTIONS)))
+    trace = simulate(
+        pieces, on, priced, SimulationOptions(order=order, contention=data.draw(st.sampled_from(CONTENTIONS)))
+    )
     assert trace.order == order
     assert check_trace(trace, pieces, on) == []
     assert lower_bound(graph, on, priced, step=step) <= trace.makespan
@@ -56,7 +58,7 @@ def test_a_send_may_wait_for_the_executors_thread() -> None:
     draft.add("a", "Identity", ["x"], **typed("Identity", (4,)))
     graph, on = draft.built(), apart(2)
     pieces = partition(graph, assigned(on, [0, 0, 1]), on, step=whole(graph))
-    trace = simulate(pieces, on, costs(graph, on, 10), order="tensorflow")
+    trace = simulate(pieces, on, costs(graph, on, 10), SimulationOptions(order="tensorflow"))
     assert trace.transfer_ready_ns.tolist() == [10]  # v is first in the queue of the one thread
     assert check_trace(trace, pieces, on) == []
 

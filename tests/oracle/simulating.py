@@ -12,6 +12,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.cluster.master import connected
 from simulator.costs.calibration import calibrate
 from simulator.costs.measured import MeasuredTimes, Sample
+from simulator.execution.options import SimulationOptions
 from simulator.graph.messages import GraphDef
 from simulator.training.clients.workload import Client
 from simulator.training.disturbances.disturbance import Disturbance, Noise
@@ -67,7 +68,15 @@ def simulate(training: Training, asked: Sequence[RealClient], steps: int, machin
         costs.append(priced)
     noise = [Disturbance("worker:*", Noise("empirical", values=machine.spread), "as measured")] * bool(machine.spread)
     rounds = steps // training.workers if training.alone else steps
-    return train(made, cluster, costs, regime=regime, steps=rounds, order="tensorflow", disturbances=noise, seed=seed)
+    return train(
+        made,
+        cluster,
+        costs,
+        options=SimulationOptions(order="tensorflow", seed=seed),
+        regime=regime,
+        steps=rounds,
+        disturbances=noise,
+    )
 
 
 def _programs(

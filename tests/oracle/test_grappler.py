@@ -18,6 +18,7 @@ from simulator.cluster.cluster import Cluster
 from simulator.costs.estimate import estimate
 from simulator.costs.table import CostTable
 from simulator.errors import OracleError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.graph.graph import Graph
 from simulator.graph.step import choose_step
@@ -82,7 +83,7 @@ def simulated(
 ) -> Times:
     """Start and end of every op in our simulation; where one runs several times, of its last run."""
     pieces = partition(graph, assigned(on, rows), on, legal=False, step=choose_step(graph, fetches=[fetch]))
-    trace = simulate(pieces, on, priced, trips=trips)
+    trace = simulate(pieces, on, priced, SimulationOptions(trips=trips or {}))
     spans = zip(trace.start_ns.tolist(), trace.end_ns.tolist(), strict=True)
     return dict(zip((pieces.graph.names[row] for row in trace.node.tolist()), spans, strict=True))
 

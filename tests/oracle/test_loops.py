@@ -13,6 +13,7 @@ import pytest
 
 from simulator.cluster.description import load_cluster
 from simulator.execution.laws import check_trace
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions, of_step
 from simulator.execution.trace import Trace
@@ -108,9 +109,9 @@ def test_every_node_runs_as_often_as_in_tensorflow(case: Callable[[], Rows]) -> 
     theirs = Counter(line.node_name for device in stats.dev_stats for line in device.node_stats)
 
     pieces = partition(graph, assigned(on, [int(name == THERE) for name in graph.requested]), on, step=step)
-    branches = {"p": False} if "p" in used else None
-    tables, _ = of_partitions(pieces, on, costs(graph, on, 1000), branches=branches)
-    trace = simulate(pieces, on, costs(graph, on, 1000), branches=branches)
+    branches = {"p": False} if "p" in used else {}
+    tables, _ = of_partitions(pieces, on, costs(graph, on, 1000), SimulationOptions(branches=branches))
+    trace = simulate(pieces, on, costs(graph, on, 1000), SimulationOptions(branches=branches))
     assert check_trace(trace, pieces, on) == []
     known = {
         name: op for name, op in zip(pieces.graph.names, pieces.graph.ops, strict=True) if op not in WITHOUT_A_LINE
@@ -138,7 +139,7 @@ def test_what_is_lowered_runs_as_often_too(models: dict[str, Any], model: str) -
     stats, why_not = timed(models[model], graph, step, counts={"CPU": 3, "GPU": 0}, step_timeout_s=20, timeout_s=60)
     assert stats is not None, why_not
     theirs = Counter(line.node_name for device in stats.dev_stats for line in device.node_stats)
-    tables = of_step(graph, step, on, costs(graph, on, 1000), branches={"p": False})
+    tables = of_step(graph, step, on, costs(graph, on, 1000), SimulationOptions(branches={"p": False}))
     named = live_counts(tables).items()
     ours = {name: count for name, count in named if name in graph.index and graph.ops[graph.index[name]] != "NoOp"}
     assert len(ours) > 30

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.execution.engine import Outcome, run
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.graph_def import graph_def
@@ -66,7 +67,7 @@ def test_one_thread_runs_in_the_order_that_we_say(seed: int) -> None:
     graph, on = drawn(seed, 120), apart(1)
     step = choose_step(graph, feeds=["x:0"], fetches=[name for name in graph.names if name != "x"])
     tables = of_step(graph, step, on, costs(graph, on, EXPENSIVE_NS))
-    ours = timed_ops(graph, tables, run(tables, [0] * len(tables), order="tensorflow"))
+    ours = timed_ops(graph, tables, run(tables, [0] * len(tables), options=SimulationOptions(order="tensorflow")))
     assert len(ours) > 60
     assert ours == started(graph, step)
     assert ours != timed_ops(

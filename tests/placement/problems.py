@@ -11,6 +11,7 @@ from placement.problem import Problem, pose
 from simulator.cluster.cluster import Cluster, Device, Link
 from simulator.columns import flags, ids, ints
 from simulator.costs.table import CostTable
+from simulator.execution.options import SimulationOptions
 from simulator.execution.preparing import prepare
 from simulator.graph.graph import Graph
 from simulator.graph.step import Step
@@ -97,6 +98,14 @@ def whole(graph: Graph) -> Step:
     return Step((), (), flags(np.ones(len(graph), bool)), "all of it")
 
 
-def problem_of(graph: Graph, cluster: Cluster, costs: CostTable, *, soft: bool = True) -> Problem:
+def problem_of(
+    graph: Graph,
+    cluster: Cluster,
+    costs: CostTable,
+    *,
+    soft: bool = True,
+    options: SimulationOptions = SimulationOptions(),
+) -> Problem:
     """The problem of a step that runs every node."""
-    return pose(graph, prepare(graph, whole(graph), cluster, costs), cluster, constrain(graph, cluster, soft=soft))
+    prepared = prepare(graph, whole(graph), cluster, costs, options)
+    return pose(graph, prepared, cluster, constrain(graph, cluster, soft=soft))

@@ -19,8 +19,7 @@ from placement.problem import NEVER
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
-from simulator.execution.engine import ORDERS
-from simulator.execution.routes import CONTENTIONS
+from simulator.execution.options import CONTENTIONS, ORDERS, SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.partitioning import partition
 from tests.execution.loops.cases import counting
@@ -87,7 +86,7 @@ def test_plans_are_judged_by_the_contention_of_the_simulation(contention: str, u
     graph = tasks({("a", f"b{row}"): 25 for row in range(4)})
     on = cluster_of("cgggg", shared=True, lanes=2)
     costs = costs_of(on, [(1, *[200] * 4), *[(30, *[1] * 4)] * 4])
-    assert place(graph, on, costs, step=whole(graph), contention=contention).used == used
+    assert place(graph, on, costs, options=SimulationOptions(contention=contention), step=whole(graph)).used == used
 
 
 def test_priorities_are_given_only_where_the_order_heeds_them() -> None:
@@ -95,21 +94,21 @@ def test_priorities_are_given_only_where_the_order_heeds_them() -> None:
     on = cluster_of("c")
     costs = costs_of(on, [(time,) for time in (9, 1, 1, 9, 5, 5)])
     for order in ("fifo", "tensorflow"):
-        placed = place(graph, on, costs, step=whole(graph), algorithm="heft", order=order)
+        placed = place(graph, on, costs, options=SimulationOptions(order=order), step=whole(graph), algorithm="heft")
         assert placed.priority is None
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 90), st.integers(1, 90), st.integers(1, 90)), min_size=6, max_size=6),
     st.sampled_from(CONTENTIONS),
-    st.sampled_from(("auto", *ORDERS)),
+    st.sampled_from(ORDERS),
 )
 def test_the_single_device_is_the_best_one_whatever_the_order_and_contention(
     times: Sequence[tuple[int, int, int]], contention: str, order: str
 ) -> None:
     edges = {("a", "b"): 9, ("a", "c"): 50, ("b", "d"): 30, ("c", "e"): 7, ("d", "f"): 3, ("e", "f"): 80}
     on = tasks_of("ccc", PACKED, shared=True)
-    problem = replace(problem_of(tasks(edges), on, costs_of(on, times)), order=order, contention=contention)
+    problem = problem_of(tasks(edges), on, costs_of(on, times), options=SimulationOptions(order, contention))
     alone = [makespan(problem, Plan([device] * 6, [0] * 6)) for device in range(3)]
     assert makespan(problem, single(problem)) == min(alone)
 
@@ -128,11 +127,19 @@ def test_an_order_is_judged_as_it_will_run_though_a_node_runs_again_and_again(
     draw = np.random.default_rng(seed)
     costs = costs_of(on, draw.integers(1, 900, (len(graph), 2)).tolist())
     order = draw.permutation(len(graph)).tolist()
-    problem = replace(problem_of(graph, on, costs), contention=contention)
-    placed = place(graph, on, costs, step=whole(graph), algorithm="heft", fallback=False, contention=contention)
+    problem = problem_of(graph, on, costs, options=SimulationOptions(contention=contention))
+    placed = place(
+        graph,
+        on,
+        costs,
+        options=SimulationOptions(contention=contention),
+        step=whole(graph),
+        algorithm="heft",
+        fallback=False,
+    )
     pieces = partition(graph, replace(placed, priority=ints(order)), on, step=whole(graph))
     plan = replace(heft(problem), priority=order)
-    assert makespan(problem, plan) == simulate(pieces, on, costs, contention=contention).makespan
+    assert makespan(problem, plan) == simulate(pieces, on, costs, SimulationOptions(contention=contention)).makespan
 
 
 def test_in_a_loop_a_node_has_the_place_of_its_first_iteration() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from placement import clients
 from simulator import estimate, estimate_each, load_cluster, read_regime, replicate
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -52,17 +52,17 @@ def forward(ran: Counter[str]) -> dict[str, int]:
 def test_every_worker_takes_the_trips_and_ways_of_the_step(
     regime: str, trips: int, live: bool, branches: dict[str, bool]
 ) -> None:
-    graph, how = trained(trips, live=live), dict[str, Any](branches=branches)
+    graph, how = trained(trips, live=live), SimulationOptions(branches=branches)
     alone, cluster = load_cluster("1cpu"), load_cluster("ps=1,worker=2")
     step = choose_step(graph, fetches=["update"])
-    expected = forward(live_counts(of_step(graph, step, alone, estimate(graph, alone), **how)))
+    expected = forward(live_counts(of_step(graph, step, alone, estimate(graph, alone), how)))
     assert expected["gradient"] == 1
     assert expected.get("loop/cond/false" if branches else "loop/cond/true", 0) == trips
 
     programs = replicate(graph, cluster, regime=read_regime(regime))
     costs = estimate_each(programs, cluster)
-    made = clients(programs, cluster, costs, **how)
-    combined = combine_tables(made, cluster, costs, **how)
+    made = clients(programs, cluster, costs, options=how)
+    combined = combine_tables(made, cluster, costs, how)
     workers = [at for at, client in enumerate(made) if client.program.role == "worker"]
     assert len(workers) == 2
     for at in workers:

@@ -16,6 +16,7 @@ from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.master import short_task
 from simulator.columns import flags, ids, ints
 from simulator.errors import DeadlockError
+from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.partitioning import partition
 from simulator.training.clients.workload import (
@@ -48,18 +49,26 @@ from tests.training.clients.test_crashes import drawn
 from tests.training.workloads import Priced, chain, pushing, updating, workload
 
 
-def both(given: Sequence[Priced], on: Cluster, texts: Sequence[str] = (), **options: object) -> list[Training]:
+def both(
+    given: Sequence[Priced],
+    on: Cluster,
+    texts: Sequence[str] = (),
+    options: SimulationOptions = SimulationOptions(),
+    **how: Any,
+) -> list[Training]:
     """The same run by either engine."""
     clients, priced = [one for one, _ in given], [one for _, one in given]
-    how = {"regime": None, "disturbances": [read_disturbance(text) for text in texts], **options}
-    return [train(clients, on, priced, engine=engine, **how) for engine in ("python", "compiled")]  # type: ignore[arg-type]
+    how |= {"regime": None, "disturbances": [read_disturbance(text) for text in texts]}
+    each = [replace(options, engine=engine) for engine in ("python", "compiled")]
+    return [train(clients, on, priced, options=one, **how) for one in each]
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS), st.integers(0, 3))
 def test_whatever_dies_both_see_the_same(seed: int, order: str, contention: str, record: int) -> None:
     workload, on, texts, _ = drawn(Random(seed))
-    assert_alike(*both(workload, on, texts, steps=5, order=order, contention=contention, record=record, seed=seed))
+    options = SimulationOptions(order, contention, seed=seed)
+    assert_alike(*both(workload, on, texts, options, steps=5, record=record))
 
 
 def with_sync_ops(random: Random, made: Workload) -> Workload:
@@ -126,10 +135,10 @@ def disturbed(random: Random, made: Workload, on: Cluster) -> Workload:
 
 
 def noted(
-    made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: dict[str, Any], record: int
+    made: Workload, combined: CombinedTables, priority: Sequence[int] | None, how: SimulationOptions, record: int
 ) -> list[Outcome | None]:
     """The results over lists and over arrays; None: it hangs."""
-    ready = prepare(combined, None if priority is None else ints(priority), **how)
+    ready = prepare(combined, None if priority is None else ints(priority), how)
     try:
         plain = run(made, combined, ready, record=record)
     except DeadlockError:
@@ -176,7 +185,7 @@ def test_random_clients_with_random_synchronisation_ops(data: st.DataObject, see
     made = disturbed(random, made, on) if random.random() < 0.6 else made
     priority = None
     if random.random() < 0.3:
-        priority, how = [random.randrange(5) for _ in range(len(combined.tables))], {**how, "order": "priority"}
+        priority, how = [random.randrange(5) for _ in range(len(combined.tables))], replace(how, order="priority")
     assert_noted_alike(*noted(made, combined, priority, how, random.randrange(3)))
 
 
@@ -196,7 +205,7 @@ def test_lines_before_several_links(crowd: tuple[Graph, Cluster, list[int], list
         given.append((Client(program, pieces), costs(graph, on, times)))
     made, combined = workload(given, on, steps=random.randrange(1, 12))
     made = disturbed(random, made, on) if random.random() < 0.7 else made
-    assert_noted_alike(*noted(made, combined, None, {"order": order, "contention": "serial"}, random.randrange(3)))
+    assert_noted_alike(*noted(made, combined, None, SimulationOptions(order), random.randrange(3)))
 
 
 def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +213,7 @@ def test_more_steps_than_are_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     on = apart(2)
     given = [chain(on, "fast", [(0, 10), (1, 0)], task=0), chain(on, "slow", [(1, 35)], task=1)]
     made, combined = workload(given, on, steps=50)
-    how = {"order": "fifo", "contention": "serial"}
+    how = SimulationOptions("fifo", "serial")
     monkeypatch.setattr("simulator.training.control.layout.LOG_ROWS", 1)
     monkeypatch.setattr(control, "_MANY_ROUNDS", 1)
     assert_noted_alike(*noted(made, combined, None, how, 1))
@@ -215,7 +224,7 @@ def test_times_beyond_64_bits_are_left_to_the_plain_loop() -> None:
     on = apart(1)
     assert_alike(*both([chain(on, "w", [(0, 2**58)])], on, steps=12))
     made, combined = workload([chain(on, "w", [(0, 2**58)])], on, steps=12)
-    ready = prepare(combined, None, order="fifo", contention="serial")
+    ready = prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
     assert run(made, combined, ready, compiled=True) is None
 
 
@@ -226,6 +235,6 @@ def test_a_hang_is_told_in_the_same_words() -> None:
     said = set()
     for engine in ("python", "compiled"):
         with pytest.raises(DeadlockError) as caught:
-            train(clients, on, priced, regime=None, steps=3, engine=engine)
+            train(clients, on, priced, options=SimulationOptions(engine=engine), regime=None, steps=3)
         said.add(str(caught.value))
     assert len(said) == 1

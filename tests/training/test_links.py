@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulator.cluster.cluster import Cluster, Link
+from simulator.execution.options import SimulationOptions
 from simulator.training.train import train
 from tests.execution.cases import attrs_of, cluster
 from tests.strategies import Rows
@@ -45,7 +46,9 @@ def share_of_bound(contention: str) -> float:
     on = ported()
     given = [worker(on, number) for number in range(WORKERS)]
     clients, priced = [one for one, _ in given], [costs for _, costs in given]
-    run = train(clients, on, priced, regime=None, steps=6, contention=contention, engine="python")
+    run = train(
+        clients, on, priced, options=SimulationOptions(contention=contention, engine="python"), regime=None, steps=6
+    )
     done = run.update_ns.tolist()
     first = len(done) // 3
     per_ns: float = (len(done) - 1 - first) / (done[-1] - done[first]) * (VARIABLES // SERVERS * FLOATS * 4)
@@ -79,10 +82,9 @@ def test_a_server_with_a_fast_adapter_serves_as_many_as_it_can() -> None:
             [one for one, _ in given],
             fast,
             [costs for _, costs in given],
+            options=SimulationOptions(contention=contention, engine="python"),
             regime=None,
             steps=6,
-            contention=contention,
-            engine="python",
         )
         times[contention] = int(run.update_ns[-1])
     assert times["serial"] < 1.05 * times["fair"]

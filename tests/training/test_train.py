@@ -14,6 +14,7 @@ from simulator.cluster.cluster import Cluster, Contention
 from simulator.columns import ints
 from simulator.costs.table import CostTable
 from simulator.errors import ClusterError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import of_partitions
 from simulator.execution.trace import Trace
@@ -54,15 +55,15 @@ def test_a_client_alone_repeats_the_step_that_is_simulated(graph: Graph, data: s
     )  # so that a transfer may be in line for one link, and on another with others
     placed = assigned(on, rows)
     if priority is not None:
-        placed, how = replace(placed, priority=ints(priority)), {**how, "order": "priority"}
+        placed, how = replace(placed, priority=ints(priority)), replace(how, order="priority")
     try:
         pieces = partition(graph, placed, on, step=whole(graph))
-        trace = simulate(pieces, on, priced, engine="python", **how)
+        trace = simulate(pieces, on, priced, replace(how, engine="python"))
     except ClusterError:
         assume(False)
     client = Client(Program("alone", on.client_task, graph, ()), pieces)
     for steps in (1, 3):
-        run = train([client], on, [priced], regime=None, steps=steps, **how)
+        run = train([client], on, [priced], regime=None, steps=steps, options=how)
         assert run.step_start_ns.tolist() == [k * trace.makespan for k in range(steps)]
         assert run.step_end_ns.tolist() == [(k + 1) * trace.makespan for k in range(steps)]
         assert run.usage.device_busy_ns.tolist() == (steps * trace.busy_ns).tolist()
@@ -160,7 +161,12 @@ def test_a_training_says_that_nobody_waits_for_a_queue_that_none_of_its_clients_
     given = [client(on, f"worker:{k}", rows.built(), {}, {"next": 5}, task=1 + k) for k in range(2)]
     for engine in ("python", "compiled"):
         found = train(
-            [one for one, _ in given], on, [priced for _, priced in given], regime=None, steps=3, engine=engine
+            [one for one, _ in given],
+            on,
+            [priced for _, priced in given],
+            options=SimulationOptions(engine=engine),
+            regime=None,
+            steps=3,
         )
         (note,) = found.notes
         assert note.startswith("queue input: its rate is unknown (nothing in the graph fills it)")

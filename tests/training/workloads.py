@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from simulator.cluster.cluster import Cluster
 from simulator.columns import ints
 from simulator.costs.table import CostTable
+from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
 from simulator.partitioning import partition
@@ -183,7 +184,7 @@ def ran(
 ) -> Outcome:
     """Let the clients run to their limit."""
     together, combined = workload(given, on, **options)  # type: ignore[arg-type]
-    outcome = run(together, combined, prepare(combined, None, order=order, contention=contention))
+    outcome = run(together, combined, prepare(combined, None, SimulationOptions(order=order, contention=contention)))
     assert outcome is not None
     return outcome
 

@@ -1,12 +1,14 @@
 """Scenes for the tests of the window: a real one from the shipped example, and hostile ones made from it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from simulator.execution.options import SimulationOptions
 from simulator.graph.graph import Graph
 from simulator.graph.importer import read_graph
 from simulator.graph.inlining import inline, lower
@@ -142,12 +144,12 @@ def loop_text(near: str = "/cpu:0", far: str = "/cpu:1") -> str:
     return "\n".join(nodes)
 
 
-def loop(near: str = "/cpu:0", far: str = "/cpu:1", **options: Any) -> Scene:
-    """The loop and branch of `loop_text`, simulated with these options."""
+def loop(near: str = "/cpu:0", far: str = "/cpu:1", *, trips: Mapping[str, int], cluster: str = "2cpu") -> Scene:
+    """The loop and branch of `loop_text`, simulated with these trips."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "loop.pbtxt"
         path.write_text(loop_text(near, far))
-        return run(Request(str(path), **{"cluster": "2cpu", "algorithm": "requested", **options}))
+        return run(Request(str(path), cluster, "requested", simulation=SimulationOptions(trips=trips)))
 
 
 def shown(scene: Scene) -> Any:  # Any: JSON, to be looked into

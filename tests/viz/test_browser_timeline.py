@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from simulator.execution.options import SimulationOptions
 from simulator.execution.trace import PACK, UNPACK, WIRE, transfer_of
 from tests.viz.browsing import click, complaints, opened, settled
 from tests.viz.scenes import EXAMPLE, loop
@@ -26,7 +27,14 @@ PANEL = "document.getElementById('panel').innerText.replace(/\\s+/g, ' ')"
 @cache
 def shared() -> Any:
     """Fair links, and gRPC, which has processors pack and unpack."""
-    return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", contention="fair"))
+    return run(
+        Request(
+            str(EXAMPLE),
+            simulation=SimulationOptions(contention="fair"),
+            cluster="ps=2,worker=1x2gpu",
+            algorithm="requested",
+        )
+    )
 
 
 def looped() -> Any:

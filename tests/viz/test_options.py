@@ -37,16 +37,6 @@ def result(
     return call
 
 
-def test_the_help_knows_what_the_engine_knows() -> None:
-    from simulator.execution.choosing import ENGINES
-    from simulator.execution.engine import ORDERS
-    from simulator.execution.routes import CONTENTIONS
-
-    assert options.ENGINES == ENGINES
-    assert ("auto", *ORDERS) == options.ORDERS
-    assert options.CONTENTIONS == CONTENTIONS
-
-
 def test_the_help_loads_nothing_heavy() -> None:
     code = "import sys, viz.command.cli; viz.command.cli.parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()

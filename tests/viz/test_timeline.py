@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.columns import ints
+from simulator.execution.options import SimulationOptions
 from simulator.execution.trace import LATENCY, transfer_of
 from tests.viz.scenes import EXAMPLE, HOSTILE, example, hostile, loop
 from viz import draw_timeline
@@ -35,7 +36,14 @@ def looped() -> Scene:
 @cache
 def shared() -> Scene:
     """The example with fair links and a protocol that has processors work."""
-    return run(Request(str(EXAMPLE), cluster="ps=2,worker=1x2gpu", algorithm="requested", contention="fair"))
+    return run(
+        Request(
+            str(EXAMPLE),
+            simulation=SimulationOptions(contention="fair"),
+            cluster="ps=2,worker=1x2gpu",
+            algorithm="requested",
+        )
+    )
 
 
 Event: TypeAlias = dict[str, Any]  # as JSON has it

@@ -17,6 +17,7 @@ from simulator.assignment import Assignment
 from simulator.cluster.cluster import with_protocol
 from simulator.columns import ints
 from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import unsized_transfers
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.programs.replicated import How
@@ -201,9 +202,9 @@ def test_each_client_is_placed_with_the_trips_and_ways_that_its_steps_take() -> 
     cluster = load_cluster("ps=1,worker=2")
     programs = replicate(training_graph(), cluster)
     costs = estimate_each(programs, cluster)
-    for unknown in ({"trips": {"nowhere": 3}}, {"branches": {"nowhere": True}}):
+    for unknown in (SimulationOptions(trips={"nowhere": 3}), SimulationOptions(branches={"nowhere": True})):
         with pytest.raises(SimvizError, match="nowhere"):
-            clients(programs, cluster, costs, **unknown)
+            clients(programs, cluster, costs, options=unknown)
 
 
 def test_a_synchronous_training_has_its_updates_placed_as_the_chiefs_session_places_them() -> None:
@@ -461,7 +462,13 @@ def test_the_summary_says_how_many_updates_a_crash_took_back() -> None:
 def test_the_engine_that_is_asked_for_runs_the_training(engine: str) -> None:
     """And nothing is said of another one, as it was when there was none for trainings."""
     asked = TrainingRequest(read_regime("async"), steps=2)
-    request = Request(str(EXAMPLE), cluster="ps=2,worker=1", algorithm="requested", engine=engine, training=asked)
+    request = Request(
+        str(EXAMPLE),
+        simulation=SimulationOptions(engine=engine),
+        cluster="ps=2,worker=1",
+        algorithm="requested",
+        training=asked,
+    )
     found = known(run(request))
     assert found.training.trace is not None
     assert found.training.trace.engine == engine

@@ -69,7 +69,7 @@ def _inputs(
     costs: CostTable,
     training: Programs | None = None,
 ) -> Ingredients:
-    prepared = prepare(graph, step, cluster, costs, trips=request.trips, branches=request.branches, seed=request.seed)
+    prepared = prepare(graph, step, cluster, costs, request.simulation)
     return Ingredients(graph, step, cluster, costs, prepared, training)
 
 

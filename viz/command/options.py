@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from placement.algorithms import TABLE
 from simulator.errors import SimvizError
+from simulator.execution.options import CONTENTIONS, ENGINES, ORDERS
 from simulator.training.regimes import HELP as REGIMES
 from simulator.wording import meant, near
 
@@ -19,9 +20,6 @@ ALGORITHMS = tuple(TABLE)
 # The names below belong to other modules, which --help must not load. The tests compare both.
 FLAVOURS = ("auto", "local", "master")
 RECV_SCHEDULING = ("whitepaper", "tensorflow")
-ORDERS = ("auto", "fifo", "priority", "tensorflow")
-CONTENTIONS = ("serial", "fair", "none")
-ENGINES = ("auto", "python", "compiled")
 REPLICATIONS = ("none", "in", "between", "both", "allreduce:ring", "allreduce:tree", "allreduce:hierarchical")
 PS_STRATEGIES = ("round_robin", "bytes", "random")
 

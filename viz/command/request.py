@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from placement.plan import Algorithm
     from simulator.cluster.cluster import Cluster
-    from simulator.execution.loops import Choice
     from simulator.graph.graph import Shape
     from viz.command.training_request import TrainingRequest
 
@@ -44,16 +44,11 @@ class Request:
     master: str | None = None
     flavour: str = "auto"
     recv_scheduling: str | None = None  # rule by which Recvs are delayed: "whitepaper", "tensorflow", or none
-    order: str = "auto"  # as in `simulate`, like the next one and `engine`
-    contention: str = "serial"
+    simulation: SimulationOptions = SimulationOptions()  # its seed is that of all that is drawn
     protocol: str | None = None  # between tasks; None: the cluster's own
-    engine: str = "auto"
-    trips: Mapping[str, int] = field(default_factory=dict)
-    branches: Mapping[str, Choice] = field(default_factory=dict)
     training: TrainingRequest | None = None  # many steps of many workers; None: one step of one client
     check: bool = False  # ask TensorFlow
     log: str | None = None  # path of a placement log to compare with instead
-    seed: int = 0
 
     @property
     def name(self) -> str:
@@ -87,16 +82,18 @@ def read_request(asked: argparse.Namespace) -> Request:
         master=asked.master,
         flavour=asked.flavour,
         recv_scheduling=asked.recv_scheduling,
-        order=asked.order,
-        contention=asked.contention,
+        simulation=SimulationOptions(
+            order=asked.order,
+            contention=asked.contention,
+            trips=_named("--trips", asked.trips, parse_trips),
+            branches=_named("--branch", asked.branch, parse_branch),
+            seed=asked.seed,
+            engine=asked.engine,
+        ),
         protocol=asked.protocol,
-        engine=asked.engine,
-        trips=_named("--trips", asked.trips, parse_trips),
-        branches=_named("--branch", asked.branch, parse_branch),
         training=_training(asked),
         check=asked.check is True,
         log=asked.check if isinstance(asked.check, str) else None,
-        seed=asked.seed,
     )
 
 

@@ -55,7 +55,7 @@ def run(request: Request, say: Callable[[str], None] = lambda stage: None) -> Sc
             step=step,
             prepared=given.prepared,
             constraints=assignment.constraints,
-            contention=request.contention,
+            options=request.simulation,
         ),
         received=received,
         pinned=None if held is None else _freed(request, given, held, assignment, trace, say),
@@ -91,10 +91,7 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
             step=given.step,
             algorithm=request.algorithm,
             soft=request.soft,
-            seed=request.seed,
             prepared=given.prepared,
-            order=request.order,
-            contention=request.contention,
             flavour=request.flavour,
         )
     except (InfeasibleError, GraphError) as error:
@@ -110,7 +107,7 @@ def _placed(request: Request, given: Ingredients, say: Callable[[str], None]) ->
         raise InfeasibleError(
             f"{where}: {error}{said}", node=error.node, members=error.members, allows=error.allows
         ) from None
-    if request.order == "priority" and assignment.priority is None:
+    if request.simulation.order == "priority" and assignment.priority is None:
         raise SimvizError(
             f"--order priority: the placement by {assignment.used} has no priorities. Only heft gives some, where they "
             "help. Choose --order auto, fifo or tensorflow."
@@ -129,19 +126,9 @@ def _simulated(
         return partition(graph, assignment, cluster, step=step, flavour=request.flavour, recv_scheduling=late)
 
     def run(pieces: Partitions) -> Trace:
-        first = request.engine == "compiled" and not is_warm()
+        first = request.simulation.engine == "compiled" and not is_warm()
         say(f"simulating the step{' (compiling its event loop once, some 15 s)' if first else ''}")
-        return simulate(
-            pieces,
-            cluster,
-            given.costs,
-            engine=request.engine,
-            order=request.order,
-            contention=request.contention,
-            trips=request.trips,
-            branches=request.branches,
-            seed=request.seed,
-        )
+        return simulate(pieces, cluster, given.costs, request.simulation)
 
     pieces = cut()
     if request.recv_scheduling is None:

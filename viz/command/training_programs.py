@@ -66,7 +66,7 @@ def make_programs(
         how=how,  # type: ignore[arg-type]  # one of the option's choices
         ps_strategy=wanted.ps_strategy,  # type: ignore[arg-type]  # likewise
         regime=wanted.regime,
-        seed=request.seed,
+        seed=request.simulation.seed,
         fetch=request.fetches,
         batch=request.batch,
         fuse=wanted.fuse,

@@ -73,21 +73,15 @@ class _Setup:
 
         `further` and `told` are those of `train`.
         """
-        request = self.request
         return train(
             self.clients,
             self.cluster if cluster is None else cluster,
             self.costs if costs is None else costs,
             regime=self.regime,
             steps=steps,
-            order=request.order,
-            contention=request.contention,
+            options=self.request.simulation,
             disturbances=disturbances,
-            trips=request.trips,
-            branches=request.branches,
             record=record,
-            seed=request.seed,
-            engine=request.engine,
             most=steps if further is None else max(steps, MOST_STEPS),
             further=further,
             told=told,
@@ -160,7 +154,7 @@ def trained(
 def _memory(setup: _Setup) -> MemoryBounds:
     """Bounds for the memory of devices that clients share."""
     costs = {id(client): priced for client, priced in zip(setup.clients, setup.costs, strict=True)}
-    choices = SharedChoices(setup.request.trips, setup.request.branches)
+    choices = SharedChoices(setup.request.simulation)
 
     def step_of(client: Client) -> Trace:
         simulated = partial(
@@ -168,10 +162,6 @@ def _memory(setup: _Setup) -> MemoryBounds:
             client.partitions,
             connected(setup.cluster, client.program.task),
             costs[id(client)],
-            engine=setup.request.engine,
-            order=setup.request.order,
-            contention=setup.request.contention,
-            seed=setup.request.seed,
         )
         return choices.apply(simulated)
 
@@ -198,12 +188,8 @@ def _setup(
         costs,
         algorithm=request.algorithm,
         soft=request.soft,
-        seed=request.seed,
+        options=request.simulation,
         flavour=request.flavour,
-        order=request.order,
-        contention=request.contention,
-        trips=request.trips,
-        branches=request.branches,
         first=first,
     )
     inputs = inputs_of(

@@ -19,9 +19,10 @@ from simulator.execution.loops.frames import EdgeKind, Flow
 from simulator.execution.loops.iterations import IterationSpace, iteration_spaces
 from simulator.execution.loops.liveness import Liveness, find_liveness, overrun
 from simulator.execution.loops.origins import LiveInputs, Merged, origin
-from simulator.execution.loops.predicates import Branches, Choice, Predicate, find_branches, label
+from simulator.execution.loops.predicates import Branches, Predicate, find_branches, label
 from simulator.execution.loops.trips import NAMED, Reason, Trips, find_trips, quoted
 from simulator.execution.loops.values import ValueColumns
+from simulator.execution.options import SimulationOptions
 from simulator.graph.op_classes import MERGES, NEXT_ITERATIONS, TRIGGERS
 from simulator.partitioning.partitions import RECVS, SENDS
 from simulator.wording import counted, printable, some
@@ -112,14 +113,14 @@ class _Scenarios:
         return self.done[changes]
 
 
-def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, Choice] | None, seed: int) -> Decided:
+def decide(flow: Flow, options: SimulationOptions) -> Decided:
     """Find a scenario in which the fetches are live, if any choice of unknown predicates and trips makes them so.
 
     Raises SimvizError as `find_scenario` does, and where the requested trips or branches leave a fetch dead.
     """
     tried = _Scenarios(
         flow,
-        lambda chosen: find_scenario(flow, trips, branches, seed, chosen),
+        lambda chosen: find_scenario(flow, options, chosen),
         min(_MAX_SCENARIOS, 1 + _MAX_OPS // max(len(flow.inputs), 1)),
     )
     tried.first = _fewest_changes((), lambda changes: _to_end(tried, changes)) or ()
@@ -142,13 +143,7 @@ def decide(flow: Flow, trips: Mapping[str, int] | None, branches: Mapping[str, C
 # One scenario
 
 
-def find_scenario(
-    flow: Flow,
-    trips: Mapping[str, int] | None,
-    branches: Mapping[str, Choice] | None,
-    seed: int,
-    chosen: Mapping[str, int],
-) -> Scenario:
+def find_scenario(flow: Flow, options: SimulationOptions, chosen: Mapping[str, int]) -> Scenario:
     """The requested scenario; `chosen` are trip counts and values of predicates that go before the request.
 
     It is found in rounds, for two reasons. A Merge passes on the value of the side that was taken, which depends on
@@ -160,10 +155,10 @@ def find_scenario(
     """
     merged, extra = Merged(), [0] * len(flow.frames)
     for _ in range(_MAX_ROUNDS * (_MAX_EXTRA + _MAX_IN_FLIGHT)):
-        count, values = find_trips(flow, trips, merged, chosen)
+        count, values = find_trips(flow, options.trips, merged, chosen)
         spaces = iteration_spaces(flow, count.count, extra)
         _check_size(flow, spaces)
-        sides = find_branches(ValueColumns(values, spaces), branches, seed, chosen)
+        sides = find_branches(ValueColumns(values, spaces), options, chosen)
         state = find_liveness(flow, spaces, sides.taken)
         going_on = overrun(state)
         if going_on:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -23,12 +23,11 @@ from simulator.execution.loops.iterations import mask
 from simulator.execution.loops.origins import MAX_DEPTH, PASSED_ON, loop_variable, origin
 from simulator.execution.loops.trips import NAMED, Reason, UnknownNameError, find_conditions
 from simulator.execution.loops.values import ValueColumns, column, have_equal_trips, popped
+from simulator.execution.options import Choice, SimulationOptions
 from simulator.graph.op_classes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS, fed_name
 from simulator.units import is_whole
 from simulator.wording import near, printable, some
-
-Choice: TypeAlias = "bool | float | int"
 
 _VALUES = PASSED_ON - {"LoopCond"}
 _MAX_LOOPS = 10  # loops in loops that a value is followed through
@@ -63,9 +62,7 @@ class Branches:
     decisions: dict[str, Decision]  # by the name of the predicate; the conditions of loops have none
 
 
-def find_branches(
-    columns: ValueColumns, branches: Mapping[str, Choice] | None, seed: int, chosen: Mapping[str, int]
-) -> Branches:
+def find_branches(columns: ValueColumns, options: SimulationOptions, chosen: Mapping[str, int]) -> Branches:
     """The sides of all Switches; `chosen` ones, by the name of the predicate, go before all others.
 
     Raises SimvizError for a predicate that the step does not have, a loop's condition, or a choice that is none.
@@ -75,7 +72,7 @@ def find_branches(
     loops |= {(op, 0): frame for op, frame in enumerate(flow.frame) if frame and flow.ops.kind[op] == "LoopCond"}
     switches = [op for op, kind in enumerate(flow.ops.kind) if kind in SWITCHES]
     predicates = {op: one for op in switches if (one := _predicate(columns, loops, op)) is not None}
-    requested = _requested(flow, predicates, branches or {})
+    requested = _requested(flow, predicates, options.branches)
     taken, decisions = dict[int, list[int]](), dict[str, Decision]()
     merged = {op for op, one in predicates.items() if flow.ops.kind[one.origin[0]] in MERGES}
     for op in sorted(switches, key=lambda op: op in merged):  # the last ones depend on the sides of other Switches
@@ -93,7 +90,7 @@ def find_branches(
                     columns.forget_unknown()
                 is_case = flow.ops.kind[op] == "_SwitchN"
                 decisions[name] = _decide(columns, predicate, requested, chosen.get(name), case=is_case)
-            value = _by_iteration(name, decisions[name].value, spaces[frame].size, seed)
+            value = _by_iteration(name, decisions[name].value, spaces[frame].size, options.seed)
             columns.known[predicate.origin] = value
         taken[op] = _taken(_at_switch(columns, predicate, value, frame, op), predicate.negated, sides)
     return Branches(taken, predicates, decisions)
@@ -220,15 +217,9 @@ def _requested(
     return found
 
 
-def check_seed(seed: int) -> None:
-    """Raise SimvizError for a seed from which nothing can be drawn."""
-    if not is_whole(seed) or seed < 0:
-        raise SimvizError(f"A seed is a whole number, 0 or more, not {seed!r}.")
-
-
-def check_branches(branches: Mapping[str, Choice] | None, known: Collection[str]) -> None:
+def check_branches(branches: Mapping[str, Choice], known: Collection[str]) -> None:
     """Raise SimvizError for a predicate that no Switch of the step reads."""
-    for name in branches or {}:
+    for name in branches:
         if name not in known:
             nodes = [repr(printable(one)) for one in known if ":" not in one]
             listed = f"its predicates are {some(nodes, NAMED)}" if nodes else "it has none"

@@ -18,7 +18,6 @@ from simulator.execution.loops.origins import Merged, find_pops, origin
 from simulator.execution.loops.values import Values, holds_for
 from simulator.graph.op_classes import EXITS, SWITCHES
 from simulator.partitioning.partitions import RECVS, SENDS
-from simulator.units import is_whole
 from simulator.wording import counted, near, printable, some
 
 EVERY = "*"  # stands for every loop
@@ -52,23 +51,20 @@ class Trips:
     reason: list[Reason]
 
 
-def check_trips(trips: Mapping[str, int] | None, frames: Iterable[str]) -> None:
-    """Raise SimvizError for a count that is none, or a loop that the step does not have."""
+def check_trips(trips: Mapping[str, int], frames: Iterable[str]) -> None:
+    """Raise SimvizError for a loop that the step does not have."""
     known = list(frames)
-    for name, count in (trips or {}).items():
-        if not is_whole(count) or count < 0:
-            raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
+    for name in trips:
         if name != EVERY and name not in known:
             listed = f"its loops are {some([quoted(one) for one in known])}" if known else "it has none"
             raise UnknownNameError(f"The step has no loop {name!r}; {listed}.{near(name, known)}", "trips", name)
 
 
 def find_trips(
-    flow: Flow, trips: Mapping[str, int] | None, merged: Merged, chosen: Mapping[str, int]
+    flow: Flow, requested: Mapping[str, int], merged: Merged, chosen: Mapping[str, int]
 ) -> tuple[Trips, Values]:
     """The trips of every frame, and the values that were found on the way; `chosen` counts go before all others."""
-    check_trips(trips, [frame.name for frame in flow.frames[1:]])
-    requested = trips or {}
+    check_trips(requested, [frame.name for frame in flow.frames[1:]])
     count: list[int | None] = [0]
     reason = [Reason.REQUESTED]
     for frame in flow.frames[1:]:
@@ -113,7 +109,7 @@ def _known_trips(values: Values, condition: Output | None) -> int | None:
     return None if found is None or found == inf else int(found)
 
 
-def unused_trips(trips: Mapping[str, int] | None, frames: Sequence[object]) -> tuple[str, ...]:
+def unused_trips(trips: Mapping[str, int], frames: Sequence[object]) -> tuple[str, ...]:
     """A note where trips were requested and there is no loop."""
     return ("The step has no loop, so trips change nothing.",) if trips and not frames else ()
 

@@ -13,7 +13,7 @@ goes to the device of a live Merge that does not wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -25,9 +25,10 @@ from simulator.execution.loops.choices import decide
 from simulator.execution.loops.frames import Flow, has_control_flow, read_flow
 from simulator.execution.loops.instances import Delivered, Instances, deliver, number_instances
 from simulator.execution.loops.liveness import Liveness
-from simulator.execution.loops.predicates import Choice, branch_notes, check_branches, check_seed
+from simulator.execution.loops.predicates import branch_notes, check_branches
 from simulator.execution.loops.trips import UnknownNameError, check_trips, trip_notes, unused_trips
 from simulator.execution.loops.windows import Signals, find_signals
+from simulator.execution.options import SimulationOptions
 from simulator.execution.table_columns import Edges, Ops, forward, join
 from simulator.graph.op_classes import MERGES
 from simulator.partitioning.partitions import RECVS
@@ -52,10 +53,8 @@ def unrolled(
     graph: Graph,
     ops: Ops,
     edges: Edges,
+    options: SimulationOptions = SimulationOptions(),
     *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
     device: Sequence[int] | None = None,
 ) -> Unrolled:
     """Unroll the loops of these ops and edges, back edges included, and take one side of every branch.
@@ -63,12 +62,10 @@ def unrolled(
     Ops come by (iteration in which their values are read, op); signals come last. With `device`, that of each op, every
     device holds back its own iterations, as executors do; without it the whole loop does.
 
-    Raises SimvizError for names, a count or a seed that are none and for trips beyond MAX_INSTANCES, before any work.
-    Raises DeadlockError where an op outside of loops would never run.
+    Raises SimvizError for names that the step lacks and for trips beyond MAX_INSTANCES, before any work. Raises
+    DeadlockError where an op outside of loops would never run.
     """
-    check_seed(seed)
-    _check_named("trips", trips, "loops to counts")
-    _check_named("branches", branches, "predicates to their values")
+    trips, branches = options.trips, options.branches
     if not has_control_flow(ops):
         check_trips(trips, ())
         check_branches(branches, ())
@@ -77,7 +74,7 @@ def unrolled(
     _check_triggers(flow)
     if flow.mixed is not None:
         return _once(flow, flow.mixed, requested=bool(trips or branches))
-    decided = decide(flow, trips, branches, seed)
+    decided = decide(flow, options)
     scenario, state = decided.scenario, decided.scenario.state
     _check_arrivals(state)
     instances = number_instances(state)
@@ -92,15 +89,10 @@ def unrolled(
             *decided.notes,
             *unused_trips(trips, flow.frames[1:]),
             *trip_notes(flow, scenario.trips),
-            *branch_notes(scenario.branches, seed),
+            *branch_notes(scenario.branches, options.seed),
         ),
         dead_fetches=decided.dead_fetches,
     )
-
-
-def _check_named(what: str, given: Mapping[str, object] | None, wanted: str) -> None:
-    if given is not None and not isinstance(given, Mapping):
-        raise SimvizError(f"{what} is {given!r}; give a mapping from the names of {wanted}.")
 
 
 def _check_triggers(flow: Flow) -> None:
@@ -216,29 +208,26 @@ def _signal_edges(flow: Flow, instances: Instances, signals: Signals) -> Edges:
 
 
 class _Make(Protocol[Made]):
-    def __call__(self, *, trips: Mapping[str, int] | None, branches: Mapping[str, Choice] | None) -> Made: ...
+    def __call__(self, *, options: SimulationOptions) -> Made: ...
 
 
 @dataclass(eq=False)
 class SharedChoices:
-    """Trips and branches that are requested of several programs at once: each uses those that it has.
+    """The trips and branches of options for several programs at once: each uses those that it has.
 
     The updates of a synchronous training, for example, are a program of their own, without the loops of its workers.
     """
 
-    trips: Mapping[str, int] | None
-    branches: Mapping[str, Choice] | None
+    options: SimulationOptions
     used: set[str] = field(default_factory=set)
     unknown: dict[str, SimvizError] = field(default_factory=dict)  # name -> the error of the first program without it
 
     def apply(self, make: _Make[Made]) -> Made:
-        """Make one program with the trips and branches that it has."""
-        if not all(given is None or isinstance(given, Mapping) for given in (self.trips, self.branches)):
-            return make(trips=self.trips, branches=self.branches)  # which refuses them
-        trips, branches = dict(self.trips or {}), dict(self.branches or {})
+        """Make one program under the options, with the trips and branches that it has."""
+        trips, branches = dict(self.options.trips), dict(self.options.branches)
         while True:
             try:
-                made = make(trips=trips, branches=branches)
+                made = make(options=replace(self.options, trips=trips, branches=branches))
             except UnknownNameError as error:
                 self.unknown.setdefault(error.name, error)
                 del (trips if error.option == "trips" else branches)[error.name]

@@ -15,6 +15,7 @@ import numpy as np
 from simulator.columns import Flags, Ids, Ints, flags, ids, ints
 from simulator.errors import ClusterError, SimvizError
 from simulator.execution.loops import SharedChoices
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions
 from simulator.graph import registry
 from simulator.graph.op_classes import ENTERS, SWITCHES
@@ -50,28 +51,24 @@ _SyncOp = tuple[int, int, int, int, int]  # a row of `SyncOps`
 if TYPE_CHECKING:
     from simulator.cluster.cluster import Cluster
     from simulator.costs.table import CostTable
-    from simulator.execution.loops import Choice
 
 
 def combine_tables(
     clients: Sequence[Client],
     cluster: Cluster,
     costs: Sequence[CostTable],
-    *,
-    trips: Mapping[str, int] | None = None,
-    branches: Mapping[str, Choice] | None = None,
-    seed: int = 0,
+    options: SimulationOptions = SimulationOptions(),
 ) -> CombinedTables:
     """The tables of all clients; those that have the same pieces share the work.
 
     Each client heeds the trips and branches that it has. Raises SimvizError for those that none has.
     """
     known: dict[int, tuple[Tables, Ids]] = {}
-    choices = SharedChoices(trips, branches)
+    choices = SharedChoices(options)
     for client, priced in zip(clients, costs, strict=True):
         if id(client.partitions) not in known:
             own = replace(cluster, master=_lead(client, clients).program.task)
-            cut = partial(of_partitions, client.partitions, own, priced, seed=seed, ending=True)
+            cut = partial(of_partitions, client.partitions, own, priced, ending=True)
             known[id(client.partitions)] = choices.apply(cut)
     choices.check()
     return join([known[id(client.partitions)] for client in clients], [client.devices for client in clients])

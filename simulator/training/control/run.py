@@ -10,6 +10,7 @@ from simulator.columns import Ints, ints
 from simulator.execution.arrays import CODES, EXECUTOR, PRIORITY, Flows, SharedLinks, State, Tasks, Threads
 from simulator.execution.backend import PYTHON
 from simulator.execution.event_loop import event_loop
+from simulator.execution.options import SimulationOptions
 from simulator.execution.running import filled, listed, parts_of
 from simulator.execution.task_graph import TaskGraph, lower, ranks
 from simulator.execution.transfers import checked, transfers_of
@@ -56,9 +57,9 @@ class LoweredClients(NamedTuple):
     contention: str
 
 
-def prepare(combined: CombinedTables, priority: Ints | None, *, order: str, contention: str) -> LoweredClients:
+def prepare(combined: CombinedTables, priority: Ints | None, options: SimulationOptions) -> LoweredClients:
     """Lower all clients' steps. Errors are those of `lower`, and of `checked` for the devices."""
-    tables, code = combined.tables, CODES[order]
+    tables, code, contention = combined.tables, CODES[options.order_for(priority)], options.contention
     device = checked(tables, combined.device)
     place = ranks(tables, priority) if code == PRIORITY and priority is not None else ()
     crossing = transfers_of(tables, device)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.execution.simulate import simulate
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
@@ -25,9 +26,9 @@ from tests.strategies import BOOL, INT32, type_attr, typed
 PREDICATES = 3
 
 
-def tables_of(graph: Graph, *fetches: str, **options: object) -> Tables:
+def tables_of(graph: Graph, *fetches: str, **options: Any) -> Tables:
     step = choose_step(graph, fetches=fetches)
-    return of_step(graph, step, apart(1), costs(graph, apart(1), 10), **options)  # type: ignore[arg-type]
+    return of_step(graph, step, apart(1), costs(graph, apart(1), 10), SimulationOptions(**options))
 
 
 def branching(random: Random) -> Graph:
@@ -61,7 +62,7 @@ def test_the_fewest_predicates_turn(random: Random, flavour: str) -> None:
     for ways in product([True, False], repeat=len(asked)):
         named = {f"p{at}": way for at, way in zip(asked, ways, strict=True)}
         try:
-            if are_live(of_step(graph, step, apart(1), costs(graph, apart(1)), branches=named)):
+            if are_live(of_step(graph, step, apart(1), costs(graph, apart(1)), SimulationOptions(branches=named))):
                 needed.append(ways.count(False))
         except SimvizError:
             continue

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.execution.options import SimulationOptions
 from simulator.execution.tables import Tables, of_partitions, of_step
 from simulator.graph.graph import Graph
 from simulator.graph.messages import AttrValue
@@ -29,7 +30,7 @@ COMPARE = {
 
 
 def tables_of(graph: Graph, trips: Mapping[str, int] | None = None) -> Tables:
-    return of_step(graph, whole(graph), apart(1), costs(graph, apart(1), 10), trips=trips)
+    return of_step(graph, whole(graph), apart(1), costs(graph, apart(1), 10), SimulationOptions(trips=trips or {}))
 
 
 def counted(compare: str, first: int, step: int, bound: int) -> int | None:

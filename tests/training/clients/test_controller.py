@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.columns import Ids, ids
 from simulator.errors import DeadlockError, SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.training.clients.workload import Client
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.disturbances.noise import entry, lognormal, scaled
@@ -87,11 +88,12 @@ def test_a_client_takes_its_time_between_steps() -> None:
     assert spans(run, 0) == [(0, 10), (17, 27), (34, 44)]
 
 
-def disturbed(workload: list[Priced], on: Cluster, steps: int, *texts: str, **options: int) -> Training:
+def disturbed(workload: list[Priced], on: Cluster, steps: int, *texts: str, seed: int = 0) -> Training:
     """Asynchronous, with these disturbances."""
     found = [read_disturbance(text) for text in texts]
     clients, priced = [one for one, _ in workload], [one for _, one in workload]
-    return train(clients, on, priced, regime=None, steps=steps, disturbances=found, **options)  # type: ignore[arg-type]
+    options = SimulationOptions(seed=seed)
+    return train(clients, on, priced, regime=None, steps=steps, options=options, disturbances=found)
 
 
 def test_a_worker_that_dies_begins_anew_when_it_is_back() -> None:

@@ -17,6 +17,7 @@ from simulator import estimate_each, load_cluster, read_regime, replicate
 from simulator.cluster.cluster import CONTENTIONS, Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.errors import DeadlockError
+from simulator.execution.options import SimulationOptions
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -67,8 +68,8 @@ def _texts(random: Random, task: int) -> list[str]:
 @given(st.integers(0, 2**32), st.sampled_from(["fifo", "tensorflow"]), st.sampled_from(CONTENTIONS))
 def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int, order: str, contention: str) -> None:
     workload, on, texts, updates = drawn(Random(seed))
-    how = {"order": order, "contention": contention}
-    run = trained(workload, on, texts, seed, **how)
+    how = SimulationOptions(order, contention, seed=seed)
+    run = trained(workload, on, texts, how)
     assert len(run.update_ns) - run.lost_updates == 6 * updates
     assert run.usage.task_ns.min() >= 0
     assert (run.usage.task_ns.sum(axis=1) == run.end_ns).all()
@@ -80,7 +81,7 @@ def test_whatever_dies_the_run_gets_to_its_end_and_its_sums_are_right(seed: int,
         assert (run.step_start_ns[own][1:] >= run.step_end_ns[own][:-1]).all()
         assert (np.diff(run.step_number[own]) > 0).all()
         assert_no_step_is_missing(run, client)
-    assert trained(workload, on, texts, seed, **how).step_end_ns.tolist() == run.step_end_ns.tolist()
+    assert trained(workload, on, texts, how).step_end_ns.tolist() == run.step_end_ns.tolist()
 
 
 def assert_no_step_is_missing(run: Training, client: int) -> None:
@@ -94,10 +95,12 @@ def assert_no_step_is_missing(run: Training, client: int) -> None:
     assert all(end <= begin for (_, _, end), (_, begin, _) in pairwise(every))
 
 
-def trained(workload: list[Priced], on: Cluster, texts: list[str], seed: int = 0, **how: str) -> Training:
+def trained(
+    workload: list[Priced], on: Cluster, texts: list[str], how: SimulationOptions = SimulationOptions()
+) -> Training:
     clients, priced = [one for one, _ in workload], [one for _, one in workload]
     found = [read_disturbance(text) for text in texts]
-    return train(clients, on, priced, regime=None, steps=6, disturbances=found, seed=seed, **how)  # type: ignore[arg-type]
+    return train(clients, on, priced, regime=None, steps=6, disturbances=found, options=how)
 
 
 def test_a_request_of_a_step_that_was_cut_short_does_not_count_for_the_next() -> None:
@@ -147,7 +150,9 @@ def synchronous(text: str, aggregate: int, engine: str) -> Training:
     costs = estimate_each(programs, cluster)
     made = clients(programs, cluster, costs, algorithm="requested")
     crash = read_disturbance(text)
-    return train(made, cluster, costs, regime=regime, steps=12, disturbances=[crash], engine=engine)
+    return train(
+        made, cluster, costs, options=SimulationOptions(engine=engine), regime=regime, steps=12, disturbances=[crash]
+    )
 
 
 def test_an_update_dies_with_the_chiefs_session_though_all_its_ops_stand_on_the_ps() -> None:
@@ -163,7 +168,9 @@ def test_an_update_dies_with_the_chiefs_session_though_all_its_ops_stand_on_the_
     for at_us in range(400, 1500, 100):
         died = (read_disturbance(f"worker:0=crash:at={at_us} us,for=200 us"),)
         try:
-            train(made, on, costs, regime=regime, steps=8, disturbances=died, engine="python")
+            train(
+                made, on, costs, options=SimulationOptions(engine="python"), regime=regime, steps=8, disturbances=died
+            )
         except DeadlockError as error:
             told.append(str(error))
     assert told

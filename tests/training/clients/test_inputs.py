@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from simulator.columns import ids, ints
 from simulator.execution.backend import PYTHON
+from simulator.execution.options import SimulationOptions
 from simulator.training.clients.workload import CombinedTables, Producers, Workload
 from simulator.training.control import layout
 from simulator.training.control import run as control
@@ -36,7 +37,7 @@ class Feeders:
 
     def __init__(self, made: tuple[Workload, CombinedTables]) -> None:
         together, combined = made
-        given = control.prepare(combined, None, order="fifo", contention="serial")
+        given = control.prepare(combined, None, SimulationOptions(order="fifo", contention="serial"))
         tasks = layout.with_timers(together, given.lowered)
         rules = layout.rules_of(together, combined.tables, given.lowered, tasks, "serial", record=0)
         self.control = control.as_lists(control.arrays_of(combined, given, tasks, rules)).control

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from simulator.cluster.cluster import Cluster
 from simulator.cluster.protocols import Protocol
 from simulator.columns import ints
+from simulator.execution.options import SimulationOptions
 from simulator.training.answers.answers import answers
 from simulator.training.control.results import MOST, Samples
 from simulator.training.disturbances.disturbance import read_disturbance
@@ -42,10 +44,18 @@ def test_there_are_never_too_many_and_none_is_far_from_the_next(rounds: list[int
         assert high - low <= max(7, updates // (MOST // 2) + 2 * 7)
 
 
-def run_of(workload: list[Priced], on: Cluster, steps: int, *texts: str, **options: object) -> Training:
+def run_of(workload: list[Priced], on: Cluster, steps: int, *texts: str, **options: Any) -> Training:
     clients, priced = [one for one, _ in workload], [one for _, one in workload]
     found = [read_disturbance(text) for text in texts]
-    return train(clients, on, priced, regime=None, steps=steps, disturbances=found, engine="python", **options)  # type: ignore[arg-type]
+    return train(
+        clients,
+        on,
+        priced,
+        regime=None,
+        steps=steps,
+        disturbances=found,
+        **{"options": SimulationOptions(engine="python"), **options},
+    )
 
 
 def test_what_a_session_waits_for_at_first_is_nobody_s_share() -> None:
@@ -75,7 +85,8 @@ def test_what_messages_take_from_processors_is_handling_where_no_op_runs() -> No
 def test_a_sample_is_what_a_run_that_ends_there_has_done(seed: int, contention: str) -> None:
     """Samples ascend, each adds up, and a run that is asked for fewer steps ends with the usage of one of them."""
     workload, on, texts, _ = drawn(Random(seed))
-    run, short = (run_of(workload, on, steps, *texts, contention=contention, seed=seed) for steps in (4, 2))
+    options = SimulationOptions(contention=contention, seed=seed, engine="python")
+    run, short = (run_of(workload, on, steps, *texts, options=options) for steps in (4, 2))
     for earlier, later in zip(run.samples, [*run.samples[1:], run.usage], strict=True):
         part = later.since(earlier)
         for column in (part.task_ns, part.device_busy_ns, part.link_bytes, part.link_busy_ns):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cluster.cluster import Cluster
+from simulator.execution.options import SimulationOptions
 from simulator.partitioning import partition
 from simulator.training.clients.assembly import reads
 from simulator.training.clients.workload import READ
@@ -128,7 +129,16 @@ def test_staleness_is_what_recorded_steps_say(seed: int) -> None:
     given, on = drawn(random)
     noise = [read_disturbance("*=noise:exponential:0.5")] if random.random() < 0.7 else []
     clients, priced = [one for one, _ in given], [one for _, one in given]
-    run = train(clients, on, priced, regime=None, steps=8, disturbances=noise, record=99, seed=seed, engine="python")
+    run = train(
+        clients,
+        on,
+        priced,
+        options=SimulationOptions(seed=seed, engine="python"),
+        regime=None,
+        steps=8,
+        disturbances=noise,
+        record=99,
+    )
     assert recount(run, given, on) > len(run.update_ns) // 2
 
 

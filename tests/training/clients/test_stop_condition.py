@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.execution.options import SimulationOptions
 from simulator.training.disturbances.disturbance import read_disturbance
 from simulator.training.train import train
 from simulator.training.training import Training
@@ -20,12 +21,12 @@ from tests.training.clients.test_crashes import drawn
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_run_that_goes_on_is_one_long_run(engine: str, seed: int, first: int, more: int, contention: str) -> None:
     workload, on, texts, _ = drawn(Random(seed))
-    how = {"contention": contention, "seed": seed, "engine": engine, "record": 2}
-    how["disturbances"] = [read_disturbance(text) for text in texts]
+    how = SimulationOptions(contention=contention, seed=seed, engine=engine)
+    disturbances = [read_disturbance(text) for text in texts]
     clients, priced = [one for one, _ in workload], [one for _, one in workload]
 
     def run(steps: int, **options: object) -> Training:
-        return train(clients, on, priced, regime=None, steps=steps, **how, **options)  # type: ignore[arg-type]
+        return train(clients, on, priced, regime=None, steps=steps, options=how, disturbances=disturbances, **options)  # type: ignore[arg-type]
 
     pauses: list[Training] = []
     heard: list[tuple[int, int]] = []

@@ -14,6 +14,7 @@ from simulator.columns import ids
 from simulator.costs.estimate import estimate
 from simulator.costs.table import MEASURED, STATIC
 from simulator.errors import SimvizError
+from simulator.execution.options import SimulationOptions
 from simulator.training.answers.answers import answers
 from simulator.training.answers.bottleneck import bottleneck
 from simulator.training.answers.reliefs import FASTER
@@ -209,7 +210,7 @@ def test_steps_come_as_fast_as_the_slower_of_step_and_input(
     on = apart(1, cores=1, lanes=4)
     graph = reading(batch=batch, capacity=batch + threads + room).built(queue_runners=("add",) * threads)
     priced = {"make": MAKES_NS, "work": work * MAKES_NS // 4}
-    run = trained([client(on, graph, priced, examples=batch)], on, engine=engine)
+    run = trained([client(on, graph, priced, examples=batch)], on, options=SimulationOptions(engine=engine))
     slower = max(priced["work"], batch * MADE_NS / threads)
     assert step_ns(run) == pytest.approx(slower, rel=0.03)
     waits = answers(run).input_share

@@ -1,0 +1,82 @@
+"""The options of a simulation, as one value that is checked when it is made and handed through whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from simulator.errors import SimvizError, UnsupportedError
+from simulator.units import is_whole
+
+# How a predicate is decided: it holds or not, with a probability, or the number of a Case's branch.
+Choice: TypeAlias = bool | float | int
+ORDERS = ("auto", "fifo", "priority", "tensorflow")  # how a device chooses among its ready ops
+CONTENTIONS = ("serial", "fair", "none")  # how transfers use a link that does not say it itself
+ENGINES = ("auto", "python", "compiled")  # which event loop runs
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """How a step is simulated.
+
+    `order` is how a device chooses among ready ops: "fifo" by ready time, "priority" by `Partitions.priority` (smaller
+    first; ties go by row), "tensorflow" as its executor does (`executor`), "auto" by priority where the assignment gave
+    one, else "fifo". `contention` is how transfers use a link that does not say it itself: one at a time, in the order
+    in which they come to it, for the time of their bytes ("serial"), at the same time in max-min fair shares ("fair"),
+    or as if each were alone ("none").
+
+    `trips` says how often the body of each loop runs, by the `frame_name` of its Enters, "*" for every loop; without it
+    as the graph's constants say, else once. `branches` says which way a branch goes, by the node or tensor of its
+    predicate: True, False or a probability, drawn anew in every iteration from `seed`; the number of the branch for a
+    Case. Without it as constants and counters say, else it holds (of a Case, branch 0). Both are copied. `seed` is also
+    that of the noise of a training.
+
+    `engine` is "python", "compiled" or, by "auto", the faster of them (`choosing.choose`); both give the same result.
+
+    Raises UnsupportedError for an order, a contention or an engine that is not modelled. Raises SimvizError for a seed
+    that is no whole number from 0, trips and branches that are no mappings, and a count of trips that is none.
+    """
+
+    order: str = "auto"
+    contention: str = "serial"
+    trips: Mapping[str, int] = field(default_factory=dict, hash=False)
+    branches: Mapping[str, Choice] = field(default_factory=dict, hash=False)
+    seed: int = 0
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("order", self.order, ORDERS),
+            ("contention", self.contention, CONTENTIONS),
+            ("engine", self.engine, ENGINES),
+        ):
+            if value not in known:
+                raise UnsupportedError(f"{name}={value!r} is not modelled; choose {' or '.join(map(repr, known))}.")
+        if not is_whole(self.seed) or self.seed < 0:
+            raise SimvizError(f"A seed is a whole number, 0 or more, not {self.seed!r}.")
+        for name, given, wanted in (
+            ("trips", self.trips, "loops to counts"),
+            ("branches", self.branches, "predicates to their values"),
+        ):
+            if not isinstance(given, Mapping):
+                raise SimvizError(f"{name} is {given!r}; give a mapping from the names of {wanted}.")
+            object.__setattr__(self, name, dict(given))
+        for name, count in self.trips.items():
+            if not is_whole(count) or count < 0:
+                raise SimvizError(f"A loop runs a whole number of times, 0 or more; trips[{name!r}] is {count!r}.")
+
+    def order_for(self, priority: object | None) -> str:
+        """The order in which ops with these priorities run; None: they have none.
+
+        Raises SimvizError where priorities are asked for and there are none.
+        """
+        if self.order == "auto":
+            return "fifo" if priority is None else "priority"
+        if self.order == "priority" and priority is None:
+            raise SimvizError('There are no priorities; give them or choose order="fifo" or "tensorflow".')
+        return self.order
+
+    def unrolls_like(self, other: SimulationOptions) -> bool:
+        """Whether loops and branches run alike under both, so that both have the same tables."""
+        return (self.trips, self.branches, self.seed) == (other.trips, other.branches, other.seed)
